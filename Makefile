@@ -1,0 +1,49 @@
+# `make` lists the targets. Everything runs in .venv, which `make setup` makes from pyproject.toml.
+
+PYTHON ?= python3
+BIN    := .venv/bin/
+RUN    := $(BIN)python -m rationale.runs
+CORES  ?= 2
+
+help:        ## list the targets
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FLAGS=...)
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard]'
+	@touch $@
+
+demo: setup  ## first rationales, on made-up reviews: no download, three minutes
+	@$(RUN) 10_first_rationale params/demo.yaml
+
+test: setup  ## lint, notebook checks, all tests and smoke runs
+	$(BIN)ruff check .
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
+
+lab: setup   ## JupyterLab, text notebooks open as notebooks
+	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=.
+
+run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40.yaml seed=2"
+	@$(RUN) $(NOTEBOOK) $(PARAMS)
+
+sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
+	@$(BIN)python -m rationale.sweeps $(SWEEP)
+	@$(BIN)snakemake --config sweep=$(SWEEP) --unlock --quiet all
+	$(BIN)snakemake --config sweep=$(SWEEP) --cores $(CORES)
+
+html: setup  ## every notebook as a web page: outputs/<notebook>/html/run.html
+	@$(BIN)python -m tests.smoke
+
+bench: setup ## how fast the package is
+	$(BIN)python -m tests.benchmarks
+
+reference: setup ## the committed results, from finished runs
+	$(BIN)python -m rationale.reference
+
+clean:       ## remove .venv and caches; outputs/ stays
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
+
+.PHONY: help setup demo test lab run sweep html bench reference clean

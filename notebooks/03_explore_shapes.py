@@ -1,0 +1,336 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Explore the shapes of HardKuma
+#
+# **You will** see what two numbers, $a$ and $b$, can make of a gate: closed, open, undecided, or a coin with
+# two hard faces; then take the sliders and find out for yourself.
+#
+# **You will learn**
+# - to read the density, the two masses and the cdf of HardKuma in one picture;
+# - which $(a, b)$ give which regime, and where exactly the borders run;
+# - in what a Kumaraswamy differs from the Beta distribution that it resembles;
+# - why the value of a gate at test time *jumps* although its distribution changes smoothly.
+#
+# **You need** `01_kumaraswamy` and `02_hardkuma` (their formulas are used here, not derived again); no data,
+# no GPU; 5 minutes, 30 with the exercises.
+
+# %% tags=["parameters"]
+a: float = 0.5  # first shape of the pictures that show one gate, in [0.01, 100]
+b: float = 0.5  # second shape, in [0.01, 100]
+left: float = -0.1  # lower end of the stretched support, in [-1, -0.01]
+right: float = 1.1  # upper end of the stretched support, in [1, 2]
+num_samples: int = 2000  # samples in the histograms
+seed: int = 0  # of the samples
+
+# %%
+import torch
+from torch.distributions import Beta
+
+from rationale import figures, widgets
+from rationale.distributions import HardKuma, Kumaraswamy
+from rationale.gates import decide
+from rationale.params import validated
+
+# %%
+p = validated(globals())
+torch.set_default_dtype(torch.float64)  # pictures and checks with all digits
+
+# %% [markdown]
+# ## 1. One picture, three variables
+#
+# The gate is made in three steps, each a variable of its own:
+#
+# $$K \sim \mathrm{Kuma}(a, b), \qquad T = l + (r - l)\,K, \qquad H = \min(1, \max(0, T)). \tag{X1}$$
+#
+# Bastings et al. (2019, sec. 3) start from a distribution over the open interval (0, 1), stretch its support
+# from l < 0 to r > 1, and collapse the mass below 0 to {0} and the mass above 1 to {1}.
+#
+# > A *mass* is a probability, a *density* is a probability per unit. They cannot share a scale, so the
+# > picture has two: curves belong to the left one, the two lollipops to the right one. The shaded area of a
+# > tail on the left scale *is* the height of its lollipop on the right one.
+
+# %%
+gate = HardKuma(p.a, p.b, p.left, p.right)
+masses = {"P(0)": gate.prob_zero, "P(0<H<1)": gate.prob_interior, "P(1)": gate.prob_one}
+uniform = torch.rand(200_000, generator=torch.Generator().manual_seed(p.seed))
+stretched = p.left + (p.right - p.left) * gate.base.icdf(uniform)
+
+# %% tags=["check"]
+assert abs(sum(masses.values()) - 1) < 1e-12, "the three masses must sum to one"
+# A share of n samples has standard deviation <= 1 / (2 sqrt(n)): five of them are allowed.
+allowed = 5 * 0.5 / len(uniform) ** 0.5
+assert abs((stretched <= 0).double().mean() - masses["P(0)"]) < allowed
+assert abs((stretched >= 1).double().mean() - masses["P(1)"]) < allowed
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.8))
+figures.draw_hardkuma(p.a, p.b, p.left, p.right, ax, title="The tails beyond 0 and 1 collapse onto 0 and 1")
+fig
+
+# %%
+for name, mass in masses.items():
+    print(f"{name:9} = {mass:.6f}")
+print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.1f} % of all draws")
+
+# %% [markdown]
+# **Exercise 1** (predict, change, explain). Let the stretch shrink, $l \to 0$ and $r \to 1$, with the same
+# $a, b$. Predict what becomes of the two masses and of the thick curve. Then change `left` and `right` in
+# the parameters cell (to -0.01 and 1.01, say), run again, and explain: why is a support that is *exactly*
+# (0, 1) of no use for selecting words?
+
+# %% tags=["solution"]
+shrinking = {reach: HardKuma(p.a, p.b, -reach, 1 + reach) for reach in (0.5, 0.1, 0.01, 0.001)}
+for reach, shrunk in shrinking.items():
+    print(f"left = {-reach:<6}: P(0) = {shrunk.prob_zero:.4f}, P(1) = {shrunk.prob_one:.4f}")
+assert shrinking[0.001].prob_zero < shrinking[0.5].prob_zero
+assert shrinking[0.001].prob_one < shrinking[0.5].prob_one
+# Both masses vanish: without tails nothing collapses, H becomes K, and no word is ever exactly unselected.
+
+# %% [markdown]
+# ## 2. Four regimes of the shape
+#
+# What happens at the two ends of (0, 1) decides the regime. Near the ends $k^a$ and $1 - k^a \approx a(1-k)$
+# give
+#
+# $$f_K(k) \simeq a\,b\;k^{\,a-1} \;\;(k \to 0), \qquad
+# f_K(k) \simeq a^b\,b\;(1-k)^{\,b-1} \;\;(k \to 1). \tag{X2}$$
+#
+# So each letter guards one end: a pole at 0 if $a < 1$, a pole at 1 if $b < 1$. The paper (sec. 3) notes
+# that the two shapes lead rather naturally from unimodal to bimodal configurations.
+#
+# > Four quadrants: U-shape ($a, b < 1$), falling ($a < 1 \le b$), rising ($b < 1 \le a$), one hump ($a, b >
+# > 1$).
+
+# %%
+shapes_a, shapes_b = (0.1, 0.5, 1.0, 2.0, 5.0), (0.1, 0.5, 1.0, 5.0)
+grid_a, grid_b = torch.meshgrid(torch.tensor(shapes_a), torch.tensor(shapes_b), indexing="xy")
+gates = HardKuma(grid_a, grid_b, p.left, p.right)  # [4, 5]: b down, a across
+near = torch.tensor(1e-9)
+at_zero = gates.base.log_prob(near) - (grid_a * grid_b).log() - (grid_a - 1) * near.log()
+at_one = gates.base.log_prob(1 - near) - (grid_a**grid_b * grid_b).log() - (grid_b - 1) * near.log()
+
+# %% tags=["check"]
+# The next term of either expansion is of relative size near^a (b - 1): large only for a = 0.1.
+assert (at_zero[grid_a >= 0.5].abs() < 1e-3).all(), "the density near 0 is a b k^(a-1)"
+assert (at_one.abs() < 1e-6).all(), "the density near 1 is a^b b (1-k)^(b-1)"
+total = gates.prob_zero + gates.prob_interior + gates.prob_one
+assert ((total - 1).abs() < 1e-12).all(), "the masses of every gate of the grid sum to one"
+
+# %% tags=["figure"]
+finding = "a pulls mass away from 0, b pulls mass away from 1"
+fig, axes = figures.new_figure(5, 4, size=(15, 11), title=finding)
+figures.draw_hardkuma_grid(shapes_a, shapes_b, p.left, p.right, axes)
+fig
+
+# %%
+print("P(0)    ", *(f"a = {shape:<4}" for shape in shapes_a))
+for shape, row in zip(shapes_b, gates.prob_zero.tolist(), strict=True):
+    print(f"b = {shape} ", *(f"{mass:<8.2g}" for mass in row))
+print(f"the most closed gate of the grid: P(0) = {gates.prob_zero.max():.3f}")
+print(f"the most open gate of the grid:   P(1) = {gates.prob_one.max():.3f}")
+print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.right).prob_one:.3f}")
+
+# %% [markdown]
+# Along a row ($a$ grows) the mass at 0 only falls; down a column ($b$ grows) the mass at 1 only falls. Small
+# $a$ *and* small $b$ (upper left) give nearly a coin: two masses and little between them. Both above 1
+# (lower right) give one hump and hardly ever an exact 0 or 1; but this does not go on for ever: for $a = b
+# \to \infty$ the hump itself creeps up to 1, and the gate opens.
+#
+# **Exercise 2.** Both shapes small is "undecided", yet with $a = b$ the coin is not fair. Predict which face
+# wins for $a = b = 0.05$. Then compute, for that $a$, the $b$ at which both faces are equally likely.
+
+# %% tags=["solution"]
+coin = HardKuma(0.05, 0.05)
+print(f"a = b = 0.05: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
+low, high = torch.tensor(1e-3), torch.tensor(10.0)
+for _ in range(60):  # P(0) grows with b, P(1) falls: halve the interval in log b
+    middle = (low * high).sqrt()
+    coin = HardKuma(0.05, middle)
+    low, high = (middle, high) if coin.prob_zero < coin.prob_one else (low, middle)
+print(f"a fair coin needs b = {middle:.3f}: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
+assert abs(coin.prob_zero - coin.prob_one) < 1e-9
+
+# %% [markdown]
+# ## 3. Like a Beta, but no Beta
+#
+# Two families coincide where one shape is 1, and nowhere is the Kumaraswamy symmetric but for the uniform
+# law:
+#
+# $$\mathrm{Kuma}(1, b) = \mathrm{Beta}(1, b), \quad \mathrm{Kuma}(a, 1) = \mathrm{Beta}(a, 1), \qquad
+# f_K(k) = f_K(1-k) \;\forall k \iff a = b = 1. \tag{X3}$$
+#
+# The paper (sec. 3) calls the Kumaraswamy a close relative of the Beta distribution, for which we have
+# stronger intuitions.
+#
+# > One of these intuitions fails. Symmetry asks the two ends of eq. (X2) to agree: equal powers, so $a = b$,
+# > and equal factors, $ab = a^b b$, so $a^{\,b-1} = a^{\,a-1} = 1$, so $a = 1$. A symmetric Beta(a, a) has
+# > no symmetric Kuma(a, a) beside it: its mean is not 1/2.
+
+# %%
+k = torch.linspace(0.001, 0.999, 999)
+same_b = [(Kumaraswamy(1.0, s).log_prob(k), Beta(1.0, s).log_prob(k)) for s in shapes_b]
+same_a = [(Kumaraswamy(s, 1.0).log_prob(k), Beta(s, 1.0).log_prob(k)) for s in shapes_a]
+skew = {s: (Kumaraswamy(s, s).log_prob(k) - Kumaraswamy(s, s).log_prob(1 - k)).abs().max() for s in shapes_a}
+kuma, beta = Kumaraswamy(2.0, 2.0), Beta(2.0, 2.0)
+
+# %% tags=["check"]
+for ours, theirs in same_b + same_a:  # two formulas in float64: rounding alone may tell them apart
+    assert torch.allclose(ours, theirs, atol=1e-9), "where one shape is 1, Kuma and Beta are one law"
+assert skew[1.0] < 1e-12, "Kuma(1, 1) is uniform"
+assert all(size > 0.1 for s, size in skew.items() if s != 1), "no other Kuma(s, s) here is symmetric"
+assert abs(beta.mean - 0.5) < 1e-12 and abs(kuma.mean - 8 / 15) < 1e-12
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure()
+curves = {"Beta(2, 2)": beta.log_prob(k).exp(), "Kuma(2, 2)": kuma.log_prob(k).exp()}
+finding = "Kuma(2, 2) leans to the right"
+figures.draw_lines(k, curves, ax, title=finding, xlabel="k", ylabel="density (per unit of k)")
+fig
+
+# %%
+print(f"means: Beta(2, 2) {beta.mean:.4f}, Kuma(2, 2) {kuma.mean:.4f}")
+print("largest |log f(k) - log f(1-k)| of Kuma(s, s), by s:")
+print({s: round(size.item(), 3) for s, size in skew.items()})
+
+# %% [markdown]
+# The lean matters when a gate starts its life: equal raw outputs for $a$ and $b$ do not start it in the
+# middle, but more open than closed.
+#
+# **Exercise 3.** An untrained network gives about 0 for both outputs and $a = b = \mathrm{softplus}(0) = \ln
+# 2$. Predict whether P(1) or P(0) is larger, then compute both.
+
+# %% tags=["solution"]
+fresh = HardKuma(torch.tensor(2.0).log(), torch.tensor(2.0).log())
+print(f"P(0) = {fresh.prob_zero:.4f}, P(1) = {fresh.prob_one:.4f}, E[K] = {fresh.base.mean:.4f}")
+assert fresh.prob_one > fresh.prob_zero and fresh.base.mean > 0.5
+assert all(Kumaraswamy(s, s).mean > 0.5 for s in shapes_a if s != 1)  # so do the others: all lean to 1
+
+# %% [markdown]
+# ## 4. One number at test time
+#
+# In training a gate is sampled. At test time one number is wanted, and the paper (sec. 5) takes the most
+# probable of the three configurations {0}, {1} and (0, 1), the interval standing for the mean of the
+# *underlying Kumaraswamy*:
+#
+# $$z = \begin{cases} \mathrm{E}[K] & \text{if } P(0<H<1) > \max\{P(0), P(1)\} \\
+# 0 & \text{else if } P(0) > P(1)
+# \\ 1 & \text{else.} \end{cases} \tag{X4}$$
+#
+# > The border of the region $z = 0$ is where P(0) equals the larger of the other two. Inside it lies
+# > everything with P(0) ≥ 1/2, that is, with $k_0 = -l/(r-l)$, everything with $b \ge -\ln 2 / \ln(1 -
+# > k_0^a)$; where P(1) is negligible this *is* the border.
+
+# %%
+fine_a, fine_b = torch.logspace(-2, 2, 161), torch.logspace(-2, 2, 161)
+field = HardKuma(fine_a, fine_b[:, None], p.left, p.right)  # [161, 161]: b down, a across
+values = decide(field, rule="argmax")
+k_zero = -p.left / (p.right - p.left)
+surely_zero = fine_b[:, None] >= -torch.log(torch.tensor(2.0)) / torch.log1p(-(k_zero**fine_a))
+
+# %% tags=["check"]
+rivals = torch.stack([field.prob_zero, field.prob_one, field.prob_interior])
+assert ((values == 0) == (rivals.argmax(0) == 0)).all(), "z = 0 where P(0) is the largest"
+assert ((values == 1) == (rivals.argmax(0) == 1)).all(), "z = 1 where P(1) is the largest"
+inside = (values > 0) & (values < 1)
+assert torch.equal(values[inside], field.base.mean[inside]), "inside, z is E[K]: not E[T], not E[H]"
+assert (values[surely_zero] == 0).all(), "P(0) >= 1/2 is enough for z = 0"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 5.5))
+figures.draw_decisions(fine_a, fine_b, values, ax, title="z jumps at the borders: 0, 1, and E[K] between")
+fig
+
+# %%
+corner = (values == 0) & ~surely_zero
+print(f"of all shapes drawn, z is 0 in {100 * (values == 0).double().mean():.0f} %, "
+      f"1 in {100 * (values == 1).double().mean():.0f} %, between in {100 * inside.double().mean():.0f} %")
+print(f"z = 0 although P(0) < 1/2: {100 * corner.double().mean():.1f} % (small a and b, where P(1) competes)")
+print(f"where the interval wins, z lies between {values[inside].min():.3f} and {values[inside].max():.3f}")
+
+# %% [markdown]
+# The distribution changes smoothly with $(a, b)$, the decision does not: at a border $z$ jumps. Two gates
+# that differ in nothing visible may therefore be "selected" and "not selected", and the share of words
+# selected at test time is not the expected share $1 - P(0)$ that training controls.
+#
+# **Exercise 4.** Walk along $a = 0.3$ and let $b$ grow from 0.1 to 10. Predict the sequence of decisions,
+# then find the two $b$ at which the decision changes, and verify which two of the three masses are equal
+# there.
+
+# %% tags=["solution"]
+walk_b = torch.logspace(-1, 1, 20001)
+walk = HardKuma(torch.tensor(0.3), walk_b)
+steps = decide(walk, rule="argmax")
+kinds = (steps == 0) * 0 + (steps == 1) * 2 + ((steps > 0) & (steps < 1)) * 1  # 0 closed, 1 between, 2 open
+for i in (kinds.diff() != 0).nonzero().flatten().tolist():
+    found = [mass[i].item() for mass in (walk.prob_zero, walk.prob_interior, walk.prob_one)]
+    print(f"b = {walk_b[i]:.4f}: z goes from {steps[i]:.3f} to {steps[i + 1]:.3f}; "
+          f"P(0), P(0<H<1), P(1) = {found[0]:.4f}, {found[1]:.4f}, {found[2]:.4f}")
+    first, second = sorted(found)[:-3:-1]
+    assert first - second < 1e-3, "at a border the two largest masses are equal, up to the step in b"
+# Open, between, closed: first P(1) = P(0<H<1), then P(0<H<1) = P(0).
+
+# %% [markdown]
+# ## 5. Take the sliders
+#
+# Everything of sections 1 to 4 in one picture: densities and masses, the cdf with its two jumps, samples,
+# and below them the numbers. First as a picture that stays when the notebook is read without a kernel; then
+# with sliders.
+
+# %% tags=["figure"]
+fig = figures.Picture(figsize=(12.5, 4.3))
+figures.draw_explorer(p.a, p.b, p.left, p.right, fig, num_samples=p.num_samples, seed=p.seed)
+
+# %%
+for name, number in widgets.describe_shape(p.a, p.b, p.left, p.right).items():
+    print(f"{name:9} {number:.6g}")
+
+# %% tags=["interactive"]
+explorer = widgets.explore_shapes(p.a, p.b, p.left, p.right)
+explorer
+
+# %% tags=["check"]
+before = explorer.picture.value
+explorer.sliders["a"].value = 3.0
+assert explorer.picture.value != before, "a slider that moves must change the picture"
+explorer.sliders["a"].value = p.a
+assert explorer.picture.value == before, "the same shape gives the same picture: samples are seeded"
+
+# %% [markdown]
+# **Exercise 5** (at the sliders; write down the prediction first).
+# 1. From the U-shape, move only `a` up. Which mass falls, and does the other one stay?
+# 2. Find a gate with P(0) close to 0.45 that is *not* the decision at test time. What beats it?
+# 3. Preset "mostly 1": narrow the stretch until the decision is no longer 1. Which mass has taken over?
+# 4. Move `a` and `b` so that the entropy is as small as you can get it. What do such gates have in common?
+
+# %% tags=["solution"]
+moved = [widgets.describe_shape(shape, 0.5) for shape in (0.5, 1.0, 2.0)]
+print("1. a = 0.5, 1, 2:", [(round(s["P(0)"], 3), round(s["P(1)"], 3)) for s in moved])
+assert moved[0]["P(0)"] > moved[1]["P(0)"] > moved[2]["P(0)"] and moved[0]["P(1)"] < moved[2]["P(1)"]
+undecided = widgets.describe_shape(0.2, 0.64)
+assert abs(undecided["P(0)"] - 0.45) < 0.01 and undecided["decision"] > 0
+print("2. a = 0.2, b = 0.64:", {name: round(value, 3) for name, value in undecided.items()})
+for reach in (0.1, 0.01, 0.001):
+    narrow = widgets.describe_shape(3.0, 0.2, -reach, 1 + reach)
+    print(f"3. left = {-reach}: P(1) = {narrow['P(1)']:.3f}, z = {narrow['decision']:.3f}")
+extremes = ((0.01, 10), (10, 0.01), (10, 100))
+print("4. entropy:", [round(widgets.describe_shape(*shape)["entropy"], 3) for shape in extremes])
+# 4. Gates that are certain: all mass in one point (0), or in a narrow hump (a density's entropy may be < 0).
+
+# %% [markdown]
+# ## Summary
+#
+# - One picture holds HardKuma: a density on one scale, two masses on another (X1).
+# - $a$ guards the end at 0, $b$ the end at 1; below 1 each lets its end grow a pole (X2).
+# - Kumaraswamy and Beta agree where one shape is 1; Kuma(s, s) is symmetric for s = 1 alone (X3).
+# - The value at test time is piecewise: 0, 1, or E[K], with jumps between (X4).
+#
+# ## Next
+#
+# `04_selecting_text`: one such gate a word, and a constraint on how many of them may open.

@@ -1,0 +1,69 @@
+"""Data: readers that give `Example`s, word vectors, a vocabulary, and padded batches.
+
+Readers: `sst.read_sst`, `synthetic.read_synthetic`. Vectors: `vectors.build_vocabulary`.
+Batches: `batches.Batches`.
+`python -m rationale.data` fetches, lists and checks the official archives.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text with its label and whatever people annotated in it.
+
+    Parameters
+    ----------
+    tokens : tuple of str, length T >= 1
+    label : int or tuple of float
+        A class index, or K scores in [0, 1].
+    rationale : tuple of bool, length T, or None
+        Gold rationale: True where the word belongs to it. None: nobody annotated this text;
+        all False: somebody did, and found nothing.
+    word_labels : tuple of int, length T, or None
+        Label of each word by itself (SST: 0 very negative .. 4 very positive).
+    phrases : tuple of (start, end, label), or None
+        Label of each phrase, tokens [start, end). SST: every node of the tree, the whole sentence first.
+    """
+
+    tokens: tuple[str, ...]
+    label: int | tuple[float, ...]
+    rationale: tuple[bool, ...] | None = None
+    word_labels: tuple[int, ...] | None = None
+    phrases: tuple[tuple[int, int, int], ...] | None = None
+
+
+def folder() -> Path:
+    """The folder of the data: `RATIONALE_DATA` if it is set, else this user's cache folder.
+
+    Returns
+    -------
+    Path
+        Not created, not checked: a reader says what is missing in it.
+    """
+    chosen = os.environ.get("RATIONALE_DATA")
+    if chosen:
+        return Path(chosen).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("rationale"))
+
+
+# The readers need the names above, hence the imports down here.
+from rationale.data.batches import Batch, Batches, Vocabulary, encode  # noqa: E402
+from rationale.data.sst import read_sst  # noqa: E402
+from rationale.data.vectors import build_vocabulary, read_vectors  # noqa: E402
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Example",
+    "Vocabulary",
+    "build_vocabulary",
+    "encode",
+    "folder",
+    "read_sst",
+    "read_vectors",
+]

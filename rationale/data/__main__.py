@@ -1,0 +1,169 @@
+"""`python -m rationale.data list | fetch NAME... | check [NAME...]`: get the data, see that it is right."""
+
+import argparse
+import os
+import sys
+
+from rationale.data import archives, folder
+from rationale.errors import BadInput
+
+OVERVIEW = """\
+The data of this project is not part of it: everyone gets it from its publishers.
+
+  python -m rationale.data list          what there is, where it comes from, whether you have it
+  python -m rationale.data fetch sst     download one, verify it, put it where the readers look
+  python -m rationale.data check         verify everything you have
+
+The data folder is the environment variable RATIONALE_DATA if it is set, else a cache folder of your user.
+Nothing is needed for `make demo`, which runs on a synthetic corpus.
+"""
+
+FETCH = """\
+Download archives from their publishers, verify them and put them where the readers look.
+
+A download is verified before it moves to its place: by its sha256 where the publisher gives one, and always
+by counting what is in it. If it fails, nothing changes. What is there already is not downloaded again.
+A download that was killed leaves a folder .fetch-... in the data folder; delete it.
+
+examples:
+  python -m rationale.data fetch sst
+  python -m rationale.data fetch sst glove.840B.300d
+  RATIONALE_DATA=~/data python -m rationale.data fetch imdb
+  python -m rationale.data fetch sst --again      replace what is there by a fresh, verified download
+
+without internet:
+  `python -m rationale.data list` shows each address and the place of each file. Copy the file to that place
+  on the machine without internet and run `python -m rationale.data check NAME` there.
+
+exit code: 0 all there, 2 something could not be fetched (one line says what and what to do by hand)
+"""
+
+LIST = """\
+List the archives: what each is, its official address and terms, its place, and whether it is there.
+
+examples:
+  python -m rationale.data list
+  RATIONALE_DATA=~/data python -m rationale.data list
+
+"here" says only that the files are there; `python -m rationale.data check` reads them.
+"""
+
+CHECK = """\
+Read the archives that you have and compare what is in them with the known counts.
+
+examples:
+  python -m rationale.data check                   everything that is in the data folder (a minute)
+  python -m rationale.data check sst glove.6B      these; what is missing is an error
+
+exit code: 0 all right, 2 something is wrong or missing (a line for each)
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    def page(subparsers, name, text, run, **names):
+        parser = subparsers.add_parser(
+            name,
+            description=text,
+            help=text.split("\n")[0],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.set_defaults(run=run)
+        if names:
+            parser.add_argument("names", metavar="NAME", help="a name that `list` shows", **names)
+        return parser
+
+    parser = argparse.ArgumentParser(
+        prog="python -m rationale.data",
+        description=OVERVIEW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="list | fetch | check")
+    page(commands, "list", LIST, _list)
+    fetch = page(commands, "fetch", FETCH, _fetch, nargs="+")
+    fetch.add_argument("--again", action="store_true", help="fetch although it is there")
+    page(commands, "check", CHECK, _check, nargs="*")
+    return parser
+
+
+def _list(options) -> int:
+    print(f"data folder: {folder()} ({_origin()})\n")
+    width = max(map(len, archives.ARCHIVES))
+    print(f"{'name':{width}}  here  what")
+    for archive in archives.ARCHIVES.values():
+        here = "yes" if archive.files(folder()) else "no"
+        hashed = [download.sha256 for download in archive.downloads]
+        how = "sha256, " if hashed and all(hashed) else "sha256 not known; " if hashed else ""
+        print(f"{archive.name:{width}}  {here:4}  {archive.what}")
+        for label, text in (
+            ("address", archive.page),
+            ("terms", archive.terms),
+            ("place", archives.places_in_words(archive)),
+            ("check", how + archive.counts),
+            ("by hand", archive.by_hand),
+        ):
+            if text:
+                print(f"{'':{width}}        {label:7} {text}")
+    return 0
+
+
+def _fetch(options) -> int:
+    wanted = [archives.find(name) for name in options.names]  # a wrong name stops all before any download
+    failed = 0
+    for archive in wanted:
+        before = archive.files(folder())
+        if archive.downloads and (options.again or not before):
+            urls = ", ".join(download.url for download in archive.downloads)
+            print(f"{archive.name}: fetching {urls} ({archive.terms})", flush=True)
+        try:
+            files = archives.fetch(archive, again=options.again)
+        except BadInput as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        if before and not options.again:
+            print(f"{archive.name}: already there; --again fetches it anew, `check {archive.name}` reads it")
+        for path in files:
+            print(f"{archive.name}: {path}")
+    return 2 if failed else 0
+
+
+def _check(options) -> int:
+    root = folder()
+    wanted = [archives.find(name) for name in options.names]
+    if not wanted:
+        wanted = [archive for archive in archives.ARCHIVES.values() if archive.files(root)]
+    if not wanted:
+        raise BadInput(
+            f"{root} ({_origin()}) holds none of the archives; set RATIONALE_DATA to your data folder, "
+            "or run `python -m rationale.data fetch sst`"
+        )
+    wrong = 0
+    for archive in wanted:
+        try:
+            problems = archives.verify(archive, root)
+        except BadInput as error:
+            problems = [str(error).removeprefix(f"{archive.name}: ")]
+        for problem in problems:
+            print(f"{archive.name}: WRONG {problem}")
+        if not problems:
+            print(f"{archive.name}: OK ({archive.counts})", flush=True)
+        wrong += bool(problems)
+    return 2 if wrong else 0
+
+
+def _origin() -> str:
+    return "RATIONALE_DATA" if os.environ.get("RATIONALE_DATA") else "cache folder; RATIONALE_DATA is not set"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

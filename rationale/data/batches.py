@@ -1,0 +1,198 @@
+"""From examples to padded batches: words to numbers, sentences of like length together."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rationale.data import Example
+from rationale.errors import BadInput
+
+
+class Vocabulary:
+    """The words a model knows, numbered; row i of its embedding table belongs to `words[i]`.
+
+    Parameters
+    ----------
+    words : iterable of str
+        Distinct. The two special rows come first whether or not they are given, so that
+        `Vocabulary(other.words)` is a copy.
+        A text that happens to contain "<pad>" is encoded as an unknown word, never as padding.
+
+    Raises
+    ------
+    ValueError
+        If a word comes twice.
+    """
+
+    unk, pad = 0, 1
+    specials = ("<unk>", "<pad>")
+
+    def __init__(self, words: Iterable[str]):
+        known = [word for word in words if word not in self.specials]
+        self.words = [*self.specials, *known]
+        self._index = {word: row for row, word in enumerate(known, start=len(self.specials))}
+        if len(self._index) != len(known):
+            repeated = next(word for row, word in enumerate(known) if word in known[:row])
+            raise ValueError(f"words: {repeated!r} comes twice; every word needs a row of its own")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._index
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """The row of each token; `unk` for those it does not know."""
+        return [self._index.get(token, self.unk) for token in tokens]
+
+    def unknown(self, tokens: Iterable[str]) -> list[str]:
+        """The tokens it does not know, in order, as often as they occur."""
+        return [token for token in tokens if token not in self._index]
+
+
+class Batch(NamedTuple):
+    """B texts, padded to the longest of them.
+
+    tokens : long [B, T]
+        Rows of the vocabulary; `Vocabulary.pad` where `mask` is False.
+    mask : bool [B, T]
+        True for real tokens. Every row holds at least one.
+    target : long [B], or float [B, K]
+        Class, or K scores.
+    index : long [B]
+        Which example each row is, so that results can be put back in the order of the file.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+    target: Tensor
+    index: Tensor
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(*(tensor.to(device) for tensor in self))
+
+
+class Batches:
+    """All texts of a split as one flat tensor, and the batches cut from it.
+
+    Parameters
+    ----------
+    examples : N examples, each with at least one token, N >= 1
+    vocabulary : Vocabulary
+    batch_size : int >= 1
+        The last batch of an epoch may be smaller; nothing is dropped.
+    seed : int
+        Epochs are a pure function of (seed, epoch).
+    bucketed : bool
+        True: texts of like length share a batch, which saves nearly all padding. False: plain random batches.
+    device : where the batches live; the flat tensor is put there once.
+
+    Raises
+    ------
+    BadInput
+        No examples, an example without tokens, labels of different kinds.
+    ValueError
+        batch_size below 1.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        vocabulary: Vocabulary,
+        batch_size: int,
+        seed: int = 0,
+        bucketed: bool = True,
+        device: torch.device | str = "cpu",
+    ):
+        if batch_size < 1:
+            raise ValueError(f"batch_size: {batch_size}; accepted: a whole number from 1")
+        if not examples:
+            raise BadInput("examples: none given; at least one is needed")
+        for row, example in enumerate(examples):
+            if not example.tokens:
+                raise BadInput(f"example {row} (counted from 0): no tokens; every text needs at least one")
+        self.examples, self.vocabulary = examples, vocabulary
+        self.batch_size, self.seed, self.bucketed = batch_size, seed, bucketed
+        self.device = torch.device(device)
+        self.lengths = torch.tensor([len(example.tokens) for example in examples])  # [N], stays on the CPU
+        flat = torch.tensor([row for example in examples for row in vocabulary.encode(example.tokens)])
+        self._flat = flat.to(self.device)  # [sum of lengths]
+        self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
+        self._device_lengths = self.lengths.to(self.device)  # [N]
+        self._targets = _targets(examples).to(self.device)  # [N] or [N, K]
+
+    def __len__(self) -> int:
+        """Number of batches in an epoch."""
+        return -(-len(self.examples) // self.batch_size)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Training batches: every example once, in an order that depends on (seed, epoch) alone.
+
+        Shuffle; if bucketed, sort by length (stable: the shuffle decides among equals), cut, and shuffle
+        the batches.
+        """
+        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
+        order = torch.randperm(len(self.examples), generator=generator)  # [N]
+        if not self.bucketed:
+            return self._cut(order, self.batch_size)
+        order = order[torch.argsort(self.lengths[order], stable=True)]
+        return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
+
+    def in_order(self, max_batch: int | None = None) -> Iterator[Batch]:
+        """Evaluation batches: every example once, shortest first; `index` says which is which.
+
+        Parameters
+        ----------
+        max_batch : int >= 1, or None
+            Texts a batch; None: `batch_size`.
+        """
+        return self._cut(torch.argsort(self.lengths, stable=True), max_batch or self.batch_size)
+
+    def rows(self, index: Tensor) -> Batch:
+        """The batch of these examples, in this order.
+
+        Parameters
+        ----------
+        index : long [B] on the CPU, in [0, N)
+        """
+        longest = int(self.lengths[index].max())  # on the CPU: the device is not made to wait
+        index = index.to(self.device)
+        position = torch.arange(longest, device=self.device)  # [T]
+        mask = position < self._device_lengths[index, None]  # [B, T]
+        where = (self._starts[index, None] + position).clamp(max=len(self._flat) - 1)  # [B, T]
+        tokens = self._flat[where].masked_fill(~mask, self.vocabulary.pad)
+        return Batch(tokens, mask, self._targets[index], index)
+
+    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch]:
+        pieces = order.split(size)
+        for number in range(len(pieces)) if batch_order is None else batch_order.tolist():
+            yield self.rows(pieces[number])
+
+
+def encode(
+    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu"
+) -> Batch:
+    """One batch of texts that have no label, in the order given; the targets are zeros.
+
+    Parameters
+    ----------
+    texts : B lists of tokens, each with at least one
+    vocabulary : Vocabulary
+
+    Raises
+    ------
+    BadInput
+        No texts, or one without tokens.
+    """
+    examples = [Example(tuple(tokens), label=0) for tokens in texts]
+    everything = torch.arange(len(examples))
+    return Batches(examples, vocabulary, max(1, len(examples)), device=device).rows(everything)
+
+
+def _targets(examples: Sequence[Example]) -> Tensor:
+    kinds = {len(e.label) if isinstance(e.label, tuple) else None for e in examples}
+    if len(kinds) > 1:
+        raise BadInput("examples: labels of different kinds; accepted: all class numbers, or all K scores")
+    return torch.tensor([e.label for e in examples], dtype=torch.long if None in kinds else torch.float32)

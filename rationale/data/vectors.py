@@ -1,0 +1,257 @@
+"""Word vectors from text files, and the vocabulary and embedding table of a task."""
+
+import gzip
+import lzma
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+from torch import Tensor
+
+from rationale.data import Example, folder
+from rationale.data.batches import Vocabulary
+from rationale.errors import BadInput
+
+ENDINGS = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later ending wins
+LARGEST = torch.finfo(torch.float32).max
+FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
+
+# The treebanks' spelling of brackets and quotes, and everybody else's.
+TREEBANK_TO_PLAIN = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "``": '"',
+    "''": '"',
+}
+
+
+def build_vocabulary(
+    splits: dict[str, Sequence[Example]], vectors: str, scale: float = 1.0, dim: int = 50, seed: int = 0
+) -> tuple[Vocabulary, Tensor]:
+    """The words of a task that have a vector, and the table of their vectors.
+
+    Words of all splits are taken, as the vectors are fixed and no label is looked at.
+
+    Parameters
+    ----------
+    splits : split name -> examples
+    vectors : str
+        A name in the data folder's `vectors`, or a file (see `read_vectors`); or "random": every word of the
+        splits gets a fixed vector from N(0, 0.4^2), 0.4 being the standard deviation of GloVe 840B.
+    scale : float
+        Multiplies the vectors, not the two special rows.
+    dim : int >= 1
+        Size of random vectors; files bring their own.
+    seed : int
+        Of the random vectors and of the unknown word's row.
+
+    Returns
+    -------
+    Vocabulary
+        Sorted words after the two special rows.
+    float [V, E]
+        Row 0, the unknown word: U(-0.05, 0.05). Row 1, padding: zeros.
+
+    Raises
+    ------
+    BadInput
+        See `read_vectors`; also if no word at all has a vector.
+    """
+    words = sorted({token for split in splits.values() for example in split for token in example.tokens})
+    generator = torch.Generator().manual_seed(seed)
+    if vectors == "random":
+        found, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)
+    else:
+        found, rows = read_vectors(vectors, words)
+        if not found:
+            raise BadInput(f"vectors: {vectors!r} holds none of the {len(words)} words of the data")
+    vocabulary = Vocabulary(found)
+    table = torch.zeros(len(vocabulary), rows.shape[1])  # [V, E]
+    table[vocabulary.unk].uniform_(-0.05, 0.05, generator=generator)
+    table[len(vocabulary.specials) :] = scale * rows
+    return vocabulary, table
+
+
+def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[str], Tensor]:
+    """The vectors of these words, from a file in GloVe's text format: a word and its numbers in every row.
+
+    A word is looked up as it is, then in other spellings of the same thing (-LRB- and "(", `` and ",
+    \\/ and /), then all of these in lower case. Also read: word2vec's text format (a first line with the
+    number of rows and their size), and words with spaces in them.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A name, searched in the data folder as vectors/<name>.txt, .txt.gz, .txt.xz or as <name>.txt in any
+        .zip there; or a file.
+    words : iterable of str
+        Only their rows become numbers. The number of fields is checked in every row of the file.
+
+    Returns
+    -------
+    list of str
+        The words found, in the order given, each once.
+    float32 [V', E]
+        Their vectors.
+
+    Raises
+    ------
+    BadInput
+        Nothing of that name, a file that cannot be unpacked, a row of another length, a field that is no
+        number.
+    """
+    words = list(dict.fromkeys(words))
+    forms = {word: [form.encode() for form in _forms(word)] for word in words}
+    path, member = _find(name_or_path)
+    try:
+        with _open(path, member) as file:
+            rows, numbers, dim = _read_rows(file, {form for some in forms.values() for form in some}, path)
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise BadInput(f"{path}: cut short or damaged ({error}); fetch it again") from error
+    found = {word: next((rows[form] for form in forms[word] if form in rows), None) for word in words}
+    found = {word: row for word, row in found.items() if row is not None}
+    if not found:
+        return [], torch.zeros(0, dim)
+    table = torch.frombuffer(numbers, dtype=torch.float32).reshape(-1, dim)
+    return list(found), table[torch.tensor(list(found.values()), dtype=torch.long)]
+
+
+def available() -> list[str]:
+    """Names that `read_vectors` finds in the data folder, sorted."""
+    return sorted(_sources())
+
+
+def _forms(word: str) -> list[str]:
+    """The spellings under which to look up a word, best first."""
+    plain = word.replace("\\", "") or word
+    other = [b for a, b in TREEBANK_TO_PLAIN.items() if plain.upper() == a]
+    other += [a for a, b in TREEBANK_TO_PLAIN.items() if plain == b]
+    forms = [word, plain, *other]
+    return list(dict.fromkeys([*forms, *(form.lower() for form in forms)]))
+
+
+def _sources() -> dict[str, tuple[Path, str | None]]:
+    """Name -> (file, member of the zip or None), for all vectors in the data folder."""
+    place = folder() / "vectors"
+    sources = {}
+    for path in sorted(place.glob("*.zip")):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _texts(archive)}
+        else:  # opening it will say what is wrong
+            sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
+    for ending in ENDINGS:
+        sources |= {path.name.removesuffix(ending): (path, None) for path in place.glob("*" + ending)}
+    return sources
+
+
+def _texts(archive: zipfile.ZipFile) -> list[str]:
+    return [name for name in archive.namelist() if name.endswith(".txt")]
+
+
+def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
+    """The file, and which member of it if it is an archive of several."""
+    sources = _sources()
+    if str(name_or_path) in sources:
+        return sources[str(name_or_path)]
+    path = Path(name_or_path).expanduser()
+    if not path.is_file():
+        names = ", ".join(sorted(sources)) or "none yet"
+        raise BadInput(
+            f"vectors: {str(name_or_path)!r} not found; accepted: random, a file, or a name in "
+            f"{folder() / 'vectors'} ({names})"
+        )
+    return path, None
+
+
+def _open(path: Path, member: str | None) -> BinaryIO:
+    if path.suffix != ".zip":
+        return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
+    archive = zipfile.ZipFile(path)
+    texts = [member] if member else _texts(archive)
+    if len(texts) != 1:
+        raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
+    return archive.open(texts[0])
+
+
+def _read_rows(file: Iterable[bytes], wanted: set[bytes], path: Path) -> tuple[dict[bytes, int], array, int]:
+    """Rows of the wanted words (word -> number of its row), all their numbers in one array, and the size.
+
+    Bytes all the way: no character of another script can be mistaken for a space or the end of a line.
+    """
+    rows: dict[bytes, int] = {}
+    numbers = array("f")
+    dim = 0
+    for line_number, line in enumerate(file, start=1):
+        line = line.strip()
+        if not line:
+            continue
+        if not dim:
+            dim, is_header = _size(line, f"{path}:{line_number}")
+            if is_header:
+                continue
+        if line.count(b" ") == dim and b"  " not in line:  # nearly every row
+            word = line[: line.index(b" ")]
+        else:
+            word = _word_with_spaces(line, dim, f"{path}:{line_number}")
+        if word in wanted and word not in rows:
+            rows[word] = len(rows)
+            numbers.extend(_numbers(line.rsplit(None, dim)[1:], f"{path}:{line_number}"))
+    if not dim:
+        raise BadInput(f"{path}: empty; accepted: {FORMAT}")
+    return rows, numbers, dim
+
+
+def _size(line: bytes, where: str) -> tuple[int, bool]:
+    """Numbers a row, from the first line, and whether that line is word2vec's header."""
+    fields = line.split()
+    if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]):
+        return int(fields[1]), True
+    dim = 0
+    while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
+        dim += 1
+    if not dim:
+        raise BadInput(f"{where}: {_shown(line)} is no row of vectors; accepted: {FORMAT}")
+    return dim, False
+
+
+def _word_with_spaces(line: bytes, dim: int, where: str) -> bytes:
+    """The word of a row of too many fields: all before the last `dim`, unless that ends in a number too."""
+    fields = line.split()
+    if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
+        raise BadInput(
+            f"{where}: {len(fields)} fields, beginning {_shown(line)}; accepted: {dim + 1}, "
+            f"a word and {dim} numbers as in the first row"
+        )
+    return b" ".join(fields[:-dim])
+
+
+def _numbers(fields: list[bytes], where: str) -> list[float]:
+    """The fields as finite numbers that float32 can hold."""
+    try:
+        numbers = [float(field) for field in fields]
+        if all(abs(number) <= LARGEST for number in numbers):  # so neither nan nor inf
+            return numbers
+    except ValueError:
+        pass
+    wrong = next(field for field in fields if not _is_number(field))
+    raise BadInput(f"{where}: {_shown(wrong)} is no number; accepted: {FORMAT}")
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        return abs(float(field)) <= LARGEST
+    except ValueError:
+        return False
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:40].decode("utf-8", errors="replace"))

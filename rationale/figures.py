@@ -1,0 +1,924 @@
+"""Figures and highlighted text: pure functions of numbers, one shared look, no global state.
+
+Every `draw_*(..., ax)` draws into the axes it is given and returns them. The look is applied by a context
+around each call (`style`), never on import, and nothing here needs pyplot:
+
+    fig, ax = new_figure()
+    draw_hardkuma(0.5, 0.5, -0.1, 1.1, ax, title="All mass beyond 0 and 1 collapses onto 0 and 1")
+    fig                                   # the last expression of a notebook cell: shows the picture
+
+Titles state the finding; axes carry units; shares are drawn in per cent and given in [0, 1]. A NaN is an
+error, never a gap in a line.
+"""
+
+import functools
+import html
+import io
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from rationale.distributions import HardKuma, Kumaraswamy, StretchedRectified
+
+# Okabe and Ito's palette: told apart with any of the common forms of colour blindness.
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#F0E442",
+)
+BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red: text that belongs to red marks
+PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
+DASHES = ("-", "--", "-.", (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
+
+LOOK = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 13,
+    "axes.titlesize": 14,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # a fixed place: searching for one costs more than drawing it
+    "axes.labelsize": 13,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+    "axes.axisbelow": True,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "lines.linewidth": 2.2,
+    "lines.markersize": 7,
+    "legend.frameon": False,
+    "legend.fontsize": 12,
+    "figure.titlesize": 15,
+    "figure.titleweight": "bold",
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text: small files, searchable
+    "svg.hashsalt": "rationale",  # with no date in the metadata: the same figure gives the same bytes
+}
+
+
+def style() -> AbstractContextManager:
+    """The shared look as a context: `with style(): ...`. Restores what was set before."""
+    return matplotlib.rc_context(LOOK)
+
+
+def _styled(function):
+    """Run `function` inside `style()`."""
+
+    @functools.wraps(function)
+    def styled(*args, **kwargs):
+        with style():
+            return function(*args, **kwargs)
+
+    return styled
+
+
+# --- figures ---------------------------------------------------------------------------------------------
+
+
+class Picture(Figure):
+    """A figure that shows itself as the last expression of a notebook cell, with no pyplot and no backend."""
+
+    def _repr_png_(self) -> tuple[bytes, dict]:
+        width, height = (round(100 * inches) for inches in self.get_size_inches())
+        return to_png(self, dpi=150), {"width": width, "height": height, "alt": _described(self)}
+
+
+@_styled
+def new_figure(
+    ncols: int = 1,
+    nrows: int = 1,
+    size: tuple[float, float] | None = None,
+    title: str | None = None,
+    **subplots,
+) -> tuple[Picture, Axes | np.ndarray]:
+    """A figure and its axes.
+
+    Parameters
+    ----------
+    ncols, nrows : int
+        Panels across and down.
+    size : (width, height) in inches, of the whole figure
+        Default 7 x 4.2 for one panel, 4.8 x 3.7 for each of several.
+    title : str
+        Finding of the whole figure, above all panels.
+    **subplots
+        Passed on to `Figure.subplots`, e.g. `sharex=True`.
+
+    Returns
+    -------
+    fig, axes
+        `axes` is one Axes for one panel, else an array [ncols] , [nrows] or [nrows, ncols].
+    """
+    one = ncols == nrows == 1
+    fig = Picture(figsize=size or ((7, 4.2) if one else (4.8 * ncols, 3.7 * nrows)), layout="constrained")
+    if title:
+        fig.suptitle(title, x=0.01, ha="left")
+    return fig, fig.subplots(nrows, ncols, **subplots)
+
+
+@_styled
+def to_png(fig: Figure, dpi: int = 150, compression: int = 6) -> bytes:
+    """The figure as PNG bytes; compression from 1 (fast) to 9 (small)."""
+    buffer = io.BytesIO()
+    effort = {"compress_level": compression}
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=effort)
+    return buffer.getvalue()
+
+
+@_styled
+def save_figure(fig: Figure, folder: str | Path, name: str) -> Path:
+    """Write `folder/name.svg` (the folder is made if missing) and return its path.
+
+    The same figure always gives the same bytes.
+    """
+    path = Path(folder) / f"{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    return path
+
+
+def show(fig: Figure):
+    """Any figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
+    from IPython.display import Image
+
+    width = round(100 * fig.get_size_inches()[0])
+    return Image(to_png(fig), format="png", width=width, alt=_described(fig))
+
+
+def _described(fig: Figure) -> str:
+    """All titles of a figure in one line: what a screen reader says."""
+    titles = [fig.get_suptitle()] + [ax.get_title(loc) for ax in fig.axes for loc in ("left", "center")]
+    return "; ".join(title for title in titles if title)
+
+
+def _dressed(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
+    if title:
+        ax.set_title(title)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    return ax
+
+
+def _numbers(values, name: str) -> np.ndarray:
+    """Any sequence or tensor as a float array without NaN.
+
+    Raises
+    ------
+    ValueError
+        If a value is NaN: it is not drawn as a gap.
+    """
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+    array = np.asarray(values, dtype=float)
+    if np.isnan(array).any():
+        raise ValueError(f"{name}: {np.isnan(array).sum()} of {array.size} values are NaN, got to be numbers")
+    return array
+
+
+def _percent(axis) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 9):g} %"))
+
+
+# --- distributions ---------------------------------------------------------------------------------------
+
+
+def _shape(value) -> torch.Tensor:
+    """A distribution's parameter in float64: pictures are drawn with all digits."""
+    return torch.as_tensor(value, dtype=torch.float64)
+
+
+def _inside(low: float, high: float, num: int = 401) -> torch.Tensor:
+    """Points strictly inside (low, high), denser towards the ends, where densities may be steep."""
+    turn = torch.linspace(0, torch.pi, num + 2, dtype=torch.float64)[1:-1]
+    return low + (high - low) * (1 - torch.cos(turn)) / 2
+
+
+def _density(dist, points: torch.Tensor) -> np.ndarray:
+    return _numbers(dist.log_prob(points).exp(), f"density of {type(dist).__name__}")
+
+
+def _top(x: np.ndarray, density: np.ndarray) -> float:
+    """Top of a density axis: the first of 3, 6, 12, ... above the peak, the outer 2 % of the support aside.
+
+    Poles at the ends are cut; and steps keep the axis still while a slider moves.
+    """
+    low, high = x[0] + 0.02 * np.ptp(x), x[-1] - 0.02 * np.ptp(x)
+    peak = density[(low <= x) & (x <= high)].max()
+    return 3 * 2 ** max(0, int(np.ceil(np.log2(1.05 * peak / 3)))) if peak > 0 else 3
+
+
+def _mass_text(mass: float) -> str:
+    """Three decimals; what would round to 0.000 but is not 0 in its order of magnitude."""
+    return f"{mass:.3f}" if mass >= 5e-4 or mass == 0 else f"{mass:.0e}"
+
+
+def _draw_masses(dist: StretchedRectified, ax: Axes, prefix: str = "P({}) = ") -> None:
+    """The masses at 0 and 1 as lollipops, their values under the ticks, where they cover nothing.
+
+    The height of a lollipop is its mass as a share of the height of the axes, not on the y scale.
+    """
+    texts = {0: "0", 0.5: ".5", 1: "1"}
+    across = ax.get_xaxis_transform()
+    for at, mass in ((0, dist.prob_zero), (1, dist.prob_one)):
+        mass = _numbers(mass, f"P({at})").item()
+        look = {"color": RED, "transform": across, "clip_on": False, "solid_capstyle": "butt", "zorder": 4}
+        ax.plot([at, at], [0, mass], linewidth=5, gid=f"mass_at_{at}", **look)
+        ax.plot([at], [mass], "o", markersize=10, **look)
+        texts[at] += f"\n{prefix.format(at)}{_mass_text(mass)}"
+    ax.set_xticks(list(texts), list(texts.values()))
+    for label in (ax.get_xticklabels()[0], ax.get_xticklabels()[2]):
+        label.set(color=DARK_RED, fontweight="bold")
+
+
+def _draw_mass_axis(ax: Axes, top: float) -> None:
+    """The scale of the masses on the right: 0 to 1 over the whole height."""
+    right = ax.secondary_yaxis("right", functions=(lambda y: y / top, lambda mass: mass * top))
+    right.set_ylabel("mass (probability)", color=DARK_RED)
+    right.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
+    right.tick_params(colors=DARK_RED)
+    right.spines["right"].set(color=DARK_RED, visible=True)
+
+
+@_styled
+def draw_kumaraswamy(a, b, ax: Axes, title: str = "", label: str | None = None, **line) -> Axes:
+    """Density of Kuma(a, b) over (0, 1). Call again on the same axes to compare; `label` names the curve."""
+    k = _inside(0, 1)
+    density = _density(Kumaraswamy(_shape(a), _shape(b)), k)
+    top = max(_top(k.numpy(), density), ax.get_ylim()[1] if ax.lines else 0)
+    look = {"linestyle": DASHES[len(ax.lines) % len(DASHES)], "label": f"Kuma({float(a):g}, {float(b):g})"}
+    ax.plot(k, np.minimum(density, 99 * top), **{**look, **({"label": label} if label else {}), **line})
+    ax.set(xlim=(0, 1), ylim=(0, top))
+    ax.legend(loc="upper center")
+    return _dressed(ax, title, "k", "density (per unit of k)")
+
+
+@_styled
+def draw_hardkuma(
+    a, b, left, right, ax: Axes, title: str = "", compact: bool = False, top: float | None = None
+) -> Axes:
+    """Base, stretched and rectified density of HardKuma(a, b, left, right) in one picture.
+
+    Dashed: the base K over (0, 1). Thin: the stretched T over (left, right), its tails beyond 0 and 1 shaded.
+    Thick: the density of H inside (0, 1), which is that of T unchanged; each shaded tail has become a point
+    mass, drawn as a lollipop on the scale at the right (a mass is not a density).
+
+    Source: eqs. (H1)-(H4), notebooks/02_hardkuma.py; after Fig. 2 of Bastings et al. 2019.
+
+    Parameters
+    ----------
+    a, b : float, > 0
+        Shapes of the base.
+    left, right : float, left < 0 and right > 1
+        Support of the stretched variable.
+    ax : Axes
+    title : str
+        The finding.
+    compact : bool
+        For small multiples: no legend, no scale at the right, short labels.
+    top : float
+        Upper end of the density axis. Default: the first of 3, 6, 12, ... above the peak.
+    """
+    dist = HardKuma(_shape(a), _shape(b), float(left), float(right))
+    left, right = float(left), float(right)
+    k = _inside(0, 1)
+    base = _density(dist.base, k)
+    k, t = k.numpy(), left + (right - left) * k.numpy()
+    top = top or _top(k, base)
+    base = np.minimum(base, 99 * top)
+    stretched, inside = base / (right - left), (0 < t) & (t < 1)
+    ax.plot(k, base, "--", color=GREY, linewidth=1.6, label="base K")
+    ax.plot(t, stretched, color=BLUE, linewidth=1.4, label="stretched T")
+    ax.plot(t[inside], stretched[inside], color=BLUE, linewidth=3.6, label="rectified H")
+    for tail, label in ((t <= 0, "collapsed tails"), (t >= 1, None)):
+        ax.fill_between(t[tail], stretched[tail], color=RED, alpha=0.3, linewidth=0, label=label)
+    _draw_masses(dist, ax, prefix="" if compact else "P({}) = ")
+    ax.set(xlim=(min(left, -0.1) - 0.03, max(right, 1.1) + 0.03), ylim=(0, top))
+    ax.set_yticks(np.linspace(0, top, 4))
+    if compact:
+        return _dressed(ax, title, "", "")
+    _draw_mass_axis(ax, top)
+    ax.legend(loc="upper center")
+    return _dressed(ax, title, "value of k, t or h", "density (per unit)")
+
+
+def draw_hardkuma_grid(
+    a_values: Sequence[float], b_values: Sequence[float], left, right, axes: np.ndarray, top: float = 3
+) -> np.ndarray:
+    """Small multiples of `draw_hardkuma`: a grows to the right, b grows downwards.
+
+    Parameters
+    ----------
+    a_values, b_values : [M], [N]
+        Shapes, > 0.
+    left, right : float
+    axes : [N, M]
+        As `new_figure(ncols=M, nrows=N)` makes them.
+    top : float
+        Upper end of the density axis of all panels: shapes can be compared only on one scale.
+    """
+    for row, b in zip(axes, b_values, strict=True):
+        for ax, a in zip(row, a_values, strict=True):
+            draw_hardkuma(a, b, left, right, ax, title=f"a = {a:g}, b = {b:g}", compact=True, top=top)
+    return axes
+
+
+@_styled
+def draw_decisions(a_values, b_values, values, ax: Axes, title: str = "") -> Axes:
+    """Test-time value of a gate for each shape (a, b): the regions of exact 0 and exact 1, and between them
+    the value itself, as colour with level lines.
+
+    Parameters
+    ----------
+    a_values, b_values : [M], [N], > 0
+    values : [N, M], in [0, 1]
+        Value of the gate, b down the rows.
+    """
+    a_values, b_values = _numbers(a_values, "a_values"), _numbers(b_values, "b_values")
+    values = _numbers(values, "values")
+    mesh = ax.pcolormesh(
+        a_values, b_values, values, cmap="cividis", vmin=0, vmax=1, shading="nearest", rasterized=True
+    )
+    inside = np.ma.masked_where((values == 0) | (values == 1), values)
+    if inside.count():
+        levels = ax.contour(
+            a_values, b_values, inside, levels=np.arange(0.1, 1, 0.2), colors="white", linewidths=1
+        )
+        ax.clabel(levels, fontsize=10, fmt="%.1f")
+    for region, text in ((values == 0, "z = 0"), (values == 1, "z = 1")):
+        if region.any():
+            row, column = (int(np.median(index)) for index in np.nonzero(region))
+            ax.text(
+                a_values[column],
+                b_values[row],
+                text,
+                ha="center",
+                va="center",
+                weight="bold",
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85},
+            )
+    ax.set(xscale="log", yscale="log")
+    ax.figure.colorbar(mesh, ax=ax, label="value z of the gate")
+    return _dressed(ax, title, "a (log scale)", "b (log scale)")
+
+
+@_styled
+def draw_cdf(dist, ax: Axes, title: str = "") -> Axes:
+    """Cumulative distribution function. Jumps of a rectified law are its masses: dashed, with the value held
+    there as a filled dot.
+
+    Parameters
+    ----------
+    dist : Distribution of batch shape []
+        `HardKuma`, `HardConcrete` or one with support (0, 1).
+    """
+    points = _inside(0, 1)
+    values = _numbers(dist.cdf(points), "cdf")
+    if isinstance(dist, StretchedRectified):
+        zero, one = (_numbers(mass, "mass").item() for mass in (dist.prob_zero, dist.prob_one))
+        for at, low, high in ((0, 0, zero), (1, 1 - one, 1)):
+            ax.plot([at, at], [low, high], ":", color=RED, linewidth=2.5)
+            ax.plot([at], [low], "o", markerfacecolor="white", markeredgecolor=RED, zorder=5)
+            ax.plot([at], [high], "o", color=RED, zorder=6)
+        ax.plot([-0.15, 0], [0, 0], color=BLUE)
+        ax.plot([1, 1.15], [1, 1], color=BLUE)
+    ax.plot(points, values, color=BLUE)
+    ax.set(xlim=(-0.15, 1.15), ylim=(-0.03, 1.05), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    return _dressed(ax, title, "h", "P(H ≤ h)")
+
+
+@_styled
+def draw_histogram_vs_density(samples, dist, ax: Axes, title: str = "", num_bins: int = 40) -> Axes:
+    """A histogram of samples against the density they should have.
+
+    Of a rectified law, samples that are exactly 0 or 1 are counted apart: squares, beside the exact masses as
+    lollipops. Bars inside (0, 1) are shares of *all* samples per unit of h, so they must
+    follow the density without any rescaling.
+
+    Parameters
+    ----------
+    samples : [...], in [0, 1]
+    dist : Distribution of batch shape []
+    """
+    samples = _numbers(samples, "samples").ravel()
+    points = _inside(0, 1)
+    density = _density(dist, points)
+    top = _top(points.numpy(), density)
+    inside = samples[(0 < samples) & (samples < 1)]
+    edges = np.linspace(0, 1, num_bins + 1)
+    bars = np.histogram(inside, edges)[0] / (samples.size / num_bins)
+    ax.stairs(np.minimum(bars, 99 * top), edges, fill=True, color=SKY, alpha=0.6, label="samples")
+    ax.plot(points, np.minimum(density, 99 * top), color=BLUE, label="density")
+    ax.set(xlim=(-0.15, 1.15), ylim=(0, top))
+    ax.set_yticks(np.linspace(0, top, 4))
+    if isinstance(dist, StretchedRectified):
+        across = ax.get_xaxis_transform()
+        for at in (0, 1):
+            ax.plot(
+                [at + 0.05 * (2 * at - 1)],
+                [(samples == at).mean()],
+                "s",
+                color=SKY,
+                markeredgecolor=BLUE,
+                markersize=9,
+                transform=across,
+                clip_on=False,
+                gid=f"share_at_{at}",
+                label=None if at else "share at 0, at 1",
+                zorder=7,
+            )
+        _draw_masses(dist, ax, prefix="")
+    ax.legend(loc="upper center")
+    return _dressed(ax, title, "h", "density (per unit of h)")
+
+
+@_styled
+def draw_explorer(a, b, left, right, fig: Figure, num_samples: int = 2000, seed: int = 0) -> Figure:
+    """The explorer's picture: densities with their masses, the cdf, and a histogram of samples.
+
+    Pure: the picture depends on the arguments alone. `fig` is cleared first, so that one figure is reused.
+
+    Parameters
+    ----------
+    a, b, left, right : float
+        As in `draw_hardkuma`.
+    fig : Figure
+    num_samples, seed : int
+        Samples of the histogram; the same seed moves the same points as the shape changes.
+    """
+    for ax in fig.axes:  # Figure.clear() would first empty each of them, which costs as much as a redraw
+        fig.delaxes(ax)
+    fig.set_layout_engine(
+        "none"
+    )  # fixed margins: panels keep still while a slider moves, and drawing is faster
+    dist = HardKuma(_shape(a), _shape(b), float(left), float(right))
+    uniform = np.random.default_rng(seed).random(num_samples)
+    grid = {"left": 0.055, "right": 0.99, "bottom": 0.2, "top": 0.9, "wspace": 0.42}
+    densities, cdf, histogram = fig.subplots(1, 3, width_ratios=(2.2, 1, 1.4), gridspec_kw=grid)
+    draw_hardkuma(a, b, left, right, densities, title=f"HardKuma({a:.3g}, {b:.3g}, {left:.3g}, {right:.3g})")
+    draw_cdf(dist, cdf, title="cdf")
+    draw_histogram_vs_density(
+        dist.icdf(torch.as_tensor(uniform)), dist, histogram, title=f"{num_samples} samples"
+    )
+    return fig
+
+
+# --- lines and bars --------------------------------------------------------------------------------------
+
+
+@_styled
+def draw_lines(
+    x,
+    lines: Mapping[str, Sequence],
+    ax: Axes,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    target: float | None = None,
+    markers: bool = False,
+    xscale: str = "linear",
+    yscale: str = "linear",
+) -> Axes:
+    """Lines over a shared x, told apart by colour, dash and (if asked) marker; `target`: a dotted level."""
+    x = _numbers(x, "x")
+    for i, (label, y) in enumerate(lines.items()):
+        ax.plot(
+            x,
+            _numbers(y, label),
+            color=PALETTE[i % len(PALETTE)],
+            linestyle=DASHES[i % len(DASHES)],
+            marker=MARKERS[i % len(MARKERS)] if markers else None,
+            label=label,
+        )
+    _draw_target(ax, target)
+    ax.set(xscale=xscale, yscale=yscale)
+    if any(lines):
+        ax.legend()
+    return _dressed(ax, title, xlabel, ylabel)
+
+
+def _draw_target(ax: Axes, target: float | None) -> None:
+    if target is not None:
+        ax.axhline(target, color=BLACK, linestyle=":", linewidth=1.8, label=f"target {target:g}", zorder=1)
+
+
+@_styled
+def draw_bars(
+    labels: Sequence[str],
+    groups: Mapping[str, Sequence],
+    ax: Axes,
+    title: str = "",
+    ylabel: str = "",
+    errors: Mapping[str, Sequence] | None = None,
+    fmt: str = "{:.3g}",
+) -> Axes:
+    """Bars side by side: one cluster a label, one colour a group, each with its value on top.
+
+    Parameters
+    ----------
+    labels : [N]
+    groups : name -> [N] values
+    errors : name -> [N] half-lengths of error bars
+    fmt : str
+        How a value is written; "" writes none.
+    """
+    width = 0.8 / max(1, len(groups))
+    for i, (name, values) in enumerate(groups.items()):
+        at = np.arange(len(labels)) + (i - (len(groups) - 1) / 2) * width
+        half = _numbers(errors[name], f"errors of {name}") if errors and name in errors else None
+        bars = ax.bar(
+            at,
+            _numbers(values, name),
+            0.92 * width,
+            color=PALETTE[i % len(PALETTE)],
+            label=name,
+            yerr=half,
+            capsize=4,
+            ecolor=GREY,
+        )
+        if fmt:
+            ax.bar_label(bars, fmt=fmt, padding=2, fontsize=11)
+    ax.set_xticks(np.arange(len(labels)), labels)
+    ax.margins(y=0.25 if len(groups) > 1 else 0.12)
+    if len(groups) > 1:
+        ax.legend(loc="upper center", ncols=len(groups))
+    return _dressed(ax, title, "", ylabel)
+
+
+@_styled
+def draw_gradient_field(
+    x,
+    y,
+    dx,
+    dy,
+    ax: Axes,
+    title: str = "",
+    xlabel: str = "a",
+    ylabel: str = "b",
+    value=None,
+    log: bool = True,
+) -> Axes:
+    """Arrows of a gradient over a grid; colour: its size, or level lines of `value` under the arrows.
+
+    Parameters
+    ----------
+    x, y : [M], [N]
+        The grid's axes, > 0 where `log`.
+    dx, dy : [N, M]
+        The gradient's parts along the axes *as drawn* (with `log`: the derivatives by log x and log y).
+    value : [N, M], optional
+        What the gradient belongs to.
+    log : bool
+        Logarithmic axes.
+    """
+    x, y, dx, dy = (_numbers(v, name) for v, name in ((x, "x"), (y, "y"), (dx, "dx"), (dy, "dy")))
+    if log:
+        ax.set(xscale="log", yscale="log")
+    if value is not None:
+        ax.clabel(
+            ax.contour(x, y, _numbers(value, "value"), colors=GREY, linewidths=1), fontsize=10, fmt="%.2g"
+        )
+    size = np.hypot(dx, dy)
+    unit = np.where(size > 0, size, 1)
+    shrink = np.sqrt(size / size.max()) if size.max() > 0 else size
+    arrows = ax.quiver(
+        x,
+        y,
+        dx / unit * shrink,
+        dy / unit * shrink,
+        size,
+        cmap="viridis",
+        angles="uv",
+        pivot="mid",
+        width=0.006,
+    )
+    ax.figure.colorbar(arrows, ax=ax, label="size of the gradient")
+    return _dressed(ax, title, xlabel, ylabel)
+
+
+# --- what a model selects --------------------------------------------------------------------------------
+
+
+@_styled
+def draw_word_sentiment(
+    all_counts: Sequence[int], counts: Mapping[str, Sequence[int]], ax: Axes, title: str = ""
+) -> Axes:
+    """Selected words by the sentiment of the word, log scale, with the share kept on top of each bar.
+
+    Source: Bastings et al. 2019, Fig. 5 (SST dev, all words: 146, 992, 18231, 1511, 394).
+
+    Parameters
+    ----------
+    all_counts : [5] counts
+        All words of the corpus, very negative to very positive.
+    counts : model -> [5] counts
+        Words selected, each at most the corresponding entry of `all_counts`.
+    """
+    total = _numbers(all_counts, "all_counts")
+    width = 0.84 / (1 + len(counts))
+    for i, (name, row) in enumerate({"all words": total, **counts}.items()):
+        row = _numbers(row, name)
+        at = np.arange(len(total)) + (i - len(counts) / 2) * width
+        bars = ax.bar(at, row, 0.94 * width, color=(GREY, *PALETTE)[i % 8], label=name)
+        kept = [f"{100 * part:.0f} %" for part in row / np.maximum(total, 1)]
+        ax.bar_label(bars, [f"{n:.0f}" for n in row] if i == 0 else kept, padding=2, fontsize=10)
+    ax.set_yscale("log")
+    ax.set_ylim(1, 4 * max(total.max(), 1))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks(np.arange(len(total)), [name.replace(" ", "\n") for name in SENTIMENTS])
+    ax.legend(ncols=1 + len(counts), loc="upper center")
+    return _dressed(ax, title, "", "words (log scale)")
+
+
+@_styled
+def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> Axes:
+    """Confusion matrix: colour is the share of the row (of each gold class), the number in a cell the count.
+
+    Parameters
+    ----------
+    matrix : [C, C] counts, rows gold, columns predicted
+    labels : [C] class names
+    """
+    counts = _numbers(matrix, "matrix")
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    for i, j in np.ndindex(*counts.shape):
+        ax.text(
+            j,
+            i,
+            f"{counts[i, j]:.0f}\n{100 * share[i, j]:.0f} %",
+            ha="center",
+            va="center",
+            fontsize=10,
+            color="white" if share[i, j] > 0.55 else BLACK,
+        )
+    wrapped = [str(label).replace(" ", "\n") for label in labels]
+    ax.set_xticks(range(len(labels)), wrapped, fontsize=10)
+    ax.set_yticks(range(len(labels)), wrapped, fontsize=10)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return _dressed(ax, title, "predicted", "gold")
+
+
+@_styled
+def draw_history(
+    history: Mapping, target: float | None, ax: Axes, title: str = "", score: str = "accuracy"
+) -> Axes:
+    """Rates and score of a run, an epoch a point, on one per-cent axis, with the target rate dotted.
+
+    Cells without a number (an epoch that was not evaluated) are left out: markers show what was measured.
+
+    Parameters
+    ----------
+    history : DataFrame or column -> values
+        Drawn: the columns with "rate" in their names (not the learning rate) and those with `score`, all
+        shares in [0, 1]. The x axis is the column `epoch`, else the row number from 1.
+    target : share in [0, 1] or None
+    """
+    names = [str(name) for name in history]
+    rates = [name for name in names if "rate" in name and "learning" not in name]
+    scores = [name for name in names if score in name and name not in rates]
+    epoch = history["epoch"] if "epoch" in names else np.arange(1, 1 + len(history[names[0]]))
+    epoch = np.asarray(epoch, dtype=float)
+    for i, name in enumerate(scores + rates):
+        values = np.asarray(history[name], dtype=float)
+        known = np.isfinite(values)
+        if known.any():
+            ax.plot(
+                epoch[known],
+                values[known],
+                "-" if name in scores else "--",
+                marker=MARKERS[i % len(MARKERS)],
+                color=PALETTE[i % len(PALETTE)],
+                label=name.replace("_", " "),
+            )
+    if target is not None:
+        ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
+    ax.set_ylim(0, 1.02)
+    _percent(ax.yaxis)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(fontsize=11)
+    return _dressed(ax, title, "epoch", "share of words, of sentences")
+
+
+@_styled
+def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -> Axes:
+    """Dynamics of the constraint: rates on the left axis, the multiplier (dashed) on the right one.
+
+    Parameters
+    ----------
+    trace : DataFrame or column -> values, a training step a row
+        `multiplier`; and what is there of `rate`, `rate_expected`, `rate_selected`, `gap`, `gap_average`. The
+        x axis is the column `step`, else the row number from 1.
+    target : share in [0, 1] or None
+        Target rate, dotted.
+    """
+    names = [str(name) for name in trace]
+    step = _numbers(trace["step"] if "step" in names else np.arange(1, 1 + len(trace["multiplier"])), "step")
+    drawn = [
+        name for name in ("rate", "rate_expected", "rate_selected", "gap", "gap_average") if name in names
+    ]
+    for name, colour in zip(drawn, (BLUE, SKY, GREEN, PURPLE, BLACK), strict=False):
+        ax.plot(step, _numbers(trace[name], name), color=colour, label=name.replace("_", " "))
+    if target is not None:
+        ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
+    _percent(ax.yaxis)
+    right = ax.twinx()
+    right.plot(step, _numbers(trace["multiplier"], "multiplier"), "--", color=RED, label="multiplier")
+    right.set_ylabel("multiplier (loss per unit of gap)", color=DARK_RED)
+    right.tick_params(axis="y", colors=DARK_RED)
+    right.spines["right"].set(color=DARK_RED, visible=True)
+    handles = [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+    right.legend(handles=handles, fontsize=11)
+    return _dressed(ax, title, "training step", "rate, gap (share of words)")
+
+
+@_styled
+def draw_rate_histogram(rates, ax: Axes, title: str = "", target: float | None = None) -> Axes:
+    """How the selection rate spreads over sentences.
+
+    Parameters
+    ----------
+    rates : [N], shares in [0, 1], one a sentence
+    target : share in [0, 1] or None
+    """
+    rates = _numbers(rates, "rates").ravel()
+    ax.hist(rates, bins=np.linspace(0, 1, 21), color=SKY, edgecolor="white")
+    ax.axvline(rates.mean(), color=BLUE, label=f"mean {100 * rates.mean():.1f} %")
+    if target is not None:
+        ax.axvline(target, color=BLACK, linestyle=":", label=f"target {100 * target:g} %")
+    _percent(ax.xaxis)
+    ax.set_xlim(0, 1)
+    ax.legend()
+    return _dressed(ax, title, "selected words of a sentence", "sentences")
+
+
+@_styled
+def draw_score_against_rate(
+    points: Mapping[str, Iterable[Sequence[float]]],
+    ax: Axes,
+    band: tuple[float, float] | None = None,
+    title: str = "",
+    ylabel: str = "accuracy",
+    percent: bool = True,
+) -> Axes:
+    """Task score against the share of text kept, one marker a model, whiskers of one standard deviation.
+
+    Source: Bastings et al. 2019, Figs. 3 and 4.
+
+    Parameters
+    ----------
+    points : model -> [(rate, score) or (rate, score, std), ...]
+        Rates in [0, 1]; std over seeds.
+    band : (mean, two_sigma)
+        Full-text score: a star at 100 % and a band across.
+    percent : bool
+        Scores are shares in [0, 1] and drawn in per cent; False for a squared error.
+    """
+    for i, (model, rows) in enumerate(points.items()):
+        table = _numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
+        ax.errorbar(
+            *table.T[:2],
+            yerr=table[:, 2] if table[:, 2].any() else None,
+            marker=MARKERS[i % len(MARKERS)],
+            color=PALETTE[i % len(PALETTE)],
+            linewidth=1.4,
+            capsize=4,
+            label=model,
+        )
+    if band is not None:
+        mean, spread = band
+        ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
+        ax.plot(
+            [1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label="full text (± 2σ)", zorder=5
+        )
+    ax.set_xlim(0, 1.02)
+    _percent(ax.xaxis)
+    if percent:
+        _percent(ax.yaxis)
+    ax.legend()
+    return _dressed(ax, title, "selected text (share of words)", ylabel)
+
+
+# --- highlighted text ------------------------------------------------------------------------------------
+
+
+class Html(str):
+    """A piece of HTML that is a plain string to Python and shows itself in a notebook."""
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
+def _gates(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]]:
+    """(token, value, in gold) for each token.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ or a value lies outside [0, 1].
+    """
+    values = _numbers(z, "z").ravel()
+    marks = [False] * len(tokens) if gold is None else [bool(mark) for mark in gold]
+    if not len(tokens) == len(values) == len(marks):
+        lengths = f"{len(tokens)}, {len(values)} and {len(marks)}"
+        raise ValueError(f"tokens, z, gold: got lengths {lengths}, equal lengths are accepted")
+    if not ((0 <= values) & (values <= 1)).all():
+        raise ValueError(f"z: got values from {values.min():g} to {values.max():g}, [0, 1] is accepted")
+    return list(zip(tokens, values.tolist(), marks, strict=True))
+
+
+def highlight_html(tokens: Sequence[str], z, gold: Sequence[bool] | None = None, title: str = "") -> Html:
+    """Text with its rationale marked, as HTML that shows itself in a notebook.
+
+    A selected token (z > 0) is bold on orange, the stronger the larger z; an exact zero is faint; a token of
+    the gold rationale is underlined. Readable without colour, on light and on dark pages.
+
+    Parameters
+    ----------
+    tokens : [T] str
+        Any text; it is escaped.
+    z : [T], in [0, 1]
+        Gate values at test time.
+    gold : [T] bool or None
+        The annotated rationale.
+    title : str
+        A line above.
+    """
+    words = []
+    for token, value, mark in _gates(tokens, z, gold):
+        word = html.escape(str(token))
+        word = f"<u>{word}</u>" if mark else word
+        if value > 0:
+            look = f"background:rgba(230,159,0,{0.2 + 0.45 * value:.2f});color:inherit;padding:0 .15em"
+            words.append(f'<mark style="{look}" title="z = {value:.2f}"><b>{word}</b></mark>')
+        else:
+            words.append(f'<span style="opacity:.6">{word}</span>')
+    heading = f"<div><b>{html.escape(title)}</b></div>" if title else ""
+    return Html(f'<div style="line-height:1.7;max-width:60em">{heading}{" ".join(words)}</div>')
+
+
+def highlight_ansi(
+    tokens: Sequence[str],
+    z,
+    gold: Sequence[bool] | None = None,
+    width: int = 100,
+    color: bool | None = None,
+) -> str:
+    """Text with its rationale marked, for a terminal, broken into lines of at most `width` columns.
+
+    In colour: selected tokens are bold on orange (z >= 1/2) or on pale yellow, exact zeros faint, gold tokens
+    underlined. Without: selected stretches in [brackets], each gold token between _underscores_.
+
+    Parameters
+    ----------
+    tokens : [T] str
+        Control characters (which could steer the terminal) are shown as "?".
+    z : [T], in [0, 1]
+    gold : [T] bool or None
+    width : int, >= 1
+        A longer token stands alone on its line.
+    color : bool or None
+        None: in colour unless the environment variable NO_COLOR is set to something. Whether the output is a
+        terminal is for the caller to say.
+    """
+    color = not os.environ.get("NO_COLOR") if color is None else color
+    gates = _gates(tokens, z, gold)
+    pieces = []  # (shown, as typed to the terminal) of each token
+    for i, (token, value, mark) in enumerate(gates):
+        word = "".join(c if c.isprintable() else "?" for c in str(token))
+        if color:
+            look = "2" if value == 0 else "1;30;48;5;214" if value >= 0.5 else "1;30;48;5;229"
+            pieces.append((word, f"\x1b[{look}{';4' if mark else ''}m{word}\x1b[0m"))
+            continue
+        word = f"_{word}_" if mark else word
+        if value > 0:
+            first, last = i == 0 or gates[i - 1][1] == 0, i == len(gates) - 1 or gates[i + 1][1] == 0
+            word = "[" * first + word + "]" * last
+        pieces.append((word, word))
+    lines, used = [[]], 0
+    for shown, typed in pieces:
+        columns = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shown)
+        if lines[-1] and used + 1 + columns > width:
+            lines.append([])
+            used = 0
+        used += columns + bool(lines[-1])
+        lines[-1].append(typed)
+    return "\n".join(" ".join(line) for line in lines)

@@ -1,0 +1,115 @@
+"""Gates: from the features of a token to the distribution of its gate, and from that to a decision.
+
+A gate is a small module whose `forward(features)` returns a distribution over [0, 1] with point masses
+at 0 ("unselected") and 1 ("selected"). In training the gate is sampled; at test time one of the named
+`RULES` turns the distribution into a number.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rationale.distributions import HardConcrete, HardKuma
+
+RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample")
+
+
+class HardKumaGate(nn.Module):
+    """Two linear layers with softplus give the shapes of a HardKuma gate.
+
+        a_t = MIN + softplus(w_a . h_t + c_a),   b_t = MIN + softplus(w_b . h_t + c_b)
+
+    Source: Bastings et al. 2019, sec. 5. The authors clamp to [1e-6, 100] instead, which cuts the gradient
+    outside; here the range is open above and bounded smoothly below at `MIN`, so a gate can always move.
+
+    Parameters
+    ----------
+    num_features : int
+        Size H of the features.
+    left, right : float
+        Support of the stretched variable, left < 0 and right > 1.
+    """
+
+    MIN = 1e-3
+
+    def __init__(self, num_features: int, left: float = -0.1, right: float = 1.1):
+        super().__init__()
+        self.a, self.b = nn.Linear(num_features, 1), nn.Linear(num_features, 1)
+        self.left, self.right = left, right
+
+    def forward(self, features: Tensor) -> HardKuma:
+        """Features [..., H] to a HardKuma of batch shape [...]."""
+        a = self.MIN + F.softplus(self.a(features)).squeeze(-1)
+        b = self.MIN + F.softplus(self.b(features)).squeeze(-1)
+        return HardKuma(a, b, self.left, self.right, validate_args=False)
+
+
+class HardConcreteGate(nn.Module):
+    """One linear layer gives the logit of a Hard Concrete gate (Louizos et al. 2018).
+
+    Parameters
+    ----------
+    num_features : int
+        Size H of the features.
+    temperature : float, > 0
+        Temperature of the Binary Concrete; 2/3 in the paper.
+    left, right : float
+        Support of the stretched variable, left < 0 and right >= 1 (right = 1: DiffMask's half-open gate).
+    """
+
+    def __init__(self, num_features: int, temperature: float = 2 / 3, left: float = -0.1, right: float = 1.1):
+        super().__init__()
+        self.logits = nn.Linear(num_features, 1)
+        self.temperature, self.left, self.right = temperature, left, right
+
+    def forward(self, features: Tensor) -> HardConcrete:
+        """Features [..., H] to a Hard Concrete of batch shape [...]."""
+        logits = self.logits(features).squeeze(-1)
+        return HardConcrete(logits, self.temperature, self.left, self.right, validate_args=False)
+
+
+GATES = {"hardkuma": HardKumaGate, "hard_concrete": HardConcreteGate}
+
+
+def decide(gates, rule: str = "argmax") -> Tensor:
+    """The value of each gate at test time, by a named rule.
+
+    argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
+                        *base* variable. The paper's rule; ties as in the authors' code: the interval only
+                        where it is strictly likelier than both masses, 1 where the masses are equal.
+    argmax_conditional  the same choice, but E[H | 0 < H < 1] where the interval wins
+    expected            E[H]; hardly ever exactly 0
+    threshold           1 where P(H != 0) >= 1/2, else 0
+    sample              one draw
+
+    Source: eq. (H9), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 5.
+
+    Parameters
+    ----------
+    gates : distribution
+        A rectified distribution of batch shape [...], e.g. `HardKuma`.
+    rule : str
+        One of `RULES`.
+
+    Returns
+    -------
+    [...], in [0, 1]
+        Values; a token is selected where its value is not 0.
+
+    Raises
+    ------
+    ValueError
+        If the rule is not one of `RULES`.
+    """
+    if rule == "expected":
+        return gates.mean
+    if rule == "sample":
+        return gates.sample()
+    if rule == "threshold":
+        return (gates.log_prob_nonzero.exp() >= 0.5).to(gates.prob_zero.dtype)
+    if rule not in ("argmax", "argmax_conditional"):
+        raise ValueError(f"rule: got {rule!r}, accepted are {', '.join(RULES)}")
+    zero, one, interior = gates.prob_zero, gates.prob_one, gates.prob_interior
+    inside = gates.base.mean if rule == "argmax" else gates.conditional_mean
+    hard = (zero <= one).to(zero.dtype)
+    return torch.where((interior > zero) & (interior > one), inside, hard)

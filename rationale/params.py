@@ -1,0 +1,279 @@
+"""Parameters: what each one means, which values it accepts, and one clear line when a value is wrong.
+
+A notebook's cell tagged `parameters` is the only place with defaults; this file is the only place with
+types and ranges. The runner reads the cell without executing it, merges parameter files and
+`key=value` pairs into it from left to right, and stops at the first thing it cannot accept.
+"""
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import yaml
+
+from rationale.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Key:
+    """One parameter: its type, its interval (as in mathematics) or its choices, and its meaning."""
+
+    type: type
+    meaning: str
+    interval: str = ""                       # "(0, 1]": open at 0, closed at 1; "" = any
+    choices: tuple[str, ...] = ()
+
+    def accepts(self) -> str:
+        """What may be given, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        name = {int: "a whole number", float: "a number", bool: "true or false", str: "text",
+                list: "a list of texts"}[self.type]
+        return f"{name} in {self.interval}" if self.interval else name
+
+
+# fmt: off
+KEYS: dict[str, Key] = {
+    # what is learned from
+    "seed":              Key(int,   "seed of all random choices: order, first weights, samples", "[0, inf)"),
+    "corpus":            Key(str,   "texts to learn from", choices=("synthetic", "sst")),
+    "num_train":         Key(int,   "training examples to use ; 0 = all of them", "[0, inf)"),
+    "num_dev":           Key(int,   "development examples to use ; 0 = all of them", "[0, inf)"),
+    "num_test":          Key(int,   "test examples to use ; 0 = all of them", "[0, inf)"),
+    "aspect":            Key(str,   "what the score is about", choices=("look", "smell", "taste")),
+    "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
+    "vectors":           Key(str,   "word vectors: a file, or a name in the data folder; none = random"),
+    "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
+    # the model
+    "model":             Key(str,   "how words are selected",
+                             choices=("full_text", "hardkuma", "hard_concrete")),
+    "encoder":           Key(str,   "network that reads a text", choices=("lstm",)),
+    "predictor":         Key(str,   "unselected words are zeroed or removed", choices=("zero", "compact")),
+    "embedding_size":    Key(int,   "numbers a word vector", "[1, inf)"),
+    "hidden_size":       Key(int,   "LSTM units a direction", "[1, inf)"),
+    "dropout":           Key(float, "probability of dropping a unit in training", "[0, 1)"),
+    "rule":              Key(str,   "how a gate becomes a number at test time",
+                             choices=("argmax", "argmax_conditional", "expected", "sample", "threshold")),
+    # the constraint on the selection
+    "selection":         Key(float, "share of words to keep; 1 = no constraint", "(0, 1]"),
+    "transitions":       Key(float, "switches between kept and not, a word; 0 = no constraint", "[0, 1)"),
+    "dynamics":          Key(str,   "how the multiplier moves", choices=("authors", "signed")),
+    "measure":           Key(str,   "rate the target is compared with: expected (training: with dropout) or selected",
+                             choices=("training", "expected", "selected")),
+    "measure_every":     Key(int,   "training steps between two measurements of the rate", "[1, inf)"),
+    "multiplier_init":   Key(float, "multiplier at the start", "[0, inf)"),
+    "multiplier_rate":   Key(float, "step of the multiplier", "(0, inf)"),
+    "quadratic":         Key(float, "weight of the squared gap", "[0, inf)"),
+    "smoothing":         Key(float, "share of the old value in the gap's moving average", "[0, 1)"),
+    # training
+    "batch_size":        Key(int,   "examples a training step", "[1, inf)"),
+    "bucketed":          Key(bool,  "batches of sentences of similar length"),
+    "epochs":            Key(int,   "passes over the training data", "[1, inf)"),
+    "learning_rate":     Key(float, "step size of Adam", "(0, inf)"),
+    "min_learning_rate": Key(float, "step size below which it is not lowered", "[0, inf)"),
+    "weight_decay":      Key(float, "L2 penalty inside Adam", "[0, inf)"),
+    "clip_norm":         Key(float, "largest gradient norm of a step", "(0, inf)"),
+    "model_choice":      Key(str,   "which epoch's model is kept", choices=("within_tolerance", "authors")),
+    "tolerance":         Key(float, "how far from its target the rate of a chosen model may be", "[0, 1]"),
+    "device":            Key(str,   "where to compute", choices=("auto", "cpu", "cuda")),
+    "tensorboard":       Key(bool,  "also write TensorBoard event files"),
+    # distributions and figures
+    "num_samples":       Key(int,   "random draws", "[1, inf)"),
+    "a":                 Key(float, "first shape of the Kumaraswamy distribution", "(0, inf)"),
+    "b":                 Key(float, "second shape of the Kumaraswamy distribution", "(0, inf)"),
+    "left":              Key(float, "lower end of the stretched support", "(-inf, 0)"),
+    "right":             Key(float, "upper end of the stretched support; 1 = no mass at one", "[1, inf)"),
+    # reading saved runs
+    "run":               Key(str,   "a run's folder name"),
+    "runs":              Key(list,  "folder names of runs"),
+    "runs_dir":          Key(str,   "folder that holds the runs"),
+}
+# fmt: on
+
+
+def within(value: float, interval: str) -> bool:
+    """True if `value` lies in `interval`, such as "(0, 1]"; NaN never does."""
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    below = value <= high if interval[-1] == "]" else value < high
+    return above and below
+
+
+def check(name: str, value: Any, where: str = "") -> Any:
+    """`value` as parameter `name` wants it (a whole number becomes a float where floats are due).
+
+    Raises
+    ------
+    BadInput
+        If the key is unknown or the value has the wrong type, is outside its interval or no choice.
+    """
+    if name not in KEYS:
+        raise BadInput(f"{where}{name}: unknown parameter{_did_you_mean(name, KEYS)}")
+    key, hint = KEYS[name], ""
+    if key.type is float and type(value) is int and abs(value) < 1e300:
+        value = float(value)
+    right_type = type(value) is key.type
+    if key.type is list and right_type:
+        right_type = all(isinstance(item, str) for item in value)
+    if key.type is float and isinstance(value, str) and (number := _as_yaml_number(value)):
+        hint = f"; YAML reads this as text, write {number}"
+    in_range = right_type and (not key.interval or within(value, key.interval)) \
+        and (not key.choices or value in key.choices)
+    if not in_range:
+        text = f'text "{value}"' if isinstance(value, str) and key.type is not str else _show(value)
+        raise BadInput(f"{where}{name}: {text} is not accepted, give {key.accepts()} ({key.meaning}){hint}")
+    return value
+
+
+def defaults(notebook: Path) -> dict[str, Any]:
+    """Parameters of a text notebook and their defaults, read without running anything.
+
+    Raises
+    ------
+    BadInput
+        If there is not exactly one cell tagged `parameters`, if it holds anything but
+        `name: type = literal` lines, or if a name or a default disagrees with `KEYS`.
+    """
+    import jupytext
+
+    cells = [cell for cell in jupytext.read(notebook).cells
+             if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise BadInput(f"{notebook}: {len(cells)} cells tagged `parameters`, give exactly one, "
+                       'headed `# %% tags=["parameters"]`')
+    where = f"{notebook}: parameters cell: "
+    try:
+        body = ast.parse(cells[0].source).body
+    except SyntaxError as error:
+        raise BadInput(f"{where}line {error.lineno}: {error.msg}") from None
+    found: dict[str, Any] = {}
+    for node in body:
+        line = f"{where}`{ast.unparse(node).splitlines()[0]}`"
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
+            raise BadInput(f"{line}, give only lines `name: type = value  # meaning`")
+        name = node.target.id
+        if name not in KEYS:
+            raise BadInput(f"{line}: {name} has no entry in KEYS of rationale/params.py")
+        if ast.unparse(node.annotation).split("[")[0] != KEYS[name].type.__name__:
+            raise BadInput(f"{line}, annotate it as {KEYS[name].type.__name__}")
+        if name in found:
+            raise BadInput(f"{line}: {name} is given twice")
+        try:
+            value = ast.literal_eval(node.value)
+        except ValueError:
+            raise BadInput(f"{line}, give a plain value, not an expression") from None
+        found[name] = check(name, value, where)
+    return found
+
+
+def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
+    """All parameters of a run: the notebook's defaults, changed by `items` from left to right.
+
+    Parameters
+    ----------
+    notebook
+        A text notebook with a `parameters` cell.
+    items
+        YAML files (`params/sst/hardkuma_s40.yaml`) and overrides (`seed=2`).
+
+    Returns
+    -------
+    Parameter name -> value, in the notebook's order; every value is checked.
+
+    Raises
+    ------
+    BadInput
+        At the first thing that cannot be accepted: file and line, key, value, what is accepted.
+    """
+    values = defaults(notebook)
+    overridden: set[str] = set()
+    for item in map(str, items):
+        pairs = [read_override(item)] if is_override(item) else read_file(Path(item))
+        for where, name, value in pairs:
+            if name not in values:
+                hint = _did_you_mean(name, values) or f", {notebook.stem} has {', '.join(values) or 'none'}"
+                raise BadInput(f"{where}{name}: unknown parameter{hint}")
+            if is_override(item) and name in overridden:
+                raise BadInput(f"{where}{name}: given twice on the command line")
+            overridden |= {name} if is_override(item) else set()
+            values[name] = check(name, value, where)
+    return values
+
+
+def is_override(item: str) -> bool:
+    """True for `seed=2`, False for a file name."""
+    return re.match(r"[A-Za-z_]\w*=", item) is not None
+
+
+def read_override(item: str) -> tuple[str, str, Any]:
+    """`seed=2` -> ("command line: ", "seed", 2); the value is read as in a parameter file."""
+    name, text = item.split("=", 1)
+    try:
+        return "command line: ", name, yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BadInput(f"command line: {name}: `{text}` cannot be read as a YAML value") from None
+
+
+def read_file(path: Path) -> list[tuple[str, str, Any]]:
+    """(`file:line: `, key, value) of a YAML mapping, in its order; a key given twice is refused."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except FileNotFoundError:
+        siblings = [str(p) for p in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
+        raise BadInput(f"{path}: no such file{_did_you_mean(str(path), siblings)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", "not UTF-8")
+        raise BadInput(f"{path}: cannot be read ({problem}), give a file with lines `key: value`") from None
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", "unreadable")
+        line = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise BadInput(f"{line}: not valid YAML ({problem}), give lines `key: value`") from None
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
+        raise BadInput(f"{path}:{root.start_mark.line + 1}: not a mapping, give lines `key: value`")
+    lines: dict[str, int] = {}
+    for node, _ in root.value:
+        line = node.start_mark.line + 1
+        if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":merge"):
+            raise BadInput(f"{path}:{line}: not a plain key, give lines `key: value`")
+        if node.value in lines:
+            raise BadInput(f"{path}:{line}: {node.value} is given twice, first on line {lines[node.value]}")
+        lines[node.value] = line
+    return [(f"{path}:{line}: ", name, value)
+            for (name, line), value in zip(lines.items(), values.values(), strict=True)]
+
+
+def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
+    """The parameters of a notebook, checked again where they are used: `p = validated(globals())`.
+
+    Every name of `KEYS` that the notebook has defined so far is taken. A run by hand, in JupyterLab,
+    therefore stops at the same mistakes as a run through the runner.
+    """
+    given = {name: namespace[name] for name in KEYS if name in namespace}
+    return SimpleNamespace(**{name: check(name, value) for name, value in given.items()
+                              if not isinstance(value, ModuleType) and not callable(value)})
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f", did you mean {' or '.join(close)}?" if close else ""
+
+
+def _show(value: Any) -> str:
+    if value is None or value == "":
+        return "an empty value"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_yaml_number(text: str) -> str:
+    """`1e-5` -> `1.0e-5`, the spelling that YAML reads as a number; "" if it is no number at all."""
+    match = re.fullmatch(r"([+-]?\d+)(\.\d*)?[eE]([+-]?)(\d+)", text)
+    return f"{match[1]}{match[2] or '.0'}e{match[3] or '+'}{match[4]}" if match else ""

@@ -1,0 +1,121 @@
+"""Predictions and highlighted rationales for new text, from a saved run.
+
+    python -m rationale.predict outputs/12_train_sst/hardkuma_s40-seed1 --text "A warm , funny film ."
+    python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from rationale.errors import BadInput
+
+
+def predict(run, texts: list[list[str]], batch_size: int = 64):
+    """Yield one dict a text: tokens, z, prediction (class or scores), probabilities, unknown words.
+
+    Parameters
+    ----------
+    run : saved.SavedRun
+    texts : lists of tokens, none empty
+    """
+    from rationale.data import encode
+
+    for start in range(0, len(texts), batch_size):
+        part = texts[start : start + batch_size]
+        batch = encode(part, run.vocabulary)
+        with torch.no_grad():
+            output = run.model(batch.tokens, batch.mask)
+        answers = run.model.head.answer(output.prediction).tolist()
+        for i, tokens in enumerate(part):
+            row = {"tokens": tokens, "z": [float(f"{z:.4g}") for z in output.z[i, : len(tokens)].tolist()]}
+            row["prediction"] = answers[i]
+            if isinstance(answers[i], int):
+                row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
+                row["label"] = run.labels[answers[i]] if run.labels else str(answers[i])
+            row["unknown"] = run.vocabulary.unknown(tokens)
+            yield row
+
+
+def tokenise(text: str) -> list[str]:
+    """Words and punctuation marks apart, clitics as in the Penn Treebank: "isn't" -> "is", "n't".
+
+    Text that is already tokenised comes out unchanged.
+    """
+    import re
+
+    text = re.sub(r"(?i)(?<=\w)(n't|'s|'re|'ve|'ll|'d|'m)\b", r" \1", text.replace("\u2019", "'"))
+    return re.findall(r"n't|'\w+|-[LR][RSC]B-|\.\.\.|--|``|''|\w+(?:[-'./]\w+)*|[^\w\s]", text)
+
+
+def read_texts(path: Path) -> list[list[str]]:
+    """One text a line; `-` is standard input. Empty lines are refused by their number."""
+    try:
+        content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
+    texts = [tokenise(line) for line in content.splitlines()]
+    for number, tokens in enumerate(texts, start=1):
+        if not tokens:
+            raise BadInput(f"{path}:{number}: an empty line; accepted is one text a line")
+    if not texts:
+        raise BadInput(f"{path}: no text; accepted is one text a line")
+    return texts
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    form = argparse.ArgumentParser(
+        "python -m rationale.predict",
+        description="Predict new text with a trained run and show which words it used.\n"
+        "Selected words are bold on colour (in [brackets] where there is no colour).",
+        epilog="examples:\n"
+        '  python -m rationale.predict outputs/10_first_rationale/demo --text "the head is gorgeous ."\n'
+        "  python -m rationale.predict outputs/12_train_sst/hardkuma_s40-seed1 --file reviews.txt --jsonl",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
+    source = form.add_mutually_exclusive_group(required=True)
+    source.add_argument("--text", action="append", help="a text; may be given several times")
+    source.add_argument("--file", type=Path, help="a file with one text a line; - reads standard input")
+    form.add_argument("--jsonl", action="store_true", help="one JSON object a line instead of coloured text")
+    return form
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        from rationale.saved import load_run
+
+        run = load_run(options.run)
+        texts = read_texts(options.file) if options.file else [tokenise(text) for text in options.text]
+        if not all(texts):
+            raise BadInput("--text: an empty text; accepted is at least one word")
+        for row in predict(run, texts):
+            print(json.dumps(row, ensure_ascii=False) if options.jsonl else _shown(row), flush=True)
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _shown(row: dict) -> str:
+    from rationale.figures import highlight_ansi
+
+    if "label" in row:
+        answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
+    else:
+        answer = ", ".join(f"{score:.2f}" for score in row["prediction"])
+    kept = sum(z != 0 for z in row["z"]) / len(row["z"])
+    color = None if sys.stdout.isatty() else False
+    lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
+    if row["unknown"]:
+        lines.append(f"unknown to this run: {' '.join(row['unknown'])}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

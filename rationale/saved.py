@@ -1,0 +1,119 @@
+"""What a finished training run leaves in its folder, written and read in one place.
+
+    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
+    history.csv          one row an epoch
+    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
+    model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+
+from rationale.data import Vocabulary
+from rationale.errors import BadInput
+from rationale.extractor import Extractor, build_extractor
+from rationale.training import Result, read_tensors, write_atomically, write_tensors
+
+
+def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
+    """Write everything listed above and return the metrics.
+
+    Parameters
+    ----------
+    folder : Path
+    result : training.Result
+    p : parameters
+        The validated parameters of the run.
+    labels : list of str or None
+        Names of the classes, for people.
+    """
+    figures = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
+    figures["best_epoch"] = result.best["epoch"]
+    figures["seconds"] = sum(row["seconds"] for row in result.history)
+    head = result.model.head
+    facts = {
+        "parameters": vars(p),
+        "vocabulary": result.vocabulary.words,
+        "head": type(head).__name__.lower(),
+        "num_outputs": head.output.out_features,
+        "labels": labels,
+    }
+    write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    _write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
+    _write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
+    _write_text(folder / "metrics.json", json.dumps(figures, indent=1))
+    return figures
+
+
+def rationale_rows(result: Result):
+    """One dict a text of the evaluated splits: what `rationales.jsonl` holds."""
+    for split, evaluation in result.evaluations.items():
+        answers = result.model.head.answer(evaluation.prediction).tolist()
+        for example, z, answer in zip(result.splits[split], evaluation.z, answers, strict=True):
+            row = {"split": split, "tokens": example.tokens, "z": [float(f"{value:.4g}") for value in z.tolist()]}
+            row |= {"label": example.label, "prediction": answer}
+            if example.rationale is not None:
+                row["gold"] = [int(flag) for flag in example.rationale]
+            if example.word_labels is not None:
+                row["word_labels"] = example.word_labels
+            yield row
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+@dataclass
+class SavedRun:
+    """A saved model, ready to read new text."""
+
+    model: Extractor
+    vocabulary: Vocabulary
+    parameters: SimpleNamespace
+    labels: list[str] | None
+
+
+def load_run(folder: Path | str) -> SavedRun:
+    """The model of a finished run, in evaluation mode.
+
+    Raises
+    ------
+    BadInput
+        If the folder is not that of a finished training run.
+    """
+    path = Path(folder) / "model.safetensors"
+    if not path.exists():
+        raise BadInput(f"{folder}: holds no model.safetensors; accepted is the folder of a finished training run")
+    tensors, facts = read_tensors(path)
+    p = SimpleNamespace(**facts["parameters"])
+    model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+    model.load_state_dict(tensors)
+    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
+
+
+def read_metrics(folder: Path | str) -> dict:
+    """`metrics.json` of a finished run."""
+    return json.loads(_file(folder, "metrics.json").read_text(encoding="utf-8"))
+
+
+def read_history(folder: Path | str) -> pd.DataFrame:
+    """`history.csv` of a finished run: one row an epoch."""
+    return pd.read_csv(_file(folder, "history.csv"))
+
+
+def read_rationales(folder: Path | str, split: str | None = None) -> pd.DataFrame:
+    """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
+    rows = pd.read_json(_file(folder, "rationales.jsonl"), lines=True)
+    return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
+
+
+def _file(folder: Path | str, name: str) -> Path:
+    path = Path(folder) / name
+    if not path.exists():
+        raise BadInput(f"{folder}: holds no {name}; accepted is the folder of a finished training run")
+    return path

@@ -1,0 +1,153 @@
+"""A sweep: one notebook, many parameter files and seeds, and what is run on the results.
+
+    notebook: 12_train_sst                       # what is run
+    runs: [sst/full_text.yaml, sst/hardkuma_s40.yaml]     # parameter files, below params/
+    seeds: [1, 2, 3]                             # each of them with each seed
+    with: [vectors_scale=0.333]                  # optional: overrides for all
+    then: 31_selection_rates                     # optional: a notebook that gets `runs`, the runs' names
+    then_params: [num_samples=10]                # optional: parameter files and overrides for it
+
+`make sweep SWEEP=name` reads params/sweeps/<name>.yaml and executes it with Snakemake (see Snakefile).
+`python -m rationale.sweeps NAME` checks the file and shows what is done and what is to do.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rationale.errors import BadInput
+from rationale.params import defaults, is_override, read_file, resolve
+from rationale.runs import notebook_path, root, run_name
+
+FIELDS = {"notebook": str, "runs": list, "seeds": list, "with": list, "then": str, "then_params": list}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: its notebook, its name, and the arguments of the runner."""
+
+    notebook: Path
+    name: str
+    items: list[str]
+
+    @property
+    def files(self) -> list[str]:
+        """The parameter files among the arguments."""
+        return [item for item in self.items if not is_override(item)]
+
+    def folder(self, outputs: str | Path) -> Path:
+        """Where the finished run is."""
+        return Path(outputs) / self.notebook.stem / self.name
+
+    def command(self, outputs: str | Path) -> str:
+        """What to type: it continues, waits or begins anew as needed, and leaves alone what is done."""
+        return shlex.join([sys.executable, "-m", "rationale.runs", str(self.notebook), *self.items, "--name",
+                           self.name, "--outputs", str(outputs), "--again-if-changed", "--wait"])
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The runs of a sweep, by name, and the comparison that follows."""
+
+    name: str
+    runs: dict[str, Planned]
+    then: Planned | None
+
+
+def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
+    """Read and check `params/sweeps/<sweep>.yaml`, or the file `sweep`, and every run it names.
+
+    Raises
+    ------
+    BadInput
+        The first mistake: in the sweep's file, in a parameter file it names, or in a seed.
+    """
+    path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
+    fields: dict[str, Any] = {}
+    where: dict[str, str] = {}
+    for line, name, value in read_file(path):
+        if name not in FIELDS:
+            raise BadInput(f"{line}{name}: unknown, a sweep has {', '.join(FIELDS)}")
+        if type(value) is not FIELDS[name]:
+            wanted = "a list, in [ ]" if FIELDS[name] is list else "a notebook's name"
+            raise BadInput(f"{line}{name}: {value} is not accepted, give {wanted}")
+        wanted = int if name == "seeds" else str
+        if isinstance(value, list) and not (value and all(type(item) is wanted for item in value)):
+            raise BadInput(f"{line}{name}: {value} is not accepted, give a list of "
+                           + ("whole numbers" if wanted is int else "texts, at least one"))
+        fields[name], where[name] = value, line
+    for name in ("notebook", "runs"):
+        if name not in fields:
+            raise BadInput(f"{path}: {name} is missing, a sweep needs notebook and runs")
+
+    def items(name: str) -> list[str]:
+        params = path.resolve().parent.parent
+        return [item if is_override(item) else _relative(params / item) for item in fields.get(name, [])]
+
+    notebook, runs = notebook_path(fields["notebook"]), {}
+    seeds = [[f"seed={seed}"] for seed in fields["seeds"]] if "seeds" in fields else [[]]
+    for file in items("runs"):
+        for seed in seeds:
+            planned = [file, *items("with"), *seed]
+            name = run_name(planned)
+            if name in runs:
+                raise BadInput(f"{where['runs']}runs: two runs would be named {name}")
+            resolve(notebook, planned)
+            runs[name] = Planned(notebook, name, planned)
+    return Sweep(path.stem, runs, _then(fields, items("then_params"), path, notebook, list(runs), outputs))
+
+
+def _then(fields: dict[str, Any], items: list[str], path: Path, trained: Path, names: list[str],
+          outputs: str | Path) -> Planned | None:
+    """The run of the notebook that compares: it gets the runs' names, and their folder if it asks."""
+    if "then" not in fields:
+        return None
+    notebook = notebook_path(fields["then"])
+    known = defaults(notebook)
+    if "runs" not in known:
+        raise BadInput(f"{path}: then: {notebook.stem} has no parameter `runs`, give a notebook that has")
+    items = [*items, f"runs={json.dumps(names)}"]
+    if "runs_dir" in known:
+        folder = Path(outputs).resolve() / trained.stem
+        folder = folder.relative_to(root()) if folder.is_relative_to(root()) else folder
+        items.append(f"runs_dir={json.dumps(str(folder))}")
+    resolve(notebook, items)
+    return Planned(notebook, path.stem, items)
+
+
+def _relative(path: Path) -> str:
+    """As seen from the working directory, where Snakemake runs."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m rationale.sweeps", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweep", metavar="SWEEP", help="a name in params/sweeps/, or a path (.yaml)")
+    parser.add_argument("--outputs", default="outputs", metavar="DIR", help="folder of the results")
+    parser.add_argument("--commands", action="store_true", help="print only the runs' commands, one a line: "
+                        "without Snakemake, pipe them into `xargs -P2 -I{} sh -c '{}'`")
+    args = parser.parse_args(argv)
+    try:
+        sweep = read_sweep(args.sweep, args.outputs)
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if args.commands:
+        print("\n".join(planned.command(args.outputs) for planned in sweep.runs.values()))
+        return 0
+    for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
+        folder = planned.folder(args.outputs)
+        state = "finished" if (folder / "run.ipynb").is_file() else \
+            "unfinished" if folder.with_name(f"{folder.name}.partial").is_dir() else "to do"
+        print(f"{state:10}  {_relative(folder)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,372 @@
+"""Training: one loop for every task.
+
+`fit` needs a model, an objective (`objective(model, batch) -> Step`), batches and a function that evaluates;
+it knows nothing of texts or gates. `train_extractor` is the whole arc of one run, from examples to metrics.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rationale import metrics
+from rationale.data import Batches, Example, Vocabulary, build_vocabulary
+from rationale.extractor import Extractor, build_extractor
+from rationale.objectives import RationaleObjective, build_objective, expected_selection
+
+# ---------------------------------------------------------------------------------------------- devices, files
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is cuda where there is one, else cpu.
+
+    Raises
+    ------
+    ValueError
+        If a device is asked for that this machine does not have.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device: got {name!r}, but this machine has no usable GPU; accepted are auto, cpu")
+    return torch.device(name)
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` make a file beside `path`, then move it there in one step: never half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    write(draft)
+    os.replace(draft, path)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
+    """Tensors and JSON-able facts in one safetensors file, atomically."""
+    tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    write_atomically(path, lambda draft: save_file(tensors, draft, {"facts": json.dumps(facts)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
+    """The inverse of `write_tensors`."""
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["facts"])
+
+
+# ------------------------------------------------------------------------------------------------- model choice
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which evaluation of a run is kept.
+
+    within_tolerance   the best task score among evaluations whose rate lies within `tolerance` of `target`;
+                       while there is none, the one whose rate is nearest
+    authors            the lowest dev loss, Lagrangian terms with their current multipliers included, by more
+                       than a relative 1e-4, after `patience` epochs (trap: these losses are not comparable
+                       between epochs, because the multiplier moves)
+
+    Parameters
+    ----------
+    kind : "within_tolerance" or "authors"
+    score, rate : str
+        Columns of the history that hold the task score and the rate.
+    higher_is_better : bool
+    target : float or None
+        None for a model without a target (full text).
+    """
+
+    kind: str
+    score: str
+    higher_is_better: bool
+    rate: str = ""
+    target: float | None = None
+    tolerance: float = 0.015
+    patience: int = 3
+
+    def better(self, new: dict, best: dict | None) -> bool:
+        """Whether the evaluation `new` replaces `best` (history rows; None before the first)."""
+        if self.kind == "authors":
+            if new["epoch"] <= self.patience:
+                return best is None
+            if best is None or best["epoch"] <= self.patience:
+                return True
+            return new["dev_loss"] < best["dev_loss"] - 1e-4 * abs(best["dev_loss"])
+        return best is None or self._order(new) < self._order(best)
+
+    def _order(self, row: dict) -> tuple[float, float]:
+        outside = 0.0 if self.target is None else max(0.0, abs(row[self.rate] - self.target) - self.tolerance)
+        return outside, -row[self.score] if self.higher_is_better else row[self.score]
+
+
+# ------------------------------------------------------------------------------------------------------- the loop
+
+
+@dataclass
+class Training:
+    """Everything that changes while a model is trained: what a checkpoint holds."""
+
+    model: nn.Module
+    objective: nn.Module
+    optimizer: torch.optim.Optimizer
+    scheduler: torch.optim.lr_scheduler.ReduceLROnPlateau
+    history: list[dict] = field(default_factory=list)
+    best: dict | None = None  # history row of the kept evaluation
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Trained tensors only: the fixed word vectors are left out."""
+        return {name: value for name, value in self.model.state_dict().items() if name != "vectors"}
+
+    def save(self, path: Path) -> None:
+        tensors = {f"model.{name}": value for name, value in self.weights().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
+        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        facts = {"history": self.history, "best": self.best, "scheduler": self.scheduler.state_dict()}
+        facts["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        write_tensors(path, tensors, facts)
+
+    def load(self, path: Path) -> None:
+        tensors, facts = read_tensors(path)
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
+
+        self.model.load_state_dict(part("model"), strict=False)
+        self.objective.load_state_dict(part("objective"))
+        state = self.optimizer.state_dict()
+        for key, value in part("optimizer").items():
+            i, name = key.split(".")
+            state["state"].setdefault(int(i), {})[name] = value
+        state["param_groups"][0]["lr"] = facts["learning_rate"]
+        self.optimizer.load_state_dict(state)
+        self.scheduler.load_state_dict(facts["scheduler"])
+        torch.set_rng_state(tensors["random.cpu"])
+        if torch.cuda.is_available() and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+        self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
+
+
+def fit(
+    model: nn.Module,
+    objective: nn.Module,
+    train: Batches,
+    evaluate: Callable[[], dict[str, float]],
+    choice: Choice,
+    p: SimpleNamespace,
+    folder: Path,
+) -> Training:
+    """Train, evaluate after every epoch, keep the chosen weights; continue where a killed run stopped.
+
+    A checkpoint is written atomically to `folder/checkpoint.safetensors` after every epoch. Batches are a
+    function of (seed, epoch) and the random state is part of the checkpoint, so a resumed run ends with the
+    same numbers as an unbroken one (same machine, same number of threads). `model` ends with the chosen weights.
+
+    Parameters
+    ----------
+    model, objective : nn.Module
+        `objective(model, batch)` returns a `Step`; both are switched between training and evaluation mode.
+    evaluate : function
+        Returns the dev metrics of the model as it stands, "task" (mean task loss) among them.
+    choice : Choice
+    p : parameters
+        Uses epochs, learning_rate, min_learning_rate, weight_decay, clip_norm, tensorboard.
+    """
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True
+    )
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, factor=0.5, patience=5, cooldown=5, threshold=1e-4, min_lr=p.min_learning_rate
+    )
+    state = Training(model, objective, optimizer, scheduler)
+    checkpoint = folder / "checkpoint.safetensors"
+    if checkpoint.exists():
+        state.load(checkpoint)
+        print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
+    log = _tensorboard(folder) if p.tensorboard else None
+    for epoch in range(len(state.history) + 1, p.epochs + 1):
+        row = {"epoch": epoch, "learning_rate": optimizer.param_groups[0]["lr"]}
+        row |= _train_epoch(state, train, epoch, p.clip_norm)
+        model.eval()
+        objective.eval()
+        row |= {f"dev_{name}": value for name, value in evaluate().items()}
+        row |= {name: value.item() for name, value in objective.named_buffers()}
+        scheduler.step(row["dev_task"])
+        if choice.better(row, state.best):
+            state.best = row
+            state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+        state.history.append(row)
+        state.save(checkpoint)
+        _report(row, choice, p.epochs, log)
+    model.load_state_dict(state.best_weights, strict=False)
+    model.eval()
+    return state
+
+
+def _train_epoch(state: Training, train: Batches, epoch: int, clip_norm: float) -> dict[str, float]:
+    """One pass over the training batches: means of the logged parts, and seconds."""
+    from tqdm.auto import tqdm
+
+    state.model.train()
+    state.objective.train()
+    parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+    start, parts = time.perf_counter(), []
+    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: silent unless on a terminal
+    for batch in tqdm(train.epoch(epoch), f"epoch {epoch}", len(train), leave=False, disable=quiet):
+        step = state.objective(state.model, batch)
+        state.optimizer.zero_grad()
+        step.loss.backward()
+        nn.utils.clip_grad_norm_(parameters, clip_norm)
+        state.optimizer.step()
+        parts.append(torch.stack([step.loss.detach(), *step.parts.values()]))
+    names = ("loss", *step.parts)
+    means = torch.stack(parts).mean(0).tolist()
+    if not all(value == value for value in means):
+        raise FloatingPointError(f"epoch {epoch}: the training loss is not a number: {dict(zip(names, means))}")
+    row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
+    return row | {"seconds": time.perf_counter() - start}
+
+
+def _report(row: dict, choice: Choice, epochs: int, log) -> None:
+    shown = [f"epoch {row['epoch']:3d}/{epochs}", f"{choice.score[4:]} {row[choice.score]:.4f}"]
+    for name in ("rate_expected", "rate_selected"):
+        if choice.target is not None:
+            shown.append(f"{name} {row['dev_' + name]:.3f}")
+    print("  ".join(shown), f" {row['seconds']:.1f} s", flush=True)
+    if log is not None:
+        for name, value in row.items():
+            log.add_scalar(name, value, row["epoch"])
+        log.flush()
+
+
+def _tensorboard(folder: Path):
+    from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
+
+    return SummaryWriter(folder / "tensorboard")
+
+
+# ------------------------------------------------------------------------------------------------------ evaluation
+
+
+@dataclass
+class Evaluation:
+    """Metrics of one split and what they were computed from, in the order of its examples."""
+
+    metrics: dict[str, float]
+    prediction: Tensor  # [N, C]
+    z: list[Tensor]  # [T_i] gate values at test time
+
+
+@torch.no_grad()
+def evaluate_extractor(model: Extractor, batches: Batches, objective: RationaleObjective) -> Evaluation:
+    """Task score, rates and (where there is gold) precision of a split. Changes nothing: no dual moves.
+
+    Returns
+    -------
+    Evaluation
+        `metrics` holds the head's score (accuracy, mse), task (mean task loss), loss (with the constraint
+        terms), rate_expected (mean over texts of the expected share), rate_selected (share of words with
+        z != 0), and precision, recall, f1 ... where examples carry a gold rationale.
+    """
+    model.eval()
+    objective.eval()
+    rows, flat, order, losses = [], [], [], []
+    for batch in batches.in_order(max_batch=256):
+        output = model(batch.tokens, batch.mask)
+        score = model.head.score(output.prediction, batch.target)
+        task = model.head.loss(output.prediction, batch.target)
+        rate = torch.ones_like(task)
+        if output.gates is not None:
+            rate = expected_selection(output.gates.log_prob_nonzero.exp(), batch.mask)
+        rows.append(torch.stack([score, task, rate], 1))
+        losses.append(objective.loss(output, batch, model.head).loss * len(task))
+        flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
+        order.append(batch.index)
+    place = torch.cat(order).argsort()
+    score, task, rate = torch.cat(rows).double().mean(0).tolist()
+    lengths = torch.cat([length for _, length, _ in flat])
+    values = torch.cat([value for value, _, _ in flat])
+    pieces = values.cpu().split(lengths.tolist())
+    z = [pieces[i] for i in place.tolist()]
+    figures = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
+    figures |= {"rate_expected": rate, "rate_selected": (values != 0).double().mean().item()}
+    gold = [(z[i] != 0, example.rationale) for i, example in enumerate(batches.examples)]
+    pairs = [(chosen, torch.tensor(flags)) for chosen, flags in gold if flags is not None]
+    if pairs:
+        figures |= metrics.rationale_scores([chosen for chosen, _ in pairs], [flags for _, flags in pairs])
+    prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
+    return Evaluation(figures, prediction, z)
+
+
+# ------------------------------------------------------------------------------------------------------ the whole arc
+
+
+@dataclass
+class Result:
+    """A finished run in memory."""
+
+    model: Extractor
+    vocabulary: Vocabulary
+    splits: dict[str, list[Example]]
+    evaluations: dict[str, Evaluation]  # by split: dev, test
+    history: list[dict]
+    best: dict  # the row of the history that was kept
+
+
+def train_extractor(
+    p: SimpleNamespace, splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
+) -> Result:
+    """From examples to a trained and evaluated extractor; the test split is read once, at the end.
+
+    Parameters
+    ----------
+    p : parameters
+        The validated parameters of the run.
+    splits : dict
+        "train", "dev" and "test" examples.
+    head : "classes" or "scores"
+    num_outputs : int
+        Number of classes or scores.
+    folder : Path
+        Where checkpoints go; an unfinished run found there is continued.
+    """
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+    model = build_extractor(p, vectors, head, num_outputs).to(device)
+    objective = build_objective(p).to(device)
+    batches = {
+        name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        for name, examples in splits.items()
+    }
+    choice = Choice(
+        p.model_choice,
+        score=f"dev_{model.head.metric}",
+        higher_is_better=model.head.higher_is_better,
+        rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
+        target=p.selection if objective.selection is not None else None,
+        tolerance=p.tolerance,
+    )
+    state = fit(
+        model,
+        objective,
+        batches["train"],
+        lambda: evaluate_extractor(model, batches["dev"], objective).metrics,
+        choice,
+        p,
+        folder,
+    )
+    evaluations = {name: evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")}
+    return Result(model, vocabulary, splits, evaluations, state.history, state.best)

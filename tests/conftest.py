@@ -1,0 +1,22 @@
+"""What all tests share: the marker `data`, for tests that read real data."""
+
+import os
+
+import pytest
+
+HOW = (
+    "real data needed: set RATIONALE_DATA to a folder that holds it "
+    "(or fetch it with `python -m rationale.data fetch sst` and point RATIONALE_DATA at that folder)"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "data: reads real data; skipped unless RATIONALE_DATA is set")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("RATIONALE_DATA"):
+        return
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(pytest.mark.skip(reason=HOW))

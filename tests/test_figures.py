@@ -1,0 +1,315 @@
+"""Figures draw what they are given, without warnings, at any shape; highlighted text is exact."""
+
+import io
+import re
+import warnings
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from rationale import figures
+from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
+
+EXTREMES = [(1e-3, 1e-3), (1e-3, 100.0), (100.0, 1e-3), (100.0, 100.0), (1.0, 1.0), (0.5, 0.5), (1e-6, 1e3)]
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def drawn_numbers(ax):
+    """All coordinates of all lines of some axes."""
+    return np.concatenate([np.asarray(line.get_xydata(), dtype=float).ravel() for line in ax.lines])
+
+
+def mass_shown(ax, at):
+    (stem,) = [line for line in ax.lines if line.get_gid() == f"mass_at_{at}"]
+    return stem.get_ydata()[1]
+
+
+# --- distributions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("a", "b"), EXTREMES)
+def test_hardkuma_is_drawn_at_extreme_shapes_without_a_warning_or_a_nan(a, b):
+    fig, ax = figures.new_figure()
+    assert figures.draw_hardkuma(a, b, -0.1, 1.1, ax, title="extreme") is ax
+    assert np.isfinite(drawn_numbers(ax)).all()
+    assert len(figures.to_png(fig, dpi=40)) > 1000
+
+
+@pytest.mark.parametrize(("a", "b"), EXTREMES)
+@pytest.mark.parametrize(("left", "right"), [(-0.1, 1.1), (-0.01, 1.01), (-2.0, 1.0)])
+def test_the_masses_shown_are_the_masses_of_the_distribution(a, b, left, right):
+    _, ax = figures.new_figure()
+    figures.draw_hardkuma(a, b, left, right, ax)
+    gate = HardKuma(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64), left, right)
+    assert mass_shown(ax, 0) == gate.prob_zero.item()
+    assert mass_shown(ax, 1) == gate.prob_one.item()
+
+
+def test_the_mass_scale_reaches_one_at_the_top_of_the_density_scale():
+    fig, ax = figures.new_figure()
+    figures.draw_hardkuma(5.0, 1.0, -0.1, 1.1, ax)
+    figures.to_png(fig, dpi=40)
+    (scale,) = ax.child_axes
+    assert scale.get_ylim() == pytest.approx((0, 1)) and "mass" in scale.get_ylabel()
+    assert ax.get_xticklabels()[2].get_text() == "1\nP(1) = 0.353"
+
+
+def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero():
+    assert figures._mass_text(4.02e-6) == "4e-06"
+    assert [figures._mass_text(mass) for mass in (0.0, 0.156599, 1.0)] == ["0.000", "0.157", "1.000"]
+
+
+def test_the_drawn_interior_density_is_that_of_the_distribution():
+    _, ax = figures.new_figure()
+    figures.draw_hardkuma(2.0, 2.0, -0.1, 1.1, ax)
+    (line,) = [line for line in ax.lines if line.get_label() == "rectified H"]
+    h = torch.tensor(line.get_xdata())
+    expected = HardKuma(torch.tensor(2.0, dtype=torch.float64), 2.0).log_prob(h).exp()
+    np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-9)
+    assert 0 < h.min() and h.max() < 1
+
+
+@pytest.mark.parametrize(("a", "b"), EXTREMES)
+def test_every_picture_of_a_distribution_survives_extreme_shapes(a, b):
+    fig, axes = figures.new_figure(3)
+    gate = HardKuma(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
+    figures.draw_kumaraswamy(a, b, axes[0])
+    figures.draw_cdf(gate, axes[1])
+    figures.draw_histogram_vs_density(gate.sample((500,)), gate, axes[2])
+    assert all(np.isfinite(drawn_numbers(ax)).all() for ax in axes)
+    assert len(figures.to_png(fig, dpi=30)) > 1000
+
+
+def test_laws_without_masses_and_hard_concrete_are_drawn_too():
+    fig, axes = figures.new_figure(2, 2)
+    base = Kumaraswamy(torch.tensor(2.0), torch.tensor(5.0))
+    concrete = HardConcrete(torch.tensor(0.0), 2 / 3)
+    for row, law in zip(axes, (base, concrete), strict=True):
+        figures.draw_cdf(law, row[0])
+        figures.draw_histogram_vs_density(law.sample((300,)), law, row[1])
+    assert mass_shown(axes[1][1], 0) == pytest.approx(concrete.prob_zero.item())
+    figures.to_png(fig, dpi=30)
+
+
+def test_the_histogram_counts_exact_zeros_and_ones_apart():
+    _, ax = figures.new_figure()
+    samples = [0.0, 0.0, 0.0, 1.0, 0.26, 0.27, 0.74, 0.76]
+    figures.draw_histogram_vs_density(samples, HardKuma(1.0, 1.0), ax, num_bins=2)
+    shares = {line.get_gid(): line.get_ydata()[0] for line in ax.lines if "share" in str(line.get_gid())}
+    assert shares == {"share_at_0": 3 / 8, "share_at_1": 1 / 8}
+    (bars,) = [patch for patch in ax.patches if hasattr(patch, "get_data")]
+    assert bars.get_data().values.tolist() == [0.5, 0.5]  # 2 of 8 samples in a bin half a unit wide
+
+
+def test_the_explorer_reuses_its_figure_and_depends_on_its_arguments_alone():
+    fig = Figure(figsize=(6, 2))
+    first = figures.to_png(figures.draw_explorer(0.5, 0.5, -0.1, 1.1, fig, num_samples=200), dpi=40)
+    other = figures.to_png(figures.draw_explorer(2.0, 0.5, -0.1, 1.1, fig, num_samples=200), dpi=40)
+    again = figures.to_png(figures.draw_explorer(0.5, 0.5, -0.1, 1.1, fig, num_samples=200), dpi=40)
+    assert first == again and first != other and len(fig.axes) == 3
+
+
+def test_the_grid_and_the_decision_map_fill_their_axes():
+    fig, axes = figures.new_figure(2, 3)
+    figures.draw_hardkuma_grid([0.5, 5.0], [0.5, 1.0, 5.0], -0.1, 1.1, axes)
+    assert axes[2][0].get_title("left") == "a = 0.5, b = 5"
+    assert {ax.get_ylim() for ax in axes.flat} == {(0, 3)}
+    _, ax = figures.new_figure()
+    figures.draw_decisions([0.1, 1, 10], [0.1, 10], [[0, 0.5, 1], [0, 0.4, 0.6]], ax)
+    assert {text.get_text() for text in ax.texts} >= {"z = 0", "z = 1"}
+    for flat in (0.0, 1.0, 0.3):
+        _, ax = figures.new_figure()
+        figures.draw_decisions([0.1, 1], [0.1, 10], np.full((2, 2), flat), ax)
+
+
+def test_a_nan_is_an_error_and_never_a_gap():
+    _, ax = figures.new_figure()
+    with pytest.raises(ValueError, match="loss: 1 of 2 values are NaN"):
+        figures.draw_lines([1, 2], {"loss": [1.0, float("nan")]}, ax)
+    with pytest.raises(ValueError, match="NaN"):
+        figures.draw_rate_histogram([0.1, float("nan")], ax)
+
+
+# --- lines, bars, results --------------------------------------------------------------------------------
+
+
+def test_all_result_figures_draw_small_and_empty_data():
+    fig, axes = figures.new_figure(3, 3)
+    ax = iter(axes.flat)
+    figures.draw_lines(
+        [1, 2, 4],
+        {"one": [1, 2, 3], "two": torch.tensor([3.0, 2.0, 1.0])},
+        next(ax),
+        title="t",
+        xlabel="step",
+        ylabel="loss (nats)",
+        target=2,
+        markers=True,
+        xscale="log",
+    )
+    figures.draw_bars(["dev", "test"], {"A": [0.4, 0.5], "B": [0.3, 0.4]}, next(ax), errors={"A": [0.1, 0.1]})
+    x = np.logspace(-1, 1, 4)
+    figures.draw_gradient_field(x, x, np.ones((4, 4)), np.zeros((4, 4)), next(ax), value=np.outer(x, x))
+    figures.draw_word_sentiment(
+        [146, 992, 18231, 1511, 394], {"none": [0] * 5, "all": [146, 9, 8, 7, 6]}, next(ax)
+    )
+    figures.draw_confusion([[3, 1], [0, 0]], ["negative", "positive"], next(ax))
+    figures.draw_dual({"rate": [1.0, 0.5], "gap_average": [0.6, 0.1], "multiplier": [0, 1]}, 0.4, next(ax))
+    figures.draw_rate_histogram([0.0, 1.0, 0.4], next(ax), target=0.4)
+    figures.draw_score_against_rate(
+        {"HardKuma": [(0.4, 0.459, 0.01), (0.1, 0.4, 0.01)], "one seed": [(0.2, 0.4)], "none": []},
+        next(ax),
+        band=(0.463, 0.014),
+    )
+    figures.draw_history(
+        {"epoch": [1, 2], "rate_expected": [0.9, 0.5], "dev_accuracy": [0.3, 0.4]}, 0.4, next(ax)
+    )
+    assert len(figures.to_png(fig, dpi=40)) > 1000
+
+
+def test_history_draws_rates_and_scores_and_leaves_out_what_was_not_measured():
+    pandas = pytest.importorskip("pandas")
+    history = pandas.DataFrame(
+        {
+            "epoch": [1, 2, 3],
+            "learning_rate": 1e-3,
+            "loss": [3, 2, 1],
+            "rate_selected": [0.9, None, 0.4],
+            "dev_accuracy": [0.2, 0.3, 0.4],
+            "rate_expected": [None] * 3,
+        }
+    )
+    _, ax = figures.new_figure()
+    figures.draw_history(history, 0.4, ax)
+    lines = {line.get_label(): np.asarray(line.get_xdata()).tolist() for line in ax.lines}
+    assert lines["dev accuracy"] == [1, 2, 3] and lines["rate selected"] == [1, 3]
+    assert set(lines) == {"dev accuracy", "rate selected", "target rate 40 %"}
+
+
+def test_word_sentiment_writes_the_share_kept_on_each_bar():
+    _, ax = figures.new_figure()
+    figures.draw_word_sentiment([100, 200, 1000, 50, 0], {"HardKuma": [50, 50, 10, 50, 0]}, ax)
+    assert [text.get_text() for text in ax.texts][5:] == ["50 %", "25 %", "1 %", "100 %", "0 %"]
+
+
+def test_scores_are_drawn_in_the_order_of_their_rates():
+    _, ax = figures.new_figure()
+    figures.draw_score_against_rate(
+        {"m": [(0.4, 3.0), (0.1, 1.0), (0.2, 2.0)]}, ax, percent=False, ylabel="MSE"
+    )
+    assert ax.lines[0].get_xydata().tolist() == [[0.1, 1.0], [0.2, 2.0], [0.4, 3.0]]
+
+
+# --- the look and the files ------------------------------------------------------------------------------
+
+
+def test_drawing_leaves_no_trace_in_the_global_settings():
+    before = {key: matplotlib.rcParams[key] for key in figures.LOOK}
+    fig, ax = figures.new_figure()
+    figures.draw_hardkuma(0.5, 0.5, -0.1, 1.1, ax)
+    figures.to_png(fig, dpi=30)
+    assert before == {key: matplotlib.rcParams[key] for key in figures.LOOK}
+
+
+def test_the_same_figure_gives_the_same_svg_bytes_without_a_date(tmp_path):
+    def made(name):
+        fig, ax = figures.new_figure()
+        figures.draw_hardkuma(0.5, 0.5, -0.1, 1.1, ax, title="A finding & more")
+        return figures.save_figure(fig, tmp_path / "new" / "folder", name)
+
+    one, two = made("one"), made("two")
+    assert one.name == "one.svg" and one.read_bytes() == two.read_bytes()
+    text = one.read_text(encoding="utf-8")
+    assert "dc:date" not in text and "A finding &amp; more" in text and len(text) < 60_000
+
+
+def test_a_figure_shows_itself_as_a_png_with_its_titles_as_alternative_text():
+    fig, ax = figures.new_figure(size=(4, 3), title="All")
+    figures.draw_lines([0, 1], {"x": [0, 1]}, ax, title="x grows")
+    data, metadata = fig._repr_png_()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and metadata == {
+        "width": 400,
+        "height": 300,
+        "alt": "All; x grows",
+    }
+    image = figures.show(Figure(figsize=(2, 1)))
+    assert image.width == 200 and image.data[:4] == b"\x89PNG"
+    assert matplotlib.image.imread(io.BytesIO(data)).shape == (450, 600, 4)
+
+
+# --- highlighted text ------------------------------------------------------------------------------------
+
+
+def test_html_marks_selected_bold_zeros_faint_and_gold_underlined():
+    text = figures.highlight_html(["a", "fine", "film"], [0, 1, 0.5], gold=[False, True, False])
+    assert text == (
+        '<div style="line-height:1.7;max-width:60em"><span style="opacity:.6">a</span> '
+        '<mark style="background:rgba(230,159,0,0.65);color:inherit;padding:0 .15em" title="z = 1.00">'
+        "<b><u>fine</u></b></mark> "
+        '<mark style="background:rgba(230,159,0,0.43);color:inherit;padding:0 .15em" title="z = 0.50">'
+        "<b>film</b></mark></div>"
+    )
+    assert text._repr_html_() == text
+
+
+def test_html_escapes_tokens_and_title():
+    text = figures.highlight_html(["<script>", "&", '"'], [1, 0, 0], title="<b>")
+    assert "<script>" not in text and "&lt;script&gt;" in text and "&amp;" in text and "&lt;b&gt;" in text
+
+
+def test_terminal_text_in_colour_is_exact():
+    text = figures.highlight_ansi(["a", "fine", "film"], [0, 1, 0.2], gold=[True, True, False], color=True)
+    assert text == "\x1b[2;4ma\x1b[0m \x1b[1;30;48;5;214;4mfine\x1b[0m \x1b[1;30;48;5;229mfilm\x1b[0m"
+
+
+def test_terminal_text_without_colour_brackets_selected_stretches_and_marks_gold():
+    tokens, z = "a truly fine film !".split(), [0, 1, 0.3, 0, 1]
+    assert figures.highlight_ansi(tokens, z, color=False) == "a [truly fine] film [!]"
+    gold = [False, True, False, True, False]
+    assert figures.highlight_ansi(tokens, z, gold, color=False) == "a [_truly_ fine] _film_ [!]"
+
+
+def test_no_color_is_respected_when_the_caller_leaves_the_choice(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert figures.highlight_ansi(["x"], [1]) == "[x]"
+    assert "\x1b[" in figures.highlight_ansi(["x"], [1], color=True)
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b[" in figures.highlight_ansi(["x"], [1])
+
+
+def test_lines_are_wrapped_at_the_width_seen_and_no_token_is_lost():
+    tokens, z = [f"word{i}" for i in range(40)], np.arange(40) % 3 / 2
+    for color in (True, False):
+        lines = figures.highlight_ansi(tokens, z, width=30, color=color).split("\n")
+        plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+        assert max(map(len, plain)) <= 30 and len(lines) > 5
+        assert re.sub(r"[\[\]]", "", " ".join(plain)).split() == tokens
+    assert figures.highlight_ansi(["long" * 9, "b"], [0, 0], width=5, color=False) == "long" * 9 + "\nb"
+
+
+def test_control_characters_of_a_token_never_reach_the_terminal():
+    assert figures.highlight_ansi(["\x1b[2Jx\n"], [0], color=False) == "?[2Jx?"
+
+
+def test_empty_text_is_empty():
+    assert figures.highlight_ansi([], []) == ""
+    assert figures.highlight_html([], []).endswith("</div>")
+
+
+@pytest.mark.parametrize("highlight", [figures.highlight_html, figures.highlight_ansi])
+def test_highlighting_refuses_what_does_not_fit(highlight):
+    with pytest.raises(ValueError, match="lengths 2, 1 and 2"):
+        highlight(["a", "b"], [1])
+    with pytest.raises(ValueError, match=r"z: got values from -0.5 to 2, \[0, 1\] is accepted"):
+        highlight(["a", "b"], [-0.5, 2])
+    with pytest.raises(ValueError, match="NaN"):
+        highlight(["a"], [float("nan")])

@@ -1,0 +1,32 @@
+"""Every notebook runs from top to bottom, through the project's own runner, with small parameters."""
+
+from pathlib import Path
+
+import pytest
+
+from rationale.errors import BadInput
+from rationale.runs import RunFailed
+from tests.smoke import NOTEBOOKS, needs_data, smoke, smoke_file
+
+
+def cases() -> list:
+    """One test a notebook; those that read real data are marked so."""
+    found = []
+    for notebook in NOTEBOOKS:
+        try:
+            marks = [pytest.mark.data] if needs_data(notebook) else []
+        except (BadInput, OSError):
+            marks = []                       # the test itself will say what is wrong
+        found.append(pytest.param(notebook, id=notebook.stem, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("notebook", cases())
+def test_notebook_runs_with_its_smoke_parameters(notebook: Path, tmp_path: Path) -> None:
+    assert smoke_file(notebook).is_file(), f"write {smoke_file(notebook)}: a run of seconds"
+    try:
+        folder = smoke(notebook, tmp_path)
+    except (BadInput, RunFailed) as error:
+        pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
+    missing = {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {p.name for p in folder.iterdir()}
+    assert not missing, f"{folder} lacks {missing}"

@@ -1,0 +1,181 @@
+"""Parameters: what is accepted, and the one line that says what is not."""
+
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rationale.errors import BadInput
+from rationale.params import KEYS, check, defaults, resolve, validated, within
+
+CELL = """
+seed: int = 1  # seed
+selection: float = 0.4  # share of words to keep
+learning_rate: float = 2e-4  # step size
+bucketed: bool = True  # similar lengths
+model: str = "hardkuma"  # how
+runs: list = []  # names
+vectors: str = ""  # file
+"""
+
+
+def notebook(folder: Path, cell: str = CELL, tag: str = ' tags=["parameters"]') -> Path:
+    path = folder / "some_notebook.py"
+    path.write_text(f"# %%{tag}\n{cell.strip()}\n\n# %%\nprint(seed)\n")
+    return path
+
+
+def refusal(folder: Path, *items: str, cell: str = CELL) -> str:
+    """The one line with which `items` are refused."""
+    with pytest.raises(BadInput) as caught:
+        resolve(notebook(folder, cell), items)
+    message = str(caught.value)
+    assert "\n" not in message, f"more than one line: {message!r}"
+    return message
+
+
+def file(folder: Path, text: str) -> str:
+    path = folder / "p.yaml"
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
+def test_defaults_come_from_the_tagged_cell(tmp_path):
+    assert defaults(notebook(tmp_path)) == {"seed": 1, "selection": 0.4, "learning_rate": 2e-4,
+                                            "bucketed": True, "model": "hardkuma", "runs": [], "vectors": ""}
+
+
+def test_files_and_overrides_are_merged_from_left_to_right(tmp_path):
+    first = file(tmp_path, "seed: 5\nselection: 0.1  # a comment\n")
+    params = resolve(notebook(tmp_path), [first, "selection=0.2", "runs=[a, b]", "learning_rate=1.0e-5"])
+    assert (params["seed"], params["selection"], params["runs"]) == (5, 0.2, ["a", "b"])
+    assert params["learning_rate"] == 1e-5
+
+
+def test_a_whole_number_is_accepted_for_a_float_and_becomes_one(tmp_path):
+    value = resolve(notebook(tmp_path), ["selection=1"])["selection"]
+    assert type(value) is float and value == 1.0
+
+
+def test_an_empty_parameter_file_changes_nothing(tmp_path):
+    assert resolve(notebook(tmp_path), [file(tmp_path, "# nothing\n")]) == defaults(notebook(tmp_path))
+
+
+@pytest.mark.parametrize("text, parts", [
+    ("seed: 1\nselectoin: 0.3\n", ["p.yaml:2", "selectoin", "unknown", "did you mean selection"]),
+    ("zzz: 0.3\n", ["p.yaml:1", "zzz", "some_notebook has seed"]),
+    ("learning_rate: 1e-5\n", ["p.yaml:1", "learning_rate", 'text "1e-5"', "write 1.0e-5"]),
+    ("\n\nselection: 1.3\n", ["p.yaml:3", "selection", "1.3", "(0, 1]"]),
+    ("selection: 0\n", ["p.yaml:1", "selection", "(0, 1]"]),
+    ("selection: .nan\n", ["p.yaml:1", "selection", "nan", "(0, 1]"]),
+    ("learning_rate: .inf\n", ["p.yaml:1", "learning_rate", "inf"]),
+    ("seed: true\n", ["p.yaml:1", "seed", "true", "whole number"]),
+    ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
+    ("seed:\n", ["p.yaml:1", "seed", "empty"]),
+    ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
+    ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, hardkuma"]),
+    ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
+    ("runs: a\n", ["p.yaml:1", "runs", "list"]),
+    ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
+    ("seed: 1\nselection: 0.2\nseed: 2\n", ["p.yaml:3", "seed", "twice", "line 1"]),
+    ("- seed\n", ["p.yaml:1", "not a mapping"]),
+    ("just text\n", ["p.yaml:1", "not a mapping"]),
+    ("seed: 1\nseed2: [1\n", ["p.yaml:", "not valid YAML"]),
+    ("seed: *x\n", ["p.yaml:1", "not valid YAML"]),
+    ("? [a]\n: 1\n", ["p.yaml:1", "key: value"]),
+    ("a: &a {seed: 1}\n<<: *a\n", ["p.yaml:2", "not a plain key"]),
+])
+def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, text, parts):
+    message = refusal(tmp_path, file(tmp_path, text))
+    for part in parts:
+        assert part in message, f"{part!r} is not in: {message}"
+
+
+@pytest.mark.parametrize("items, parts", [
+    (["sed=1"], ["command line", "sed", "did you mean seed"]),
+    (["seed=a"], ["command line", "seed", 'text "a"']),
+    (["learning_rate=1e-5"], ["command line", "write 1.0e-5"]),
+    (["seed=1", "seed=2"], ["seed", "twice"]),
+    (["runs=[a"], ["runs", "[a"]),
+    (["nowhere.yaml"], ["nowhere.yaml", "no such file"]),
+])
+def test_a_mistake_on_the_command_line_is_named(tmp_path, items, parts):
+    message = refusal(tmp_path, *items)
+    for part in parts:
+        assert part in message, f"{part!r} is not in: {message}"
+
+
+def test_a_number_too_large_for_a_float_is_refused(tmp_path):
+    assert "learning_rate" in refusal(tmp_path, f"learning_rate={10**400}")
+
+
+def test_a_misspelt_file_name_gets_a_suggestion(tmp_path):
+    file(tmp_path, "seed: 1")
+    assert "did you mean" in refusal(tmp_path, str(tmp_path / "pp.yaml"))
+
+
+def test_a_folder_or_a_binary_file_is_no_parameter_file(tmp_path):
+    assert "cannot be read" in refusal(tmp_path, str(tmp_path))
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00\x01")
+    assert "cannot be read" in refusal(tmp_path, str(tmp_path / "b.yaml"))
+
+
+@pytest.mark.parametrize("cell, part", [
+    ("seed = 1", "name: type = value"),
+    ("import os", "name: type = value"),
+    ("seed: int = 1 + 1", "plain value"),
+    ("seed: float = 1", "annotate it as int"),
+    ("selection: float = 1.3", "(0, 1]"),
+    ("unheard_of: int = 1", "KEYS"),
+    ("seed: int = 1\nseed: int = 2", "twice"),
+    ("seed: int =", "line 1"),
+])
+def test_a_mistake_in_the_parameters_cell_is_named(tmp_path, cell, part):
+    assert part in refusal(tmp_path, cell=cell)
+
+
+def test_a_notebook_without_the_tag_is_refused_because_its_defaults_would_win(tmp_path):
+    with pytest.raises(BadInput, match="0 cells tagged"):
+        resolve(notebook(tmp_path, tag=""), [])
+
+
+def test_every_key_has_a_type_a_meaning_and_readable_limits():
+    for name, key in KEYS.items():
+        assert key.type in (int, float, bool, str, list), name
+        assert key.meaning and key.accepts(), name
+        assert not (key.interval and key.choices), name
+        if key.interval:
+            low, high = map(float, key.interval[1:-1].split(","))
+            assert low < high and key.interval[0] in "[(" and key.interval[-1] in "])", name
+
+
+@pytest.mark.parametrize("value, interval, inside", [
+    (0.0, "(0, 1]", False), (1e-300, "(0, 1]", True), (1.0, "(0, 1]", True), (1.0, "[0, 1)", False),
+    (0.0, "[0, 1)", True), (-0.1, "(-inf, 0)", True), (float("nan"), "[0, inf)", False),
+    (float("inf"), "[0, inf)", False), (10**30, "[0, inf)", True),
+])
+def test_intervals_are_read_as_in_mathematics(value, interval, inside):
+    assert within(value, interval) is inside
+
+
+@given(st.sampled_from(sorted(KEYS)), st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.dates(),
+    st.dictionaries(st.text(), st.integers())))
+def test_any_value_is_either_accepted_with_the_right_type_or_refused_in_one_line(name, value):
+    try:
+        assert type(check(name, value)) is KEYS[name].type
+    except BadInput as error:
+        assert name in str(error)
+
+
+def test_validated_takes_the_parameters_and_nothing_else():
+    p = validated({"seed": 3, "selection": 1, "a": pytest, "b": len, "something": 7, "_": 1})
+    assert p == SimpleNamespace(seed=3, selection=1.0)
+
+
+def test_validated_refuses_what_the_runner_refuses():
+    with pytest.raises(BadInput, match=r"selection: 1.3 is not accepted, give a number in \(0, 1\]"):
+        validated({"selection": 1.3})

@@ -1,0 +1,246 @@
+"""The repository as a whole: notebooks in their form, labels that lead somewhere, requirements in step."""
+
+import ast
+import json
+import os
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import jupytext
+import pytest
+import yaml
+from jupytext.config import load_jupytext_config
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rationale.params import defaults
+from rationale.runs import root
+
+NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
+TAGS = {"parameters", "check", "figure", "interactive", "solution"}
+HEADER = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+"""
+LABEL = r"\b[KHS]\d+[a-z]?\b"
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(path: Path, kind: str) -> list:
+    return [cell for cell in jupytext.read(path).cells if cell.cell_type == kind]
+
+
+def tagged(path: Path, tag: str) -> list[str]:
+    return [cell.source for cell in cells(path, "code") if tag in cell.metadata.get("tags", [])]
+
+
+# --- notebooks
+
+
+@each_notebook
+def test_a_notebook_begins_with_the_one_header(path):
+    assert path.read_text().startswith(HEADER), f"{path.name} must begin with exactly:\n{HEADER}"
+
+
+@each_notebook
+def test_text_to_notebook_and_back_is_the_same_byte_for_byte(path):
+    config = load_jupytext_config(str(path))
+    text = path.read_text()
+    as_json = jupytext.writes(jupytext.reads(text, fmt="py:percent", config=config), fmt="ipynb", config=config)
+    back = jupytext.writes(jupytext.reads(as_json, fmt="ipynb", config=config), fmt="py:percent", config=config)
+    assert back == text, f"{path.name} changes when JupyterLab saves it: `jupytext --to ipynb --test-strict` shows how"
+
+
+@each_notebook
+def test_the_first_code_cell_holds_the_parameters(path):
+    first = cells(path, "code")[0]
+    assert first.metadata.get("tags") == ["parameters"], "the first code cell must be tagged `parameters`"
+    assert defaults(path), "the parameters cell is empty"
+    without = [line for line in first.source.splitlines() if line.strip() and "#" not in line]
+    assert not without, f"each parameter needs a comment that says what it is: {without}"
+
+
+@each_notebook
+def test_imports_stand_in_one_cell_after_the_parameters(path):
+    code = [cell.source for cell in cells(path, "code")]
+    importing = [index for index, source in enumerate(code)
+                 if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(ast.parse(source)))]
+    assert importing == [1], f"imports are in code cells {importing}, put all of them in the second one"
+    imported = {(alias.asname or alias.name).split(".")[0] for node in ast.walk(ast.parse(code[1]))
+                if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+    both = imported & set(defaults(path))
+    assert not both, f"{both}: imported over a parameter of the same name"
+
+
+@each_notebook
+def test_parameters_are_validated_before_they_are_used(path):
+    code = [cell.source for cell in cells(path, "code")]
+    assert "validated(globals())" in "\n".join(code[1:3]), "write `p = validated(globals())` after the imports"
+
+
+@each_notebook
+def test_cells_are_plain_python_with_known_tags(path):
+    for cell in jupytext.read(path).cells:
+        unknown = set(cell.metadata.get("tags", [])) - TAGS
+        assert not unknown, f"{unknown} in {path.name}: tags are {sorted(TAGS)}"
+        if cell.cell_type == "code":
+            magic = [line for line in cell.source.splitlines() if re.match(r"\s*(#\s*)?[%!]", line)]
+            assert not magic, f"{path.name}: no magics: {magic}"
+            assert "argparse" not in cell.source
+
+
+@each_notebook
+def test_definitions_are_short(path):
+    for source in (cell.source for cell in cells(path, "code")):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= 12, f"{path.name}: {node.name} has {lines} lines; over 12 belongs in the package"
+
+
+@each_notebook
+def test_checks_can_fail_and_figures_are_drawn_by_the_package(path):
+    for source in tagged(path, "check"):
+        assert "assert" in source, f"{path.name}: a check without an assert:\n{source}"
+    for source in tagged(path, "figure"):
+        assert "draw_" in source, f"{path.name}: a figure cell that calls no draw_ function:\n{source}"
+
+
+@each_notebook
+def test_a_notebook_opens_with_its_promise_and_closes_with_a_summary(path):
+    text = [cell.source for cell in cells(path, "markdown")]
+    assert re.match(r"# \S", text[0]), "the first cell is the title"
+    opening = "\n".join(text[:2])
+    for part in ("You will", "You will learn", "You need"):
+        assert part in opening, f"{path.name}: the opening does not say *{part}*"
+    headings = re.findall(r"^#+ (.*)$", "\n".join(text), re.M)
+    for part in ("Summary", "Next"):
+        assert any(part in heading for heading in headings), f"{path.name}: no heading {part}"
+
+
+@each_notebook
+def test_a_notebook_has_smoke_parameters(path):
+    assert (root() / "params" / "smoke" / f"{path.stem}.yaml").is_file()
+
+
+def test_readme_names_every_notebook():
+    readme = (root() / "README.md").read_text()
+    missing = [path.stem for path in NOTEBOOKS if path.stem not in readme]
+    assert not missing, f"README.md's reading order lacks {missing}"
+
+
+# --- labels
+
+
+def test_each_label_is_defined_once_and_every_label_in_the_package_is_defined():
+    defined = Counter(label for path in NOTEBOOKS
+                      for cell in cells(path, "markdown") for label in re.findall(r"\\tag\{([^}]*)\}", cell.source))
+    twice = [label for label, times in defined.items() if times > 1]
+    assert not twice, f"defined by more than one \\tag: {twice}"
+    for path in sorted((root() / "rationale").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                used = set(re.findall(LABEL, ast.get_docstring(node) or ""))
+                lost = sorted(used - set(defined))
+                assert not lost, f"{path.name}: {getattr(node, 'name', 'module')}: no notebook has \\tag for {lost}"
+
+
+# --- requirements
+
+
+def project() -> dict:
+    return tomllib.loads((root() / "pyproject.toml").read_text())["project"]
+
+
+def wanted() -> dict[str, Requirement]:
+    texts = project()["dependencies"] + sum(project()["optional-dependencies"].values(), [])
+    return {canonicalize_name(Requirement(text).name): Requirement(text) for text in texts}
+
+
+def test_environment_yml_names_the_requirements_of_pyproject():
+    conda_name = {"pytorch": "torch", "matplotlib-base": "matplotlib"}
+    listed = yaml.safe_load((root() / "environment.yml").read_text())["dependencies"]
+    found = {}
+    for item in listed:
+        for text in item["pip"] if isinstance(item, dict) else [item]:
+            if text.startswith("-e ."):
+                for extra in re.findall(r"\w+", text[4:]):
+                    texts = project()["optional-dependencies"][extra]
+                    found |= {Requirement(t).name: Requirement(t).specifier for t in texts}
+            else:
+                requirement = Requirement(text)
+                found[conda_name.get(requirement.name, requirement.name)] = requirement.specifier
+    assert found.pop("python") == Requirement(f"python{project()['requires-python']}").specifier
+    found.pop("pip")
+    expected = {name: requirement.specifier for name, requirement in wanted().items()}
+    found = {canonicalize_name(name): specifier for name, specifier in found.items()}
+    assert found == expected, "environment.yml and pyproject.toml differ"
+
+
+def test_constraints_pin_every_requirement_to_a_version_it_allows():
+    lines = [line for line in (root() / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in lines), "only name==version, no local versions"
+    pinned = dict(line.split("==") for line in lines)
+    assert pinned["torch"] == "2.13.0"
+    for name, requirement in wanted().items():
+        assert name in pinned, f"constraints.txt does not pin {name}"
+        assert requirement.specifier.contains(pinned[name]), f"{requirement} does not allow {pinned[name]}"
+
+
+def test_what_the_package_imports_is_required():
+    import sys
+
+    known = {"yaml": "pyyaml", "IPython": "ipykernel", "traitlets": "jupyterlab", "nbformat": "nbconvert"}
+    for path in (root() / "rationale").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
+                [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names:
+                assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
+
+
+# --- files
+
+
+def text_files() -> list[Path]:
+    skip = {".git", ".venv", "outputs", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
+    found = []
+    for folder, folders, names in os.walk(root()):
+        folders[:] = [name for name in folders if name not in skip and not name.endswith(("_cache", "egg-info"))]
+        found += [Path(folder, name) for name in names]
+    return found
+
+
+def test_no_file_knows_the_machine_it_was_written_on():
+    pattern = re.compile(rb"(?<![\w.*/])/(?:wor" rb"k|hom" rb"e|roo" rb"t|User" rb"s)/\w")
+    for path in text_files():
+        found = pattern.search(path.read_bytes())
+        assert not found, f"{path.relative_to(root())} names an absolute path: {found[0].decode()}..."
+
+
+def test_json_and_yaml_files_can_be_read():
+    for path in text_files():
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        if path.suffix in (".yaml", ".yml"):
+            yaml.safe_load(path.read_text())
+
+
+def test_every_make_target_says_what_it_does():
+    makefile = (root() / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.M)[1].split()
+    for target in targets:
+        assert re.search(rf"^{target}:.*## \w", makefile, re.M), f"{target} has no `## help`"
+
+
+def test_the_command_of_continuous_integration_can_be_executed():
+    assert os.access(root() / ".ci" / "run", os.X_OK)

@@ -1,0 +1,324 @@
+"""The runner: what it writes, what it refuses, and that nothing is lost whatever happens to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rationale import runs
+from rationale.errors import BadInput
+from rationale.runs import RunFailed, run, run_name
+
+HEADER = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+"""
+TINY = HEADER + """
+# %% tags=["parameters"]
+seed: int = 1  # seed
+selection: float = 0.4  # share
+vectors: str = ""  # what is to happen
+
+# %%
+import json
+import time
+
+from rationale.errors import BadInput
+from rationale.params import validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+folder = results_folder("tiny")
+checkpoint = folder / "checkpoint.txt"
+begin = int(checkpoint.read_text()) if checkpoint.exists() else 0
+print("begins at", begin)
+
+# %%
+if p.vectors == "bad":
+    raise BadInput("train.txt:7: three brackets, give balanced ones")
+if p.vectors == "late":
+    checkpoint.write_text("1")
+    raise BadInput("test.txt:1: empty")
+for step in range(begin, 40 if p.vectors == "slow" else 3):
+    checkpoint.write_text(str(step + 1))
+    print("step", step, flush=True)
+    time.sleep(0.1 if p.vectors == "slow" else 0)
+if p.vectors == "fail" and not (folder / "mended").exists():
+    raise RuntimeError("the roof is on fire")
+
+# %%
+(folder / "metrics.json").write_text(json.dumps({"dev": {"accuracy": 0.51234}, "steps": int(checkpoint.read_text())}))
+checkpoint.unlink()
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A notebook of our own; its runs go to `tmp_path / "out"`."""
+    path = tmp_path / "tiny.py"
+    path.write_text(TINY)
+    return path
+
+
+def go(tiny: Path, *items: str, **options) -> Path:
+    return run(tiny, items, outputs=tiny.parent / "out", **options)
+
+
+def start(tiny: Path, *items: str) -> subprocess.Popen:
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "rationale.runs", tiny, *items, "--outputs", tiny.parent / "out"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            cwd=runs.root())
+
+
+def wait_for_step(process: subprocess.Popen, step: int) -> None:
+    for line in process.stdout:
+        if line.strip() == f"step {step}":
+            return
+    pytest.fail(f"never got to step {step}: {process.stderr.read()}")
+
+
+def folders(tiny: Path) -> list[str]:
+    return sorted(path.name for path in (tiny.parent / "out" / "tiny").glob("*"))
+
+
+def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, capfd):
+    folder = go(tiny, "seed=2")
+    assert folder == tiny.parent / "out" / "tiny" / "seed2" and folders(tiny) == ["seed2"]
+    assert {p.name for p in folder.iterdir()} == {"run.ipynb", "run.html", "params.yaml", "environment.txt",
+                                                  "metrics.json"}
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    assert params == {"seed": 2, "selection": 0.4, "vectors": ""}
+    environment = (folder / "environment.txt").read_text()
+    for name in ("python: ", "platform: ", "cpu: ", "threads: ", "torch: ", "papermill: ", "commit: ",
+                 "device: cpu", "seconds: "):
+        assert name in environment, f"{name} is missing in environment.txt"
+    notebook = json.loads((folder / "run.ipynb").read_text())
+    assert notebook["metadata"]["papermill"]["input_path"] == "tiny.py"
+    assert ["# Parameters\n", "seed = 2\n"] in [cell["source"] for cell in notebook["cells"]]
+    assert "begins at 0" in (folder / "run.html").read_text()
+    assert "begins at 0\nstep 0\nstep 1\nstep 2\n" in capfd.readouterr().out, "what it prints is passed on"
+
+
+def test_a_finished_run_is_left_alone_and_replaced_only_with_again(tiny, capsys):
+    folder = go(tiny)
+    (folder / "mine.txt").write_text("kept")
+    go(tiny)
+    assert "already finished" in capsys.readouterr().out and (folder / "mine.txt").exists()
+    with pytest.raises(BadInput, match=r"other parameters \(seed 1 there, 2 here\).*--again"):
+        go(tiny, "seed=2", name="default")
+    assert (folder / "mine.txt").exists() and folders(tiny) == ["default"]
+    go(tiny, "seed=2", name="default", again=True)
+    assert not (folder / "mine.txt").exists() and folders(tiny) == ["default"]
+    assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 2
+
+
+def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, capsys):
+    folder = go(tiny)
+    go(tiny, again_if_changed=True)
+    assert "already finished" in capsys.readouterr().out
+    tiny.write_text(TINY + "\n# %%\nprint('new')\n")
+    go(tiny)
+    assert "the code has changed" in capsys.readouterr().out
+    go(tiny, again_if_changed=True)
+    assert "new" in (folder / "run.html").read_text()
+    go(tiny, "seed=3", name="default", again_if_changed=True)
+    assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 3
+
+
+@pytest.mark.parametrize("item, part", [
+    ("sed=2", "did you mean seed"), ("selection=1.3", "(0, 1]"), ("selection=1e-5", "write 1.0e-5"),
+    ("nowhere.yaml", "no such file"),
+])
+def test_a_wrong_parameter_stops_it_before_anything_is_written(tiny, item, part):
+    with pytest.raises(BadInput) as caught:
+        go(tiny, item)
+    assert part in str(caught.value)
+    assert not (tiny.parent / "out").exists()
+
+
+def test_a_misspelt_notebook_is_named_with_those_that_exist(tmp_path):
+    with pytest.raises(BadInput, match="98_train_stt: no such notebook"):
+        run("98_train_stt", outputs=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", "..", "x.partial", "a b"])
+def test_a_name_that_is_no_folder_name_is_refused(tiny, name):
+    with pytest.raises(BadInput, match="--name"):
+        go(tiny, name=name)
+
+
+def test_a_mistake_found_by_the_notebook_is_one_line_and_leaves_nothing(tiny):
+    process = start(tiny, "vectors=bad")
+    out, err = process.communicate()
+    assert process.returncode == 2, out + err
+    assert err == "error: train.txt:7: three brackets, give balanced ones\n"
+    assert folders(tiny) == []
+
+
+def test_a_mistake_after_a_checkpoint_keeps_the_checkpoint_and_the_finished_run(tiny):
+    folder = go(tiny, name="x")
+    before = (folder / "run.ipynb").read_bytes()
+    with pytest.raises(BadInput, match=r"^test.txt:1: empty$"):
+        go(tiny, "vectors=late", name="x", again=True)
+    assert (folder / "run.ipynb").read_bytes() == before
+    assert (folder.with_name("x.partial") / "checkpoint.txt").exists()
+
+
+def test_a_failed_run_keeps_its_notebook_says_where_and_continues(tiny):
+    with pytest.raises(RunFailed, match="the roof is on fire") as caught:
+        go(tiny, "vectors=fail", name="x")
+    partial = tiny.parent / "out" / "tiny" / "x.partial"
+    assert str(partial / "failed.ipynb") in str(caught.value)
+    assert "the roof is on fire" in (partial / "failed.ipynb").read_text() and folders(tiny) == ["x.partial"]
+    with pytest.raises(BadInput, match=r"unfinished run with other parameters \(seed 1 there, 2 here\)"):
+        go(tiny, "vectors=fail", "seed=2", name="x")
+    (partial / "mended").touch()
+    folder = go(tiny, "vectors=fail", name="x")
+    assert "begins at 3" in (folder / "run.html").read_text() and folders(tiny) == ["x"]
+    assert not (folder / "failed.ipynb").exists()
+
+
+def test_a_failed_run_exits_with_1_and_shows_the_error(tiny):
+    process = start(tiny, "vectors=fail")
+    out, err = process.communicate()
+    assert process.returncode == 1, out + err
+    assert "RuntimeError: the roof is on fire" in err and "failed.ipynb" in err
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_an_interrupted_run_continues_where_it_was(tiny, number, code):
+    process = start(tiny, "vectors=slow")
+    wait_for_step(process, 2)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == code
+    assert folders(tiny) == ["vectorsslow.partial"]
+    if number != signal.SIGKILL:
+        assert err == "\ninterrupted; the same command continues from the last checkpoint, if any\n"
+    (tiny.parent / "out" / "tiny" / "vectorsslow.partial" / "checkpoint.txt").write_text("38")
+    second = start(tiny, "vectors=slow")
+    out, err = second.communicate()
+    assert second.returncode == 0, out + err
+    assert "continues in" in out and "steps         40" in out
+    assert "begins at" in out and "begins at 0" not in out
+    assert folders(tiny) == ["vectorsslow"]
+
+
+def test_a_second_runner_of_the_same_run_is_refused_or_waits(tiny):
+    first = start(tiny, "vectors=slow")
+    wait_for_step(first, 1)
+    with pytest.raises(BadInput, match="another process executes this run"):
+        go(tiny, "vectors=slow")
+    waiting = start(tiny, "vectors=slow", "--wait")
+    assert "waiting for the process" in waiting.stdout.readline()
+    assert first.wait() == 0, first.stderr.read()
+    out, err = waiting.communicate()
+    assert waiting.returncode == 0 and "already finished" in out, out + err
+
+
+def test_a_run_that_was_complete_but_not_yet_renamed_is_published(tiny, capsys):
+    folder = go(tiny)
+    folder.rename(folder.with_name("default.partial"))
+    capsys.readouterr()
+    assert go(tiny) == folder and folders(tiny) == ["default"]
+    assert "begins" not in capsys.readouterr().out
+
+
+def test_a_folder_without_a_notebook_does_not_count_as_finished(tiny):
+    folder = go(tiny)
+    (folder / "run.ipynb").unlink()
+    go(tiny, "seed=2", name="default")
+    assert (folder / "run.ipynb").is_file() and folders(tiny) == ["default"]
+
+
+def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "TQDM_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MPLBACKEND", "TkAgg")
+    path = tmp_path / "env.py"
+    path.write_text(HEADER + '\n# %% tags=["parameters"]\nseed: int = 1  # seed\n\n# %%\nimport os\n\n# %%\n'
+                    'print({k: os.environ[k] for k in ("OMP_NUM_THREADS", "TQDM_DISABLE", "MPLBACKEND")})\n'
+                    'print(os.getcwd())\n')
+    page = (run(path, outputs=tmp_path) / "run.html").read_text()
+    assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
+    assert "TkAgg" not in page and str(runs.root()) in page
+    assert "'OMP_NUM_THREADS': '2'" in (run(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
+    assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
+
+
+@pytest.mark.parametrize("items, name", [
+    ([], "default"), (["params/sst/hardkuma_s40.yaml"], "hardkuma_s40"),
+    (["a/x.yaml", "b/y.yaml", "seed=2"], "x-y-seed2"), (["left=-0.1"], "left-0.1"),
+    (["vectors=a/b c.txt"], "vectorsa_b_c.txt"), ([Path("p.yaml"), "runs=[a, b]"], "p-runs_a_b"),
+])
+def test_a_run_is_named_after_its_arguments(items, name):
+    assert run_name(items) == name
+
+
+def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("RATIONALE_RUN_DIR", raising=False)
+    monkeypatch.setattr(runs, "root", lambda: tmp_path)
+    assert runs.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
+    assert (tmp_path / "outputs" / "12_x" / "lab").is_dir()
+
+
+def test_the_code_a_run_depends_on_is_followed_through_imports(tmp_path, monkeypatch):
+    package = tmp_path / "rationale"
+    (package / "data").mkdir(parents=True)
+    files = {"__init__": "", "gates": "from rationale import laws", "laws": "", "figures": "", "other": "",
+             "data/__init__": "from .sst import read", "data/sst": "import rationale.errors"}
+    for name, text in files.items():
+        (package / f"{name}.py").write_text(text)
+    notebook = tmp_path / "n.py"
+    notebook.write_text("from rationale import figures\nfrom rationale.data import (\n    sst,\n)\n"
+                        "import rationale.gates\n")
+    monkeypatch.setattr(runs, "root", lambda: tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in runs.sources(notebook)}
+    assert found == {"n.py"} | {f"rationale/{name}.py" for name in files if name not in ("figures", "other")}
+
+
+def test_help_names_the_exit_codes_and_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        runs.main(["--help"])
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    for part in ("examples", "parameters", "results", "--again", "exit code", "seed=2"):
+        assert part in out
+
+
+def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
+    assert runs.main([str(tiny), "--list"]) == 0
+    assert "a number in (0, 1]" in capsys.readouterr().out
+
+
+def test_importing_the_runner_is_light():
+    heavy = ("torch", "papermill", "jupytext", "nbconvert", "pandas")
+    code = f"import sys, rationale.runs; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=runs.root()).strip() == "[]"
+
+
+def test_a_summary_written_by_the_notebook_is_printed_last(tiny):
+    folder = go(tiny)
+    (folder / "summary.txt").write_text("\x1b[1mgreat\x1b[0m beer\n")
+    lines = runs.report(folder).splitlines()
+    assert "run.ipynb" in lines[0] and "run.html" in lines[1]
+    assert lines[2:] == ["  dev accuracy  0.5123", "  steps         3", "\x1b[1mgreat\x1b[0m beer"]
+
+
+def test_main_puts_the_signal_handlers_back(tiny, capsys):
+    before = signal.getsignal(signal.SIGINT)
+    assert runs.main([str(tiny), "seed=a"]) == 2
+    assert signal.getsignal(signal.SIGINT) is before
+    assert capsys.readouterr().err.startswith("error: command line: seed")

@@ -1,0 +1,208 @@
+"""Sweeps: the plan, its mistakes, and Snakemake executing it through failure and kill -9."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rationale import sweeps
+from rationale.errors import BadInput
+from rationale.runs import root
+from rationale.sweeps import read_sweep
+from tests.test_runs import HEADER
+
+TRAIN = HEADER + """
+# %% tags=["parameters"]
+seed: int = 1  # seed
+selection: float = 0.4  # share
+vectors: str = ""  # what is to happen
+
+# %%
+import json
+import time
+from pathlib import Path
+
+from rationale.runs import results_folder
+
+# %%
+with open("LOG", "a") as log:
+    print("begin", results_folder("train").stem, file=log)
+if vectors == "fail":
+    raise RuntimeError("no")
+while vectors == "wait" and not Path("GO").exists():
+    time.sleep(0.1)
+(results_folder("train") / "metrics.json").write_text(json.dumps({"rate": selection}))
+"""
+COMPARE = HEADER + """
+# %% tags=["parameters"]
+runs: list = []  # names
+runs_dir: str = ""  # where they are
+
+# %%
+import json
+from pathlib import Path
+
+from rationale.runs import results_folder
+
+# %%
+rates = {run: json.loads(Path(runs_dir, run, "metrics.json").read_text())["rate"] for run in runs}
+(results_folder("compare") / "metrics.json").write_text(json.dumps(rates))
+"""
+
+
+class Playground:
+    """A folder with two tiny notebooks, parameter files and a sweep."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.log = folder, folder / "log.txt"
+        (folder / "params" / "sweeps").mkdir(parents=True)
+        self.notebook("train", TRAIN)
+        self.notebook("compare", COMPARE)
+        for name, text in {"a": "selection: 0.1", "b": "selection: 0.2"}.items():
+            self.params(name, text)
+
+    def notebook(self, name: str, text: str) -> None:
+        go = str(self.folder / "go")
+        (self.folder / f"{name}.py").write_text(text.replace("LOG", str(self.log)).replace("GO", go))
+
+    def params(self, name: str, text: str) -> None:
+        (self.folder / "params" / f"{name}.yaml").write_text(text)
+
+    def sweep(self, text: str) -> str:
+        path = self.folder / "params" / "sweeps" / "s.yaml"
+        path.write_text(text.replace("train", str(self.folder / "train.py"))
+                        .replace("compare", str(self.folder / "compare.py")))
+        return str(path)
+
+    def snakemake(self, *options: str) -> subprocess.Popen:
+        pytest.importorskip("snakemake", reason="install the extra `batch` to test sweeps: pip install -e .[batch]")
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(root() / "Snakefile"), "--workflow-profile",
+                   str(root() / "profiles" / "default"), *options, "--config",
+                   f"sweep={self.folder}/params/sweeps/s.yaml"]
+        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, env={**os.environ, "PYTHONPATH": str(root())}, start_new_session=True)
+
+    def execute(self, *options: str) -> tuple[int, str]:
+        process = self.snakemake(*options)
+        out, _ = process.communicate(timeout=120)
+        return process.returncode, out
+
+    def begun(self) -> list[str]:
+        """Names of the runs that began since the last call."""
+        names = sorted(line.split()[1].removesuffix(".partial") for line in self.log.read_text().splitlines()) \
+            if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return names
+
+    def finished(self) -> list[str]:
+        return sorted(path.parent.name for path in (self.folder / "outputs" / "train").glob("*/run.ipynb"))
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Playground:
+    return Playground(tmp_path)
+
+
+def test_every_file_is_run_with_every_seed(play):
+    path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\nseeds: [1, 2]\nwith: [selection=0.3]\n")
+    assert list(read_sweep(path).runs) == ["a-selection0.3-seed1", "a-selection0.3-seed2",
+                                           "b-selection0.3-seed1", "b-selection0.3-seed2"]
+
+
+def test_the_comparison_gets_the_runs_names_and_their_folder(play):
+    then = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n"), play.folder / "out").then
+    assert then.name == "s" and then.items == ['runs=["a"]', f'runs_dir="{play.folder}/out/train"']
+
+
+@pytest.mark.parametrize("text, part", [
+    ("notebook: train\n", "runs is missing"),
+    ("runs: [a.yaml]\n", "notebook is missing"),
+    ("notebook: train\nruns: [a.yaml]\nsedes: [1]\n", "s.yaml:3: sedes: unknown"),
+    ("notebook: train\nruns: a.yaml\n", "s.yaml:2: runs: a.yaml is not accepted, give a list"),
+    ("notebook: train\nruns: []\n", "s.yaml:2: runs"),
+    ("notebook: train\nruns: [a.yaml]\nseeds: [one]\n", "whole numbers"),
+    ("notebook: train\nruns: [a.yaml]\nseeds: [-1]\n", "seed: -1 is not accepted"),
+    ("notebook: train\nruns: [a.yaml, a.yaml]\n", "two runs would be named a"),
+    ("notebook: train\nruns: [c.yaml]\n", "c.yaml: no such file"),
+    ("notebook: train\nruns: [a.yaml]\nwith: [selection=3]\n", "selection: 3.0 is not accepted"),
+    ("notebook: 98_nowhere\nruns: [a.yaml]\n", "no such notebook"),
+    ("notebook: train\nruns: [a.yaml]\nthen: train\n", "no parameter `runs`"),
+    ("- notebook\n", "not a mapping"),
+])
+def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, part):
+    path = play.sweep(text)
+    with pytest.raises(BadInput) as caught:
+        read_sweep(path)
+    assert part in str(caught.value) and "\n" not in str(caught.value)
+    assert sweeps.main([path]) == 2 and capsys.readouterr().err.startswith("error: ")
+
+
+def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
+    path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
+    assert sweeps.main([path, "--outputs", str(play.folder / "out")]) == 0
+    assert capsys.readouterr().out.count("to do ") == 2
+    assert sweeps.main([path, "--commands"]) == 0
+    assert "-m rationale.runs" in capsys.readouterr().out
+
+
+def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
+    play.params("c", "vectors: fail")
+    play.sweep("notebook: train\nruns: [c.yaml, a.yaml, b.yaml]\nthen: compare\n")
+    code, out = play.execute()
+    assert code == 1, out
+    assert play.begun() == ["a", "b", "c"] and play.finished() == ["a", "b"], "the others are done nevertheless"
+    assert "RuntimeError: no" in out, "the failed run's log is shown"
+
+    play.params("c", "selection: 0.9")                                     # mended
+    os.utime(play.folder / "params" / "a.yaml")                            # new time stamp, same content
+    play.params("b", "selection: 0.3")                                     # new content
+    code, out = play.execute()
+    assert code == 0, out
+    assert play.begun() == ["b", "c"], "exactly what failed or changed is run"
+    metrics = json.loads((play.folder / "outputs" / "compare" / "s" / "metrics.json").read_text())
+    assert metrics == {"c": 0.9, "a": 0.1, "b": 0.3}
+
+
+def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
+    play.params("b", "vectors: wait")
+    play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
+    first = play.snakemake()
+    for _ in range(600):
+        if play.finished() == ["a"] and "begin b" in play.log.read_text():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("a never finished: " + (first.kill() or first.stdout.read()))
+    os.killpg(first.pid, signal.SIGKILL)                                   # Snakemake and its runners
+    first.communicate()
+    assert play.begun() == ["a", "b"] and play.finished() == ["a"]
+
+    (play.folder / "go").touch()
+    assert play.execute("--unlock", "--quiet", "all")[0] == 0
+    code, out = play.execute()
+    assert code == 0, out
+    assert play.begun() == ["b"] and play.finished() == ["a", "b"]
+
+
+def test_the_profiles_are_readable_and_keep_going():
+    for path in (root() / "profiles").glob("*/config.yaml"):
+        profile = yaml.safe_load(path.read_text())
+        assert profile["keep-going"] and profile["rerun-incomplete"], path
+
+
+def test_every_sweep_of_the_repository_is_valid():
+    for path in (root() / "params" / "sweeps").glob("*.yaml"):
+        assert read_sweep(path.stem).runs
+
+
+def test_snakemake_is_an_extra_of_its_own():
+    assert importlib.util.find_spec("rationale.sweeps")
+    code = "import sys, rationale.sweeps; print('snakemake' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=root()).strip() == "False"

@@ -1,0 +1,83 @@
+"""The explorer without a browser: move a slider's value, look at the picture and the numbers."""
+
+import warnings
+
+import pytest
+import torch
+
+from rationale import widgets
+from rationale.distributions import HardKuma
+from rationale.gates import decide
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return widgets.explore_shapes()
+
+
+@pytest.mark.parametrize(("name", "value"), [("a", 3.0), ("b", 0.1), ("left", -0.5), ("right", 1.5)])
+def test_a_slider_that_moves_changes_picture_and_numbers(explorer, name, value):
+    slider = explorer.sliders[name]
+    start, picture, numbers = slider.value, explorer.picture.value, explorer.readout.value
+    assert picture[:4] == b"\x89PNG"
+    slider.value = value
+    assert explorer.picture.value != picture and explorer.readout.value != numbers
+    slider.value = start
+    assert explorer.picture.value == picture, "the same shape must give the same picture"
+
+
+@pytest.mark.parametrize("name", widgets.PRESETS)
+def test_a_preset_sets_all_four_sliders(explorer, name):
+    explorer.preset.value = name
+    values = [explorer.sliders[key].value for key in ("a", "b", "left", "right")]
+    assert values == pytest.approx(widgets.PRESETS[name])
+    assert "nan" not in explorer.readout.value
+
+
+def test_moving_a_slider_leaves_the_preset(explorer):
+    explorer.preset.value = "bell (2, 2)"
+    explorer.sliders["a"].value = 2.5
+    assert explorer.preset.value is None and explorer.sliders["b"].value == 2.0
+
+
+def test_a_preset_redraws_once(explorer, monkeypatch):
+    calls = []
+    monkeypatch.setattr(explorer, "redraw", lambda: calls.append(1))
+    explorer.preset.value = "mostly 1 (3, 0.2)"
+    assert calls == [1]
+
+
+def test_presets_cover_every_decision():
+    decisions = [widgets.describe_shape(*shape)["decision"] for shape in widgets.PRESETS.values()]
+    assert 0 in decisions and 1 in decisions and any(0 < z < 1 for z in decisions)
+
+
+def test_the_numbers_are_those_of_the_distribution_and_of_the_one_rule():
+    numbers = widgets.describe_shape(0.5, 0.5, -0.1, 1.1)
+    gate = HardKuma(torch.tensor(0.5, dtype=torch.float64), 0.5)
+    assert numbers["P(0)"] == pytest.approx(0.156599, abs=1e-6)  # computed independently of this package
+    assert numbers["P(1)"] == pytest.approx(0.206332, abs=1e-6)
+    assert numbers["E[H]"] == pytest.approx(0.536519, abs=1e-6)
+    assert numbers["P(0)"] + numbers["P(1)"] + numbers["P(0<H<1)"] == pytest.approx(1)
+    assert numbers["entropy"] == pytest.approx(gate.entropy().item())
+    assert numbers["decision"] == decide(gate, rule="argmax").item() == pytest.approx(numbers["E[K]"])
+
+
+@pytest.mark.parametrize("shape", [(0.01, 0.01), (0.01, 100.0), (100.0, 0.01), (100.0, 100.0)])
+@pytest.mark.parametrize("support", [(-1.0, 2.0), (-0.01, 1.0)])
+def test_the_corners_of_the_sliders_give_numbers_and_pictures(explorer, shape, support):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for slider, value in zip(explorer.sliders.values(), (*shape, *support), strict=True):
+            slider.value = value
+    assert "nan" not in explorer.readout.value and "inf" not in explorer.readout.value
+    assert explorer.picture.value[:4] == b"\x89PNG"
+
+
+def test_a_start_outside_the_sliders_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"a: got 200, \[0.01, 100\] is accepted"):
+        widgets.explore_shapes(a=200)
+    with pytest.raises(ValueError, match="left"):
+        widgets.explore_shapes(left=0.1)
