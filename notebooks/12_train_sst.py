@@ -139,7 +139,8 @@ figures.show(fig)
 
 # %% tags=["figure"]
 if target is not None:
-    trace = {key: [row[f"selection.{key}"] for row in result.history] for key in ("gap", "multiplier")}
+    columns = {"epoch": "epoch", "selection.gap": "gap", "selection.multiplier": "multiplier"}
+    trace = pd.DataFrame(result.history)[list(columns)].rename(columns=columns)
     fig, ax = figures.new_figure(size=(9, 5))
     figures.draw_dual(trace, None, ax, title="The multiplier moves until the gap is closed")
     figures.save_figure(fig, folder / "figures", "dual")

@@ -55,7 +55,7 @@ class _Log1mExp(Function):
     @staticmethod
     def forward(ctx, x):
         value, odds = _log1mexp_and_odds(x)
-        ctx.save_for_backward(odds)
+        ctx.save_for_backward(odds.clamp_(max=torch.finfo(x.dtype).tiny ** -0.5))
         return value
 
     @staticmethod
@@ -67,7 +67,8 @@ class _Log1mExp(Function):
 def log1mexp(x: Tensor) -> Tensor:
     """ln(1 - e^x) for x < 0, with derivative -e^x / (1 - e^x), eq. (K2), notebooks/01_kumaraswamy.py.
 
-    x = 0 is read as minus the smallest normal number: value and derivative stay finite.
+    x = 0 is read as minus the smallest normal number, and the derivative stops at about 1e19 (float32) or
+    1e154 (float64), so that its product with another large number is still finite.
     """
     return _Log1mExp.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
 
@@ -187,11 +188,6 @@ def _with_ends(value: Tensor, inside: Tensor, low: Tensor | float, high: Tensor 
     return torch.where(value <= 0, low, torch.where(value >= 1, high, inside))
 
 
-def _log_survival_of(u: Tensor) -> Tensor:
-    """ln(1 - u), finite in value and derivative for every u in [0, 1]."""
-    return torch.where(u >= 1, torch.finfo(u.dtype).min, (-_inside(u)).log1p())
-
-
 @functools.lru_cache(maxsize=32)
 def _unit_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Double-exponential rule on (0, 1): ln v and ln(1 - v) [nodes, 1, ..., 1], weights [nodes], float64.
@@ -257,7 +253,11 @@ class _UnitLaw(Distribution):
 
     def _rectified_at(self, log_s: Tensor, left: float, right: float) -> Tensor:
         """clip(left + (right - left) k, 0, 1) with ln P(K > k) = log_s."""
-        return (left + (right - left) * self._value(self._quantile_at(log_s))).clamp(0, 1)
+        return (left + (right - left) * self._value_at(log_s)).clamp(0, 1)
+
+    def _value_at(self, log_s: Tensor) -> Tensor:
+        """k with ln P(K > k) = log_s."""
+        return self._value(self._quantile_at(log_s))
 
     def _expectation(self, of) -> Tensor:
         """E[of(x)] over the quantiles; x is the coordinate [nodes, ...]."""
@@ -302,7 +302,7 @@ class _UnitLaw(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return _with_ends(value, self._value(self._quantile_at(_log_survival_of(value))), 0.0, 1.0)
+        return _with_ends(value, self._value_at((-_inside(value)).log1p()), 0.0, 1.0)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density; at 0 and 1 its limit, which may be +inf or -inf."""
@@ -314,9 +314,8 @@ class _UnitLaw(Distribution):
         return _with_ends(value, inside, *map(limit, self._edge_exponents))
 
     def rsample(self, sample_shape=ONCE) -> Tensor:
-        """Reparameterised draws, strictly inside (0, 1): one that rounds to an end is moved inside."""
-        log_s = _log_uniform(self._extended_shape(sample_shape), self._like)
-        return _inside(self._value(self._quantile_at(log_s)))
+        """Reparameterised draws, eq. (K7), strictly inside (0, 1); rounding to an end is undone."""
+        return _inside(self._value_at(_log_uniform(self._extended_shape(sample_shape), self._like)))
 
 
 def _log_gamma_rise(x: Tensor, d: Tensor) -> Tensor:
@@ -351,7 +350,7 @@ class Kumaraswamy(_UnitLaw):
     Notes
     -----
     In float32, values and gradients are finite for a, b in [1e-3, 1e2] and never NaN in [1e-30, 1e30].
-    Masses, densities and draws carry the rounding of their logarithm, a relative error of about 1e-7 (1 + |ln p|).
+    Masses, densities and draws carry the rounding of their logarithm: a relative error of 1e-7 (1 + |ln p|).
     """
 
     arg_constraints = {"a": constraints.positive, "b": constraints.positive}
@@ -377,18 +376,17 @@ class Kumaraswamy(_UnitLaw):
         return self.a.log() + self.b.log() + (self.a - 1) * x + (self.b - 1) * log1mexp(self.a * x)
 
     def _quantile_at(self, log_s):
-        return log1mexp((log_s / self.b).clamp(min=torch.finfo(log_s.dtype).min)) / self.a
+        return log1mexp(log_s / self.b) / self.a
 
     def _masses(self, x_zero, x_one):
         return _Masses.apply(self.a, self.b, x_zero, x_one)
 
+    def _value_at(self, log_s):
+        info = torch.finfo(log_s.dtype)
+        return _KumaDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
+
     def _rectified_at(self, log_s, left, right):
         return _KumaDraw.apply(log_s, self.a, self.b, left, right, 0.0, 1.0, True)
-
-    def rsample(self, sample_shape=ONCE) -> Tensor:
-        """Reparameterised draws, eq. (K7), strictly inside (0, 1)."""
-        log_s, info = _log_uniform(self._extended_shape(sample_shape), self.a), torch.finfo(self.a.dtype)
-        return _KumaDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
 
     @property
     def _edge_exponents(self):
@@ -427,16 +425,16 @@ class Kumaraswamy(_UnitLaw):
     @property
     @_in_double
     def mode(self) -> Tensor:
-        """The point of highest density, eq. (K5).
+        """The point of highest density, eq. (K5); carries no gradient.
 
         ((a-1) / (ab-1))^(1/a) for a, b >= 1; 0 where the density falls (a < 1 <= b), 1 where it rises
         (b < 1 <= a). A U (a, b < 1) is unbounded at both ends: the end on the median's side is returned. The
         uniform law (a = b = 1) has no mode: 1/2 is returned.
         """
-        a, b = self.a, self.b
+        a, b = self.a.detach(), self.b.detach()
         up, down = (a - 1).clamp(min=0), (a * (b - 1)).clamp(min=0)
         peak = ((up / (up + down).clamp(min=torch.finfo(a.dtype).tiny)).log() / a).exp()
-        peak = torch.where(b < 1, ((a >= 1) | (self.median > 0.5)).to(a.dtype), peak)
+        peak = torch.where(b < 1, ((a >= 1) | (self.median.detach() > 0.5)).to(a.dtype), peak)
         return torch.where((a == 1) & (b == 1), 0.5, peak)
 
     @_in_double
@@ -518,8 +516,9 @@ class BinaryConcrete(_UnitLaw):
     @property
     @_in_double
     def mode(self) -> Tensor:
-        """Up to temperature 1 the density is highest at the ends: the likelier end (1 for logits = 0).
+        """The point of highest density; carries no gradient.
 
+        Up to temperature 1 the density is highest at the ends; the likelier one is returned (1 if logits = 0).
         Above 1 there is one peak, where tanh(x/2) = t tanh((t x - m)/2), x = logit s; found by bisection.
         """
         m, t = self.logits.detach(), self.temperature.detach()
@@ -600,7 +599,7 @@ class StretchedRectified(Distribution):
     -----
     `prob_*` are masses in [0, 1]; `log_prob_*` their logarithms, right even where the mass underflows.
     `mean` is E[H], `conditional_mean` is E[H | 0 < H < 1], and the mean of the base is `base.mean`. Mean,
-    variance and entropy of a HardKuma are within 1e-11 (relative, float64) of their integrals for a, b in [1e-3, 1e3].
+    variance and entropy of a HardKuma are right to 1e-11 (relative, float64) for a, b in [1e-3, 1e3].
     """
 
     arg_constraints = {}
@@ -686,7 +685,7 @@ class StretchedRectified(Distribution):
         """clip(left + (right - left) F^-1(value), 0, 1): flat over the two masses."""
         if self._validate_args:
             self._validate_sample(value)
-        inside = self._law._rectified_at(_log_survival_of(value), self.left, self.right)
+        inside = self._law._rectified_at((-_inside(value)).log1p(), self.left, self.right)
         return _with_ends(value, inside, 0.0, 1.0)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -787,12 +786,13 @@ class HardConcrete(StretchedRectified):
 
 
 def _kl_in_double(kl):
-    """Compute a divergence with float64 parameters; return it in the dtype of the left law."""
+    """Broadcast, compute a divergence with float64 parameters, return it in the dtype of the left law."""
 
     @functools.wraps(kl)
     def cast(p, q):
-        wide = q._map(Tensor.double) if isinstance(q, _UnitLaw | StretchedRectified) else q
-        return kl(p._map(Tensor.double), wide).to(p._like.dtype)
+        shape = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+        q = q._map(Tensor.double) if isinstance(q, _UnitLaw | StretchedRectified) else q
+        return kl(p._map(Tensor.double).expand(shape), q.expand(shape)).to(p._like.dtype)
 
     return cast
 

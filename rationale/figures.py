@@ -163,9 +163,9 @@ def show(fig: Figure):
 
 
 def _described(fig: Figure) -> str:
-    """All titles of a figure in one line: what a screen reader says."""
-    titles = [fig.get_suptitle()] + [ax.get_title(loc) for ax in fig.axes for loc in ("left", "center")]
-    return "; ".join(title for title in titles if title)
+    """What a screen reader says: the figure's title, else those of its panels."""
+    titles = [ax.get_title(place) for ax in fig.axes for place in ("left", "center")]
+    return fig.get_suptitle() or "; ".join(title for title in titles if title)
 
 
 def _dressed(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
@@ -724,19 +724,24 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
 
     Parameters
     ----------
-    trace : DataFrame or column -> values, a training step a row
+    trace : DataFrame or column -> values, a training step or an epoch a row
         `multiplier`; and what is there of `rate`, `rate_expected`, `rate_selected`, `gap`, `gap_average`. The
-        x axis is the column `step`, else the row number from 1.
+        x axis is the column `epoch` or `step`, else the row number from 1, taken for steps.
     target : share in [0, 1] or None
         Target rate, dotted.
     """
     names = [str(name) for name in trace]
-    step = _numbers(trace["step"] if "step" in names else np.arange(1, 1 + len(trace["multiplier"])), "step")
-    drawn = [
-        name for name in ("rate", "rate_expected", "rate_selected", "gap", "gap_average") if name in names
-    ]
-    for name, colour in zip(drawn, (BLUE, SKY, GREEN, PURPLE, BLACK), strict=False):
-        ax.plot(step, _numbers(trace[name], name), color=colour, label=name.replace("_", " "))
+    when = next((name for name in ("epoch", "step") if name in names), None)
+    step = _numbers(trace[when] if when else np.arange(1, 1 + len(trace["multiplier"])), "step")
+    colours = {
+        "rate": BLUE,
+        "rate_expected": SKY,
+        "rate_selected": GREEN,
+        "gap": PURPLE,
+        "gap_average": BLACK,
+    }
+    for name in (name for name in colours if name in names):
+        ax.plot(step, _numbers(trace[name], name), color=colours[name], label=name.replace("_", " "))
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
     _percent(ax.yaxis)
@@ -747,7 +752,7 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
     right.spines["right"].set(color=DARK_RED, visible=True)
     handles = [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
     right.legend(handles=handles, fontsize=11)
-    return _dressed(ax, title, "training step", "rate, gap (share of words)")
+    return _dressed(ax, title, "epoch" if when == "epoch" else "training step", "rate, gap (share of words)")
 
 
 @_styled

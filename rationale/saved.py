@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
+import yaml
 
 from rationale.data import Vocabulary
 from rationale.errors import BadInput
@@ -117,3 +118,8 @@ def _file(folder: Path | str, name: str) -> Path:
     if not path.exists():
         raise BadInput(f"{folder}: holds no {name}; accepted is the folder of a finished training run")
     return path
+
+
+def read_parameters(folder: Path | str) -> dict:
+    """The parameters a finished run was made with (`params.yaml`)."""
+    return yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8"))

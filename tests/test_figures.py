@@ -37,14 +37,6 @@ def mass_shown(ax, at):
 
 
 @pytest.mark.parametrize(("a", "b"), EXTREMES)
-def test_hardkuma_is_drawn_at_extreme_shapes_without_a_warning_or_a_nan(a, b):
-    fig, ax = figures.new_figure()
-    assert figures.draw_hardkuma(a, b, -0.1, 1.1, ax, title="extreme") is ax
-    assert np.isfinite(drawn_numbers(ax)).all()
-    assert len(figures.to_png(fig, dpi=40)) > 1000
-
-
-@pytest.mark.parametrize(("a", "b"), EXTREMES)
 @pytest.mark.parametrize(("left", "right"), [(-0.1, 1.1), (-0.01, 1.01), (-2.0, 1.0)])
 def test_the_masses_shown_are_the_masses_of_the_distribution(a, b, left, right):
     _, ax = figures.new_figure()
@@ -79,12 +71,13 @@ def test_the_drawn_interior_density_is_that_of_the_distribution():
 
 
 @pytest.mark.parametrize(("a", "b"), EXTREMES)
-def test_every_picture_of_a_distribution_survives_extreme_shapes(a, b):
-    fig, axes = figures.new_figure(3)
+def test_extreme_shapes_are_drawn_without_a_warning_or_a_nan(a, b):
+    fig, axes = figures.new_figure(4)
     gate = HardKuma(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
     figures.draw_kumaraswamy(a, b, axes[0])
     figures.draw_cdf(gate, axes[1])
     figures.draw_histogram_vs_density(gate.sample((500,)), gate, axes[2])
+    assert figures.draw_hardkuma(a, b, -0.1, 1.1, axes[3], title="extreme") is axes[3]
     assert all(np.isfinite(drawn_numbers(ax)).all() for ax in axes)
     assert len(figures.to_png(fig, dpi=30)) > 1000
 
@@ -233,13 +226,13 @@ def test_the_same_figure_gives_the_same_svg_bytes_without_a_date(tmp_path):
 
 
 def test_a_figure_shows_itself_as_a_png_with_its_titles_as_alternative_text():
-    fig, ax = figures.new_figure(size=(4, 3), title="All")
+    fig, ax = figures.new_figure(size=(4, 3))
     figures.draw_lines([0, 1], {"x": [0, 1]}, ax, title="x grows")
     data, metadata = fig._repr_png_()
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and metadata == {
         "width": 400,
         "height": 300,
-        "alt": "All; x grows",
+        "alt": "x grows",
     }
     image = figures.show(Figure(figsize=(2, 1)))
     assert image.width == 200 and image.data[:4] == b"\x89PNG"

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -55,9 +56,12 @@ def test_a_notebook_begins_with_the_one_header(path):
 def test_text_to_notebook_and_back_is_the_same_byte_for_byte(path):
     config = load_jupytext_config(str(path))
     text = path.read_text()
-    as_json = jupytext.writes(jupytext.reads(text, fmt="py:percent", config=config), fmt="ipynb", config=config)
-    back = jupytext.writes(jupytext.reads(as_json, fmt="ipynb", config=config), fmt="py:percent", config=config)
-    assert back == text, f"{path.name} changes when JupyterLab saves it: `jupytext --to ipynb --test-strict` shows how"
+
+    def convert(text: str, old: str, new: str) -> str:
+        return jupytext.writes(jupytext.reads(text, fmt=old, config=config), fmt=new, config=config)
+
+    back = convert(convert(text, "py:percent", "ipynb"), "ipynb", "py:percent")
+    assert back == text, f"saving {path.name} changes it, see `jupytext --to ipynb --test-strict {path.name}`"
 
 
 @each_notebook
@@ -72,11 +76,11 @@ def test_the_first_code_cell_holds_the_parameters(path):
 @each_notebook
 def test_imports_stand_in_one_cell_after_the_parameters(path):
     code = [cell.source for cell in cells(path, "code")]
-    importing = [index for index, source in enumerate(code)
-                 if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(ast.parse(source)))]
-    assert importing == [1], f"imports are in code cells {importing}, put all of them in the second one"
-    imported = {(alias.asname or alias.name).split(".")[0] for node in ast.walk(ast.parse(code[1]))
-                if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+    imports = [[node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+               for source in code]
+    where = [index for index, nodes in enumerate(imports) if nodes]
+    assert where == [1], f"imports are in code cells {where} (from 0), put all of them in cell 1"
+    imported = {(alias.asname or alias.name).split(".")[0] for node in imports[1] for alias in node.names}
     both = imported & set(defaults(path))
     assert not both, f"{both}: imported over a parameter of the same name"
 
@@ -84,7 +88,7 @@ def test_imports_stand_in_one_cell_after_the_parameters(path):
 @each_notebook
 def test_parameters_are_validated_before_they_are_used(path):
     code = [cell.source for cell in cells(path, "code")]
-    assert "validated(globals())" in "\n".join(code[1:3]), "write `p = validated(globals())` after the imports"
+    assert "validated(globals())" in "\n".join(code[1:3]), "validate the parameters right after the imports"
 
 
 @each_notebook
@@ -104,7 +108,7 @@ def test_definitions_are_short(path):
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 lines = node.end_lineno - node.lineno + 1
-                assert lines <= 12, f"{path.name}: {node.name} has {lines} lines; over 12 belongs in the package"
+                assert lines <= 12, f"{path.name}: {node.name} has {lines} lines; put it in the package"
 
 
 @each_notebook
@@ -142,8 +146,8 @@ def test_readme_names_every_notebook():
 
 
 def test_each_label_is_defined_once_and_every_label_in_the_package_is_defined():
-    defined = Counter(label for path in NOTEBOOKS
-                      for cell in cells(path, "markdown") for label in re.findall(r"\\tag\{([^}]*)\}", cell.source))
+    texts = [cell.source for path in NOTEBOOKS for cell in cells(path, "markdown")]
+    defined = Counter(label for text in texts for label in re.findall(r"\\tag\{([^}]*)\}", text))
     twice = [label for label, times in defined.items() if times > 1]
     assert not twice, f"defined by more than one \\tag: {twice}"
     for path in sorted((root() / "rationale").rglob("*.py")):
@@ -151,7 +155,8 @@ def test_each_label_is_defined_once_and_every_label_in_the_package_is_defined():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 used = set(re.findall(LABEL, ast.get_docstring(node) or ""))
                 lost = sorted(used - set(defined))
-                assert not lost, f"{path.name}: {getattr(node, 'name', 'module')}: no notebook has \\tag for {lost}"
+                place = f"{path.name}, {getattr(node, 'name', 'module')}"
+                assert not lost, f"{place}: refers to {lost}, which no notebook defines with \\tag"
 
 
 # --- requirements
@@ -159,6 +164,14 @@ def test_each_label_is_defined_once_and_every_label_in_the_package_is_defined():
 
 def project() -> dict:
     return tomllib.loads((root() / "pyproject.toml").read_text())["project"]
+
+
+def modules(path: Path) -> set[str]:
+    """Top names of what a file imports from outside."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names
 
 
 def wanted() -> dict[str, Requirement]:
@@ -187,8 +200,9 @@ def test_environment_yml_names_the_requirements_of_pyproject():
 
 
 def test_constraints_pin_every_requirement_to_a_version_it_allows():
-    lines = [line for line in (root() / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in lines), "only name==version, no local versions"
+    text = (root() / "constraints.txt").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in lines), "only name==version, no +local"
     pinned = dict(line.split("==") for line in lines)
     assert pinned["torch"] == "2.13.0"
     for name, requirement in wanted().items():
@@ -197,25 +211,20 @@ def test_constraints_pin_every_requirement_to_a_version_it_allows():
 
 
 def test_what_the_package_imports_is_required():
-    import sys
-
     known = {"yaml": "pyyaml", "IPython": "ipykernel", "traitlets": "jupyterlab", "nbformat": "nbconvert"}
     for path in (root() / "rationale").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
-                [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for name in {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names:
-                assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
+        for name in modules(path):
+            assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
 
 
 # --- files
 
 
 def text_files() -> list[Path]:
-    skip = {".git", ".venv", "outputs", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
+    skip = {".git", ".venv", "outputs", ".snakemake", ".hypothesis", "__pycache__", ".ipynb_checkpoints"}
     found = []
     for folder, folders, names in os.walk(root()):
-        folders[:] = [name for name in folders if name not in skip and not name.endswith(("_cache", "egg-info"))]
+        folders[:] = [name for name in folders if name not in skip and not name.endswith(("_cache", "-info"))]
         found += [Path(folder, name) for name in names]
     return found
 

@@ -58,7 +58,8 @@ if p.vectors == "fail" and not (folder / "mended").exists():
     raise RuntimeError("the roof is on fire")
 
 # %%
-(folder / "metrics.json").write_text(json.dumps({"dev": {"accuracy": 0.51234}, "steps": int(checkpoint.read_text())}))
+(folder / "metrics.json").write_text(
+    json.dumps({"dev": {"accuracy": 0.51234}, "steps": int(checkpoint.read_text())}))
 checkpoint.unlink()
 """
 
@@ -254,7 +255,8 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
     page = (run(path, outputs=tmp_path) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
     assert "TkAgg" not in page and str(runs.root()) in page
-    assert "'OMP_NUM_THREADS': '2'" in (run(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
+    page = (run(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
+    assert "'OMP_NUM_THREADS': '2'" in page
     assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
 
 

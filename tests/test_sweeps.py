@@ -33,7 +33,7 @@ from rationale.runs import results_folder
 
 # %%
 with open("LOG", "a") as log:
-    print("begin", results_folder("train").stem, file=log)
+    print(results_folder("train").name.removesuffix(".partial"), file=log)
 if vectors == "fail":
     raise RuntimeError("no")
 while vectors == "wait" and not Path("GO").exists():
@@ -82,12 +82,13 @@ class Playground:
         return str(path)
 
     def snakemake(self, *options: str) -> subprocess.Popen:
-        pytest.importorskip("snakemake", reason="install the extra `batch` to test sweeps: pip install -e .[batch]")
-        command = [sys.executable, "-m", "snakemake", "--snakefile", str(root() / "Snakefile"), "--workflow-profile",
-                   str(root() / "profiles" / "default"), *options, "--config",
-                   f"sweep={self.folder}/params/sweeps/s.yaml"]
+        pytest.importorskip("snakemake", reason="to test sweeps, install the extra: pip install -e .[batch]")
+        command = [sys.executable, "-m", "snakemake", "--snakefile", root() / "Snakefile",
+                   "--workflow-profile", root() / "profiles" / "default", *options,
+                   "--config", f"sweep={self.folder}/params/sweeps/s.yaml"]
         return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True, env={**os.environ, "PYTHONPATH": str(root())}, start_new_session=True)
+                                env=os.environ | {"PYTHONPATH": str(root())}, text=True,
+                                start_new_session=True)
 
     def execute(self, *options: str) -> tuple[int, str]:
         process = self.snakemake(*options)
@@ -96,10 +97,9 @@ class Playground:
 
     def begun(self) -> list[str]:
         """Names of the runs that began since the last call."""
-        names = sorted(line.split()[1].removesuffix(".partial") for line in self.log.read_text().splitlines()) \
-            if self.log.exists() else []
+        names = self.log.read_text().split() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
-        return names
+        return sorted(names)
 
     def finished(self) -> list[str]:
         return sorted(path.parent.name for path in (self.folder / "outputs" / "train").glob("*/run.ipynb"))
@@ -117,7 +117,8 @@ def test_every_file_is_run_with_every_seed(play):
 
 
 def test_the_comparison_gets_the_runs_names_and_their_folder(play):
-    then = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n"), play.folder / "out").then
+    path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
+    then = read_sweep(path, play.folder / "out").then
     assert then.name == "s" and then.items == ['runs=["a"]', f'runs_dir="{play.folder}/out/train"']
 
 
@@ -157,7 +158,7 @@ def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
     play.sweep("notebook: train\nruns: [c.yaml, a.yaml, b.yaml]\nthen: compare\n")
     code, out = play.execute()
     assert code == 1, out
-    assert play.begun() == ["a", "b", "c"] and play.finished() == ["a", "b"], "the others are done nevertheless"
+    assert play.begun() == ["a", "b", "c"] and play.finished() == ["a", "b"], "the others go on"
     assert "RuntimeError: no" in out, "the failed run's log is shown"
 
     play.params("c", "selection: 0.9")                                     # mended
@@ -175,7 +176,7 @@ def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
     first = play.snakemake()
     for _ in range(600):
-        if play.finished() == ["a"] and "begin b" in play.log.read_text():
+        if play.finished() == ["a"] and "b" in play.log.read_text():
             break
         time.sleep(0.1)
     else:

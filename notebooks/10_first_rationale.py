@@ -1,0 +1,229 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Extract a first rationale
+#
+# **You will** train a model that scores beer reviews *and* shows which words it used, and compare those words
+# with the true ones.
+#
+# **You will learn** the whole arc: a corpus with known rationales, a selector and a predictor, a target for the
+# share of words, training, precision and recall of the selection.
+#
+# **You need** no data and no GPU; about two minutes. The reviews are made up by a grammar, so we know for every
+# word whether it belongs to the rationale.
+
+# %% tags=["parameters"]
+seed: int = 1  # of data order, initial weights and samples
+num_train: int = 3000  # reviews to make
+num_dev: int = 400
+num_test: int = 400
+aspect: str = "look"  # the score to predict: look, smell or taste
+correlation: float = 0.0  # between what a review thinks of its aspects
+vectors: str = "random"  # a fixed random vector a word
+vectors_scale: float = 1.0
+embedding_size: int = 64
+model: str = "hardkuma"  # or hard_concrete, or full_text
+encoder: str = "lstm"
+hidden_size: int = 64  # LSTM units a direction
+dropout: float = 0.1
+predictor: str = "zero"  # unselected words are zero vectors, or removed: compact
+left: float = -0.1  # support of the stretched gate
+right: float = 1.1
+rule: str = "argmax"  # from gate to decision at test time
+selection: float = 0.15  # share of words to keep
+transitions: float = 0.0  # switches a word; 0 = no constraint
+measure: str = "selected"  # what is compared with the target
+measure_every: int = 2
+dynamics: str = "signed"
+multiplier_init: float = 0.0
+multiplier_rate: float = 0.005
+quadratic: float = 1.0
+smoothing: float = 0.8
+batch_size: int = 32
+bucketed: bool = True
+epochs: int = 20
+learning_rate: float = 0.002
+min_learning_rate: float = 0.0001
+weight_decay: float = 0.000001
+clip_norm: float = 5.0
+model_choice: str = "within_tolerance"
+tolerance: float = 0.02
+device: str = "cpu"
+tensorboard: bool = False
+
+# %%
+import inspect
+
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import display
+
+from rationale import extractor, figures, predict, saved, training
+from rationale.data.synthetic import read_synthetic
+from rationale.params import validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+folder = results_folder("10_first_rationale")
+
+# %% [markdown]
+# ## 1. Reviews whose rationale we know
+#
+# Each review has opinions about several aspects, in any order, and about other things too. The score of one
+# aspect is the mean grade of its opinions; the words of those opinions are the *gold rationale*, underlined here.
+
+# %%
+splits = read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
+example = splits["dev"][0]
+figures.highlight_html(example.tokens, example.rationale, example.rationale, f"{p.aspect} {example.label[0]:.2f}")
+
+# %% tags=["check"]
+gold_rate = np.mean([np.mean(e.rationale) for e in splits["dev"]])
+variance = np.var([e.label[0] for e in splits["dev"]])
+print(f"{len(splits['train'])} reviews to learn from; {gold_rate:.1%} of the words of a review are its rationale")
+print(f"always saying the mean score costs {variance:.4f} (the variance, a mean squared error)")
+assert all(len(e.tokens) == len(e.rationale) for e in splits["dev"])
+assert 0.05 < gold_rate < 0.3
+
+# %% [markdown]
+# ## 2. A selector and a predictor
+#
+# The **selector** reads the whole review and puts a gate $z_t \in [0, 1]$ on every word. The **predictor** reads
+# the words multiplied by their gates, so a word with $z_t = 0$ is not there for it:
+#
+# $$\hat y = \mathrm{predictor}(z_1 x_1, \dots, z_T x_T), \qquad z_t \sim \mathrm{HardKuma}(a_t, b_t)$$
+#
+# Gates of this kind are *exactly* 0 or 1 with positive probability and still pass gradients (`02_hardkuma`).
+
+# %%
+print(inspect.getsource(extractor.Extractor.forward))
+
+# %% [markdown]
+# ## 3. Train both together
+#
+# The loss is the squared error plus a constraint that holds the share of selected words at the target
+# (`04_selecting_text`). Nobody tells the model which words are right.
+
+# %%
+result = training.train_extractor(p, splits, head="scores", num_outputs=1, folder=folder)
+scores = saved.save_run(folder, result, p)
+
+# %% tags=["figure"]
+history = pd.DataFrame(result.history)
+columns = ["epoch"] + [f"dev_{name}" for name in ("precision", "recall", "rate_selected")]
+fig, ax = figures.new_figure(size=(9, 5))
+title = "The selection finds the true rationale"
+figures.draw_history(history[columns], p.selection, ax, title=title, score="precision")
+figures.save_figure(fig, folder / "figures", "history")
+figures.show(fig)
+
+# %% [markdown]
+# ## 4. Did it find the true words?
+#
+# *Precision*: the share of the selected words that are in the gold rationale. *Recall*: the share of the gold
+# rationale that was selected. A random choice of words has a precision of the gold rate.
+
+# %%
+pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
+
+# %% tags=["check"]
+dev, test = scores["dev"], scores["test"]
+if len(splits["train"]) >= 2000 and p.epochs >= 15 and p.model == "hardkuma":
+    assert test["mse"] < 0.5 * variance, "the score is predicted far better than by its mean"
+    assert abs(dev["rate_selected"] - p.selection) < 0.03, "the constraint holds"
+    assert test["precision"] > 3 * gold_rate, "and most selected words are right"
+print(f"squared error {test['mse'] / variance:.0%} of the variance; {test['rate_selected']:.1%} of the words")
+print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {test['recall']:.1%}")
+
+# %% [markdown]
+# Selected words are coloured, the gold rationale is underlined: colour without underline is a mistake of the
+# model, underline without colour a word it did not need.
+
+# %%
+rows = saved.read_rationales(folder, "test")
+for row in rows.head(5).itertuples():
+    title = f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}"
+    display(figures.highlight_html(row.tokens, row.z, row.gold, title))
+
+# %% [markdown]
+# ## 5. The predictor sees nothing else
+#
+# Is the rationale really all that the prediction rests on? Replace every unselected word by another one and
+# hold the gates: the prediction must not move.
+
+# %% tags=["check"]
+batch = next(training.Batches(splits["dev"], result.vocabulary, 64).in_order())
+with torch.no_grad():
+    output = result.model(batch.tokens, batch.mask)
+    other = torch.where(output.z == 0, batch.tokens.roll(1, 0), batch.tokens)
+    swapped = result.model.predictor(result.model.vectors[other], batch.mask, output.z)
+assert torch.allclose(swapped, output.prediction, atol=1e-6)
+print("largest change:", (swapped - output.prediction).abs().max().item())
+
+# %% [markdown]
+# Reading: the score is a function of the selected words (and, with `predictor: zero`, of where they stand).
+# That is what makes a rationale *faithful*, whether or not a person finds it plausible.
+
+# %% [markdown]
+# **Exercise 1** (3 minutes). Write a review of your own with the words of the corpus. Predict which words are
+# selected, then change `words` below.
+
+# %%
+words = "the smell is dreadful . the colour is gorgeous ."
+mine = next(predict.predict(saved.load_run(folder), [predict.tokenise(words)]))
+figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
+
+# %% tags=["solution"]
+for words in ("the smell is gorgeous . the colour is dreadful .", "the colour is n't dreadful ."):
+    mine = next(predict.predict(saved.load_run(folder), [predict.tokenise(words)]))
+    title = f"{p.aspect} {mine['prediction'][0]:.2f}"
+    display(figures.highlight_html(mine["tokens"], mine["z"], title=title))
+print(f"The aspect word decides which opinion counts for {p.aspect}; swapping the opinions swaps the score.")
+
+# %% [markdown]
+# **Exercise 2** (2 minutes to start, 2 to run). Predict precision and recall at `selection: 0.05` and at `0.3`,
+# then run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.05"`.
+
+# %% tags=["solution"]
+print(
+    "With fewer words than the rationale has, recall must fall (it is at most target / gold rate) while precision\n"
+    "can stay high; with more words than the rationale has, precision must fall, to about gold rate / target."
+)
+print(f"Bounds here: recall <= {min(1, 0.05 / gold_rate):.0%} at 5 %, precision <= {gold_rate / 0.3:.0%} at 30 %.")
+
+# %% [markdown]
+# **Exercise 3** (5 minutes). Predict what a *correlation* of 0.9 between the aspects does to precision. Run it
+# with `PARAMS="correlation=0.9"` and explain.
+
+# %% tags=["solution"]
+print(
+    "When all aspects get nearly the same score, an opinion about any of them predicts the one we asked for: the\n"
+    "model has no reason to prefer the words about its own aspect, and precision falls while the error does not."
+)
+
+# %% [markdown]
+# ## Summary
+#
+# A model that is only told *how many* words to keep finds *which*, because only those help the predictor.
+#
+# ## Next
+#
+# `01_kumaraswamy` and `02_hardkuma` derive the gate, `04_selecting_text` the objective; `12_train_sst` does the
+# same on real sentences.
+
+# %%
+lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
+lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection:.0%})"]
+lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale (underlined)"]
+for row in rows.head(3).itertuples():
+    text = figures.highlight_ansi(row.tokens, row.z, row.gold)
+    lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
+written = (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,149 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read the rationales of an SST run
+#
+# **You will** read a saved run of `12_train_sst`: its confusions, the sentiment of the words it selected
+# (Figure 5 of Bastings et al. 2019), its rationales, and how the rate differs between sentences.
+#
+# **You will learn** what a selection rate of 30 % means for a single sentence, and which words are dropped.
+#
+# **You need** a finished run: `make run NOTEBOOK=12_train_sst PARAMS=params/sst/hardkuma_s30.yaml`. Seconds;
+# nothing is trained here.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/12_train_sst"  # folder of the runs
+run: str = "hardkuma_s30"  # name of the run
+
+# %%
+import numpy as np
+import torch
+from IPython.display import display
+
+from rationale import figures, metrics, saved
+from rationale.params import validated
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("22_read_sst")
+source = root() / p.runs_dir / p.run
+labels = ["very negative", "negative", "neutral", "positive", "very positive"]
+scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
+trained = saved.read_parameters(source)
+print(f"{p.run}: model {trained['model']}, target {trained['selection']:.0%}, {len(rows)} dev sentences")
+
+# %% [markdown]
+# ## 1. Which classes are mistaken for which?
+#
+# $$C_{ij} = \#\{\text{sentences of class } i \text{ predicted as } j\}$$
+
+# %%
+table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=5)
+
+# %% tags=["check"]
+accuracy = (table.diagonal().sum() / table.sum()).item()
+assert abs(accuracy - scores["dev"]["accuracy"]) < 1e-6, "the saved rationales are those of the saved metrics"
+near = sum(table.diagonal(k).sum().item() for k in (-1, 0, 1)) / table.sum().item()
+print(f"dev accuracy {accuracy:.1%}; {near:.1%} of the predictions are right or one class off")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(7, 6))
+figures.draw_confusion(table, labels, ax, title=f"{near:.0%} are right or one class off")
+figures.save_figure(fig, folder / "figures", "confusion")
+figures.show(fig)
+
+# %% [markdown]
+# ## 2. Which words are kept?
+#
+# SST labels every single word as well. Neither model saw those labels; they tell us whether a selected word
+# carries sentiment. The paper: most dropped words are neutral.
+
+# %%
+words = [torch.tensor(labels_of) for labels_of in rows.word_labels]
+chosen = [torch.tensor(z) != 0 for z in rows.z]
+everything = metrics.selected_by_label(words, [torch.ones_like(c) for c in chosen])
+kept = metrics.selected_by_label(words, chosen)
+
+# %% tags=["check"]
+share = kept.sum().item() / everything.sum().item()
+assert abs(share - scores["dev"]["rate_selected"]) < 1e-6
+if len(rows) == 1101:
+    assert everything.tolist() == [146, 992, 18231, 1511, 394], "the full validation set of Figure 5"
+with np.errstate(invalid="ignore"):
+    by_label = kept.numpy() / everything.numpy()
+for name, count, part in zip(labels, kept.tolist(), by_label, strict=True):
+    print(f"{name:14}  {count:5} kept  {part:6.1%}")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5.5))
+title = f"Of the neutral words {by_label[2]:.0%} are kept, of the very positive ones {by_label[4]:.0%}"
+figures.draw_word_sentiment(everything, {p.run: kept}, ax, title=title)
+figures.save_figure(fig, folder / "figures", "word_sentiment")
+figures.show(fig)
+
+# %% [markdown]
+# Reading: a model that selected at random would keep the same share in each group. The difference between the
+# bars is what the selector learned about words without ever being told about words.
+
+# %% [markdown]
+# ## 3. How much of each sentence?
+#
+# The constraint holds the *average*. Single sentences are free to differ:
+#
+# $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0]$$
+
+# %%
+rates = np.array([np.mean(np.array(z) != 0) for z in rows.z])
+lengths = np.array([len(z) for z in rows.z])
+
+# %% tags=["check"]
+micro, macro = (rates * lengths).sum() / lengths.sum(), rates.mean()
+print(f"of all words {micro:.1%} (micro), mean over sentences {macro:.1%} (macro), nothing in {np.sum(rates == 0)}")
+assert abs(micro - share) < 1e-9
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 5))
+title = f"Between sentences the rate varies by {100 * rates.std():.0f} points (one standard deviation)"
+figures.draw_rate_histogram(rates, ax, title=title, target=trained["selection"])
+figures.save_figure(fig, folder / "figures", "rates")
+figures.show(fig)
+
+# %% [markdown]
+# ## 4. Rationales
+#
+# Three sentences that the model got right and three that it got wrong, most confident selections first.
+
+# %%
+right = rows[(rows.prediction == rows.label) & (lengths > 8)].head(3)
+wrong = rows[((rows.prediction - rows.label).abs() > 1) & (lengths > 8)].head(3)
+for row in [*right.itertuples(), *wrong.itertuples()]:
+    title = f"{labels[row.label]}, predicted {labels[row.prediction]}"
+    display(figures.highlight_html(row.tokens, row.z, title=title))
+
+# %% [markdown]
+# **Exercise** (5 minutes). Predict: are longer sentences selected at a lower rate? Compute the mean rate of the
+# shorter and of the longer half and explain what you see.
+
+# %% tags=["solution"]
+short = lengths <= np.median(lengths)
+print(f"shorter half {rates[short].mean():.1%}, longer half {rates[~short].mean():.1%}")
+print(
+    "A sentence needs some words to be classified at all, so a short one gives a larger share; the constraint\n"
+    "averages over texts (macro), so it does not mind where the words come from."
+)
+
+# %% [markdown]
+# ## Summary
+#
+# The run's files alone answer these questions: no model was loaded.
+#
+# ## Next
+#
+# `31_selection_rates` compares runs over the selection rate.

@@ -1,0 +1,203 @@
+"""The committed results: from finished runs to one tidy table, and from that to the tables in README.
+
+    python -m rationale.reference [OUTPUTS]     (make reference)
+
+reads every finished training run below OUTPUTS (default outputs/) and writes to outputs/reference/
+
+    results.csv    one value a row: task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit
+    history.csv    one epoch of one run a row
+    runs.jsonl     one run a line: all its parameters and its environment
+
+Rows of runs that are not below OUTPUTS stay as they are. README's tables are rewritten from results.csv.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from rationale import saved
+from rationale.errors import BadInput
+from rationale.runs import root
+from rationale.training import write_atomically
+
+COLUMNS = "task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit".split(",")
+HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
+TASKS = {"10_first_rationale": ("reviews", "synthetic"), "12_train_sst": ("sst", "sst")}  # by notebook
+
+
+def folder() -> Path:
+    """outputs/reference/ of the repository."""
+    return root() / "outputs" / "reference"
+
+
+def read_results(path: Path | None = None) -> pd.DataFrame:
+    """`results.csv` (by default the committed one)."""
+    path = path or folder() / "results.csv"
+    if not path.exists():
+        raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
+    return pd.read_csv(path)
+
+
+def read_published() -> pd.DataFrame:
+    """The published numbers, with where each one stands."""
+    return pd.read_csv(folder() / "published.csv")
+
+
+def finished_runs(outputs: Path) -> list[Path]:
+    """Folders of finished training runs below `outputs`, sorted; smoke runs and pages are not results."""
+    found = (path.parent for path in sorted(outputs.glob("*/*/metrics.json")))
+    return [path for path in found if path.parent.name in TASKS and _is_result(path)]
+
+
+def _is_result(path: Path) -> bool:
+    hidden = path.name.endswith(".partial") or path.name in ("lab", "smoke", "html")
+    return not hidden and (path / "run.ipynb").is_file()
+
+
+def rows_of(run: Path) -> pd.DataFrame:
+    """The rows of one finished run in the long table."""
+    p, facts = saved.read_parameters(run), _environment(run)
+    task, corpus = TASKS[run.parent.name]
+    vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
+    common = {"task": task, "corpus": corpus, "model": p["model"], "vectors": vectors}
+    common |= {"target": 1.0 if p["model"] == "full_text" else p["selection"], "seed": p["seed"]}
+    common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
+    common |= {"commit": facts.get("commit", "")[:12]}
+    found = saved.read_metrics(run)
+    values = [(split, name, value) for split in ("dev", "test") for name, value in found[split].items()]
+    values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
+    rows = [common | {"split": split, "metric": name, "value": value} for split, name, value in values]
+    return pd.DataFrame(rows)[COLUMNS]
+
+
+def _environment(run: Path) -> dict[str, str]:
+    lines = (run / "environment.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+
+def collect(outputs: Path) -> pd.DataFrame:
+    """Write the three files from the finished runs below `outputs`; returns the new table."""
+    runs = finished_runs(outputs)
+    if not runs:
+        raise BadInput(f"{outputs}: holds no finished training run; make one with `make run` or `make sweep`")
+    names = [f"{run.parent.name}/{run.name}" for run in runs]
+    history = [saved.read_history(run).assign(run=name) for run, name in zip(runs, names, strict=True)]
+    keep = [[column for column in ("run", *HISTORY, "selection.multiplier") if column in h] for h in history]
+    records = [
+        {"run": name, "parameters": saved.read_parameters(run), "environment": _environment(run)}
+        for run, name in zip(runs, names, strict=True)
+    ]
+    table = _merge("results.csv", pd.concat([rows_of(run) for run in runs]), names)
+    _merge("history.csv", pd.concat([h[k] for h, k in zip(history, keep, strict=True)]), names)
+    path = folder() / "runs.jsonl"
+    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = {json.loads(line)["run"]: line for line in old}
+    lines |= {record["run"]: json.dumps(record) for record in records}
+    _write(path, "".join(lines[name] + "\n" for name in sorted(lines)))
+    return table
+
+
+def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
+    """Replace the rows of these runs in a committed table and write it, sorted by run."""
+    path = folder() / name
+    if path.exists():
+        old = pd.read_csv(path)
+        new = pd.concat([old[~old["run"].isin(runs)], new])
+    new = new.sort_values("run", kind="stable").reset_index(drop=True)
+    _write(path, new.to_csv(index=False, float_format="%.6g"))
+    return new
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+# ------------------------------------------------------------------------------------------------- tables from it
+
+
+def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
+    """Mean and standard deviation over seeds of some metrics: one row a (model, vectors, target).
+
+    Parameters
+    ----------
+    results : the long table, or a part of it that holds one kind of run
+    metrics : names of metrics
+    split : "dev" or "test"
+
+    Returns
+    -------
+    DataFrame
+        Columns `<metric>` and `<metric>_std` for each metric, and `seeds`; std is that of the sample, and NaN
+        for one seed.
+    """
+    part = results[(results["split"] == split) & results["metric"].isin(metrics)]
+    groups = part.groupby(["model", "vectors", "target", "metric"])["value"]
+    table = groups.agg(["mean", "std", "count"]).unstack("metric")
+    columns = {name: table["mean"][name] for name in metrics}
+    columns |= {f"{name}_std": table["std"][name] for name in metrics}
+    return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
+
+
+def plain_runs(results: pd.DataFrame, task: str = "sst") -> pd.DataFrame:
+    """Runs of a task that differ in model, target, vectors and seed only: no further override in their name."""
+    named = results["run"].str.fullmatch(r"\w+/(full_text|hardkuma_s\d+)(-vectors[\w.]+)?-seed\d+")
+    return results[named & (results["task"] == task)]
+
+
+def sst_table(results: pd.DataFrame) -> str:
+    """README's table of SST, in Markdown."""
+    runs = plain_runs(results)
+    dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
+    lines = ["| model | vectors | target | dev accuracy | test accuracy | expected rate | selected words | seeds |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for d, t in zip(dev.itertuples(), test.itertuples(), strict=True):
+        target = "" if d.model == "full_text" else f"{d.target:.0%}"
+        cells = [d.model.replace("_", " "), d.vectors, target]
+        cells += [_mean_std(d.accuracy, d.accuracy_std), _mean_std(t.accuracy, t.accuracy_std)]
+        cells += ["", ""] if not target else [f"{100 * t.rate_expected:.1f}", f"{100 * t.rate_selected:.1f}"]
+        lines.append(f"| {' | '.join([*cells, str(d.seeds)])} |")
+    return "\n".join(lines)
+
+
+def _mean_std(mean: float, std: float) -> str:
+    return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std == std else "")
+
+
+TABLES = {"sst": sst_table}
+
+
+def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
+    """README's text with each `<!-- results: NAME -->` ... `<!-- end -->` part made anew."""
+
+    def table(found: re.Match) -> str:
+        return f"<!-- results: {found[1]} -->\n{TABLES[found[1]](results)}\n<!-- end -->"
+
+    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, readme, flags=re.S)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    form = argparse.ArgumentParser(
+        "python -m rationale.reference",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
+    form.add_argument("--readme-only", action="store_true", help="only rewrite README's tables from results.csv")
+    options = form.parse_args(arguments)
+    try:
+        results = read_results() if options.readme_only else collect(options.outputs)
+        readme = root() / "README.md"
+        _write(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{results['run'].nunique()} runs, {len(results)} values in {folder() / 'results.csv'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

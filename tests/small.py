@@ -1,0 +1,97 @@
+"""A training run of a second: its parameters and examples, for the tests of training and of saved runs.
+
+`python tests/small.py FOLDER MOMENT key=value...` trains in FOLDER and kills itself with SIGKILL at MOMENT.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+from rationale import training
+from rationale.data.synthetic import read_synthetic
+
+PARAMETERS = {
+    "seed": 3, "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
+    "model": "hardkuma", "encoder": "lstm", "hidden_size": 6, "dropout": 0.2, "predictor": "zero",
+    "left": -0.1, "right": 1.1, "rule": "argmax",
+    "selection": 0.4, "transitions": 0.0, "dynamics": "signed", "measure": "expected", "measure_every": 2,
+    "multiplier_init": 0.0, "multiplier_rate": 0.1, "quadratic": 20.0, "smoothing": 0.8,
+    "batch_size": 16, "bucketed": True, "epochs": 4, "learning_rate": 0.01, "min_learning_rate": 1e-5,
+    "weight_decay": 1e-5, "clip_norm": 5.0, "model_choice": "within_tolerance", "tolerance": 0.05,
+    "device": "cpu", "tensorboard": False,
+}  # fmt: skip
+
+
+def parameters(**changes) -> SimpleNamespace:
+    unknown = changes.keys() - PARAMETERS.keys()
+    assert not unknown, f"no such parameter: {unknown}"
+    return SimpleNamespace(**(PARAMETERS | changes))
+
+
+def corpus() -> dict:
+    """48 reviews to train on (3 batches an epoch), 20 and 20 to judge."""
+    return read_synthetic(num_train=48, num_dev=20, num_test=20)
+
+
+def train(folder: Path, **changes) -> training.Result:
+    torch.set_num_threads(1)
+    return training.train_extractor(parameters(**changes), corpus(), "scores", 1, folder)
+
+
+def classified(splits: dict) -> dict:
+    """The same reviews with two classes, low and high."""
+    return {
+        name: [type(e)(e.tokens, int(e.label[0] > 0.5), e.rationale) for e in part] for name, part in splits.items()
+    }
+
+
+# --- death on the spot
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_at(moment: str) -> None:
+    """Arrange for this process to be killed at a moment of `train`.
+
+    step N            in training step N, after the gradient is there and before the weights move
+    half-written N    while checkpoint N is being written: half of the file is there
+    evaluation N      in evaluation N of a split
+    """
+    kind, number = moment.split()
+    calls = 0
+
+    def count(dies):
+        nonlocal calls
+        calls += 1
+        if calls == int(number):
+            dies()
+
+    if kind == "step":
+        clip = torch.nn.utils.clip_grad_norm_
+        torch.nn.utils.clip_grad_norm_ = lambda *args: (count(die), clip(*args))
+    elif kind == "half-written":
+        write = training.save_file
+
+        def written(tensors, path, facts):
+            write(tensors, path, facts)
+            count(lambda: (os.truncate(path, path.stat().st_size // 2), die()))
+
+        training.save_file = written
+    elif kind == "evaluation":
+        evaluate = training.evaluate_extractor
+        training.evaluate_extractor = lambda *args: (count(die), evaluate(*args))[1]
+    else:
+        raise ValueError(moment)
+
+
+if __name__ == "__main__":
+    folder, moment, *changes = sys.argv[1:]
+    die_at(moment)
+    train(Path(folder), **dict(change.split("=") for change in changes))
+    sys.exit(f"not killed: {moment}")
