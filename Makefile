@@ -17,7 +17,7 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 	@touch $@
 
 demo: setup  ## first rationales, on made-up reviews: no download, three minutes
-	@$(RUN) 10_first_rationale params/demo.yaml
+	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
 test: setup  ## lint, notebook checks, all tests and smoke runs
 	$(BIN)ruff check .

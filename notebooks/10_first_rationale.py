@@ -32,11 +32,11 @@ model: str = "hardkuma"  # or hard_concrete, or full_text
 encoder: str = "lstm"
 hidden_size: int = 64  # LSTM units a direction
 dropout: float = 0.1
-predictor: str = "zero"  # unselected words are zero vectors, or removed: compact
+predictor: str = "compact"  # unselected words are removed, or zero vectors in place: zero
 left: float = -0.1  # support of the stretched gate
 right: float = 1.1
 rule: str = "argmax"  # from gate to decision at test time
-selection: float = 0.15  # share of words to keep
+selection: float = 0.06  # share of words to keep
 transitions: float = 0.0  # switches a word; 0 = no constraint
 measure: str = "selected"  # what is compared with the target
 measure_every: int = 2
@@ -47,13 +47,13 @@ quadratic: float = 1.0
 smoothing: float = 0.8
 batch_size: int = 32
 bucketed: bool = True
-epochs: int = 20
+epochs: int = 12
 learning_rate: float = 0.002
 min_learning_rate: float = 0.0001
 weight_decay: float = 0.000001
 clip_norm: float = 5.0
 model_choice: str = "within_tolerance"
-tolerance: float = 0.02
+tolerance: float = 0.015
 device: str = "cpu"
 tensorboard: bool = False
 
@@ -136,19 +136,23 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 
 # %% tags=["check"]
 dev, test = scores["dev"], scores["test"]
-if len(splits["train"]) >= 2000 and p.epochs >= 15 and p.model == "hardkuma":
+if len(splits["train"]) >= 2000 and p.epochs >= 10 and p.model == "hardkuma" and p.selection <= 0.1:
     assert test["mse"] < 0.5 * variance, "the score is predicted far better than by its mean"
     assert abs(dev["rate_selected"] - p.selection) < 0.03, "the constraint holds"
-    assert test["precision"] > 3 * gold_rate, "and most selected words are right"
+    assert test["precision"] > 4 * gold_rate, "and most selected words are right"
 print(f"squared error {test['mse'] / variance:.0%} of the variance; {test['rate_selected']:.1%} of the words")
 print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {test['recall']:.1%}")
 
 # %% [markdown]
 # Selected words are coloured, the gold rationale is underlined: colour without underline is a mistake of the
-# model, underline without colour a word it did not need.
+# model, underline without colour a word it did not need. For some reviews it needs no word at all: their score
+# is near the mean, which the predictor says when it sees nothing. Here are reviews with a rationale.
 
 # %%
 rows = saved.read_rationales(folder, "test")
+empty = np.array([not any(z) for z in rows.z])
+print(f"nothing selected in {empty.sum()} of {len(rows)} reviews")
+rows = rows[~empty] if not empty.all() else rows
 for row in rows.head(5).itertuples():
     title = f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}"
     display(figures.highlight_html(row.tokens, row.z, row.gold, title))
@@ -169,8 +173,8 @@ assert torch.allclose(swapped, output.prediction, atol=1e-6)
 print("largest change:", (swapped - output.prediction).abs().max().item())
 
 # %% [markdown]
-# Reading: the score is a function of the selected words (and, with `predictor: zero`, of where they stand).
-# That is what makes a rationale *faithful*, whether or not a person finds it plausible.
+# Reading: the score is a function of the selected words alone (with `predictor: zero` also of where they
+# stand). That is what makes a rationale *faithful*, whether or not a person finds it plausible.
 
 # %% [markdown]
 # **Exercise 1** (3 minutes). Write a review of your own with the words of the corpus. Predict which words are
@@ -189,15 +193,15 @@ for words in ("the smell is gorgeous . the colour is dreadful .", "the colour is
 print(f"The aspect word decides which opinion counts for {p.aspect}; swapping the opinions swaps the score.")
 
 # %% [markdown]
-# **Exercise 2** (2 minutes to start, 2 to run). Predict precision and recall at `selection: 0.05` and at `0.3`,
-# then run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.05"`.
+# **Exercise 2** (2 minutes to start, 2 to run). Predict what happens to precision and to recall at
+# `selection: 0.02` and at `0.3`, then run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`.
 
 # %% tags=["solution"]
 print(
     "With fewer words than the rationale has, recall must fall (it is at most target / gold rate) while precision\n"
     "can stay high; with more words than the rationale has, precision must fall, to about gold rate / target."
 )
-print(f"Bounds here: recall <= {min(1, 0.05 / gold_rate):.0%} at 5 %, precision <= {gold_rate / 0.3:.0%} at 30 %.")
+print(f"Bounds here: recall <= {min(1, 0.02 / gold_rate):.0%} at 2 %, precision <= {gold_rate / 0.3:.0%} at 30 %.")
 
 # %% [markdown]
 # **Exercise 3** (5 minutes). Predict what a *correlation* of 0.9 between the aspects does to precision. Run it
@@ -226,4 +230,7 @@ lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} again
 for row in rows.head(3).itertuples():
     text = figures.highlight_ansi(row.tokens, row.z, row.gold)
     lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
-written = (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+(folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+titles = [f"{p.aspect} {r.label[0]:.2f}, predicted {r.prediction[0]:.2f}" for r in rows.head(3).itertuples()]
+picture = figures.highlight_svg(zip(titles, rows.tokens, rows.z, rows.gold, strict=False))
+written = (folder / "figures" / "rationales.svg").write_text(picture, encoding="utf-8")

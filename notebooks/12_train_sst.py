@@ -61,7 +61,7 @@ import inspect
 import pandas as pd
 from IPython.display import display
 
-from rationale import extractor, figures, metrics, objectives, saved, training
+from rationale import extractor, figures, objectives, saved, training
 from rationale.data import read_sst
 from rationale.params import validated
 from rationale.runs import results_folder

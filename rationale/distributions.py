@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.distributions import Beta, Distribution, Uniform, constraints, register_kl
+from torch.distributions import Beta, Distribution, Uniform, constraints, kl_divergence, register_kl
 from torch.distributions.utils import broadcast_all, lazy_property
 from torch.nn.functional import logsigmoid, softplus
 
@@ -183,6 +183,12 @@ def _inside(value: Tensor) -> Tensor:
     return value.clamp(info.tiny, 1 - info.eps / 2)
 
 
+def _clip(like: Tensor, left: float, right: float) -> tuple[float, float]:
+    """0 and 1; where the mass there is missing, the next number inside: no draw may round to it."""
+    info = torch.finfo(like.dtype)
+    return (0.0 if left < 0 else info.tiny), (1.0 if right > 1 else 1 - info.eps / 2)
+
+
 def _with_ends(value: Tensor, inside: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
     """`inside` where 0 < value < 1, `low` for value <= 0, `high` for value >= 1."""
     return torch.where(value <= 0, low, torch.where(value >= 1, high, inside))
@@ -253,16 +259,15 @@ class _UnitLaw(Distribution):
 
     def _rectified_at(self, log_s: Tensor, left: float, right: float) -> Tensor:
         """clip(left + (right - left) k, 0, 1) with ln P(K > k) = log_s."""
-        return (left + (right - left) * self._value_at(log_s)).clamp(0, 1)
+        return (left + (right - left) * self._value_at(log_s)).clamp(*_clip(log_s, left, right))
+
+    def _log_prob_along(self, other: "_UnitLaw", log_s: Tensor) -> Tensor:
+        """Log density of this law where `other`, of the same family, has log survival `log_s`."""
+        return self._log_prob_at(other._quantile_at(log_s))
 
     def _value_at(self, log_s: Tensor) -> Tensor:
         """k with ln P(K > k) = log_s."""
         return self._value(self._quantile_at(log_s))
-
-    def _expectation(self, of) -> Tensor:
-        """E[of(x)] over the quantiles; x is the coordinate [nodes, ...]."""
-        _, log_rest, weight = _unit_rule(len(self.batch_shape), self._like.device)
-        return _average(weight, of(self._quantile_at(log_rest)))
 
     @property
     def _like(self) -> Tensor:
@@ -386,7 +391,14 @@ class Kumaraswamy(_UnitLaw):
         return _KumaDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
 
     def _rectified_at(self, log_s, left, right):
-        return _KumaDraw.apply(log_s, self.a, self.b, left, right, 0.0, 1.0, True)
+        return _KumaDraw.apply(log_s, self.a, self.b, left, right, *_clip(log_s, left, right), True)
+
+    def _log_prob_along(self, other, log_s):
+        """With c = ln(1 - k^a') of the other: ln(1 - k^a) is c + ln(a / a') once k is 1 to the last digit."""
+        c, ratio = log_s / other.b, self.a / other.a
+        log_rest = torch.where(c > -300, log1mexp(ratio * log1mexp(c.clamp(min=-300))), c + ratio.log())
+        x = other._quantile_at(log_s)
+        return self.a.log() + self.b.log() + (self.a - 1) * x + (self.b - 1) * log_rest
 
     @property
     def _edge_exponents(self):
@@ -518,7 +530,7 @@ class BinaryConcrete(_UnitLaw):
     def mode(self) -> Tensor:
         """The point of highest density; carries no gradient.
 
-        Up to temperature 1 the density is highest at the ends; the likelier one is returned (1 if logits = 0).
+        Up to temperature 1 the density peaks at an end; the likelier one is returned (1 for logits = 0).
         Above 1 there is one peak, where tanh(x/2) = t tanh((t x - m)/2), x = logit s; found by bisection.
         """
         m, t = self.logits.detach(), self.temperature.detach()
@@ -557,11 +569,14 @@ class _Adapted(_UnitLaw):
     def _value(self, x):
         return x
 
+    def _cdf_at(self, x):
+        return self.base.cdf(x if isinstance(x, Tensor) else self._like.new_tensor(x))
+
     def _log_survival_at(self, x):
-        return (-self.base.cdf(torch.as_tensor(x))).log1p()
+        return (-self._cdf_at(x)).log1p()
 
     def _log_cdf_at(self, x):
-        return self.base.cdf(torch.as_tensor(x)).log()
+        return self._cdf_at(x).log()
 
     def _log_prob_at(self, x):
         return self.base.log_prob(x)
@@ -679,7 +694,7 @@ class StretchedRectified(Distribution):
     def cdf(self, value: Tensor) -> Tensor:
         """P(H <= value): jumps by P(H = 0) at 0 and by P(H = 1) at 1."""
         inside = -self._law._log_survival_at(self._at(value)).expm1()
-        return torch.where(value < 0, 0.0, torch.where(value >= 1, 1.0, inside))
+        return _with_ends(value, inside, torch.where(value < 0, 0.0, self.prob_zero), 1.0)
 
     def icdf(self, value: Tensor) -> Tensor:
         """clip(left + (right - left) F^-1(value), 0, 1): flat over the two masses."""
@@ -693,7 +708,7 @@ class StretchedRectified(Distribution):
         return _with_ends(value, self._density_at(self._at(value)), self.log_prob_zero, self.log_prob_one)
 
     def _interior(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Nodes x (coordinate) and h (value) [nodes, ...], weights [nodes], for E[. | 0 < H < 1], eq. (H8).
+        """Nodes as ln P(H > h) and h [nodes, ...], weights [nodes], for E[. | 0 < H < 1], eq. (H8).
 
             P(H > h_j) = (1 - v_j) P(H != 0) + v_j P(H = 1),   v_j and weights from `_unit_rule`
 
@@ -703,8 +718,8 @@ class StretchedRectified(Distribution):
         below = self.prob_zero + self.prob_interior * log_v.exp()
         above = torch.logaddexp(log_rest, log_v + (self.log_prob_one - self.log_prob_nonzero))
         log_s = torch.where(below < 0.5, (-below.clamp(max=0.5)).log1p(), self.log_prob_nonzero + above)
-        x = self._law._quantile_at(log_s)
-        return x, (self.left + (self.right - self.left) * self._law._value(x)).clamp(0, 1), weight
+        h = self.left + (self.right - self.left) * self._law._value(self._law._quantile_at(log_s))
+        return log_s, h.clamp(0, 1), weight
 
     @property
     @_in_double
@@ -744,8 +759,9 @@ class StretchedRectified(Distribution):
     @_in_double
     def entropy(self) -> Tensor:
         """-P0 ln P0 - P1 ln P1 - integral_0^1 f_T ln f_T, in nats, eq. (H10)."""
-        x, _, weight = self._interior()
-        inside = self.prob_interior * _average(weight, self._density_at(x))
+        log_s, _, weight = self._interior()
+        log_density = self._law._log_prob_along(self._law, log_s) - math.log(self.right - self.left)
+        inside = self.prob_interior * _average(weight, log_density)
         lowest = torch.finfo(inside.dtype).min
         at_zero, at_one = self.log_prob_zero.clamp(min=lowest), self.log_prob_one.clamp(min=lowest)
         return -(self.prob_zero * at_zero + self.prob_one * at_one + inside)
@@ -807,7 +823,8 @@ def _kl_same_family(p, q):
     functions with a Hurwitz zeta for a tail. The integral is as exact, has a derivative in b, and stays fast
     for small b.
     """
-    return -p.entropy() - p._expectation(q._log_prob_at)
+    _, log_s, weight = _unit_rule(len(p.batch_shape), p._like.device)
+    return -p.entropy() - _average(weight, q._log_prob_along(p, log_s))
 
 
 @register_kl(Kumaraswamy, Uniform)
@@ -821,10 +838,14 @@ def _kl_kumaraswamy_uniform(p, q):
 @register_kl(Kumaraswamy, Beta)
 @_kl_in_double
 def _kl_kumaraswamy_beta(p, q):
-    """-entropy + ln B(alpha, beta) + (alpha - 1) H_b / a - (beta - 1) E[ln(1 - K)]."""
+    """KL to Kumaraswamy(1, beta) = Beta(1, beta), plus what a first parameter alpha changes.
+
+        ln Beta(k; alpha, beta) = ln Beta(k; 1, beta) + (alpha - 1) ln k - ln [B(alpha, beta) beta]
+    """
     alpha, beta = q.concentration1.double(), q.concentration0.double()
-    log_beta = torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(alpha + beta)
-    return -p.entropy() + log_beta + (alpha - 1) * p._harmonic / p.a - (beta - 1) * p._expectation(log1mexp)
+    log_scale = torch.lgamma(alpha) + torch.lgamma(beta + 1) - torch.lgamma(alpha + beta)
+    to_first = kl_divergence(p, Kumaraswamy(torch.ones_like(beta), beta, validate_args=False))
+    return to_first + (alpha - 1) * p._harmonic / p.a + log_scale
 
 
 @register_kl(StretchedRectified, StretchedRectified)
@@ -839,9 +860,10 @@ def _kl_rectified(p, q):
     if (p.left, p.right) != (q.left, q.right):
         found = f"({p.left}, {p.right}) and ({q.left}, {q.right})"
         raise NotImplementedError(f"the KL divergence of rectified laws needs one (left, right), got {found}")
-    x, h, weight = p._interior()
-    x_of_q = x if type(p._law) is type(q._law) is not _Adapted else q._at(h)
-    total = p.prob_interior * _average(weight, p._density_at(x) - q._density_at(x_of_q))
+    log_s, h, weight = p._interior()
+    one_family = type(p._law) is type(q._law) is not _Adapted
+    log_q = q._law._log_prob_along(p._law, log_s) if one_family else q._law._log_prob_at(q._at(h))
+    total = p.prob_interior * _average(weight, p._law._log_prob_along(p._law, log_s) - log_q)
     if p._x_zero is not None:
         total = total + p.prob_zero * (p.log_prob_zero - q.log_prob_zero)
     if p._x_one is not None:

@@ -927,3 +927,36 @@ def highlight_ansi(
         used += columns + bool(lines[-1])
         lines[-1].append(typed)
     return "\n".join(" ".join(line) for line in lines)
+
+
+def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Sequence[bool] | None]]) -> str:
+    """Texts with their rationales marked, one below the other, as an SVG picture in a monospaced font.
+
+    Selected tokens are bold on orange (paler for a small z), exact zeros grey, gold tokens underlined.
+
+    Parameters
+    ----------
+    texts : (title, tokens, z, gold or None) of each text
+        z in [0, 1]. Lines break after 84 characters.
+    """
+    columns, line, char, margin = 84, 25, 9.0, 18  # characters; the rest in pixels
+    shapes, y = [], margin
+    for title, tokens, z, gold in texts:
+        y += line
+        shapes.append(f'<text x="{margin}" y="{y}" font-weight="bold">{html.escape(title)}</text>')
+        column, y = 0, y + line
+        for token, value, mark in _gates(tokens, z, gold):
+            if column and column + len(token) > columns:
+                column, y = 0, y + line
+            x, width = margin + char * column, char * len(token)
+            if value > 0:
+                box = f'x="{x - 3:g}" y="{y - 17}" width="{width + 6:g}" height="23" rx="4" fill="{ORANGE}"'
+                shapes.append(f'<rect {box} fill-opacity="{0.25 + 0.5 * value:.2f}"/>')
+            look = 'font-weight="bold" fill="black"' if value > 0 else f'fill="{GREY}"'
+            look += ' text-decoration="underline"' if mark else ""
+            shapes.append(f'<text x="{x:g}" y="{y}" textLength="{width:g}" {look}>{html.escape(token)}</text>')
+            column += len(token) + 1
+        y += line // 2
+    size = f'viewBox="0 0 {2 * margin + char * columns:g} {y + margin}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="15">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *shapes, "</svg>\n"])

@@ -281,7 +281,8 @@ class RationaleObjective(nn.Module):
         ):
             if constraint is not None:
                 log_value, log_rest = logs(output.gates, batch.mask)
-                loss = loss + constraint(log_value, log_rest)
+                if name == "rate" or batch.mask.shape[1] > 1:  # texts of one word cannot switch
+                    loss = loss + constraint(log_value, log_rest)
                 parts[name] = log_value.detach().exp()
         return Step(loss, parts)
 
@@ -292,9 +293,15 @@ class RationaleObjective(nn.Module):
 
     @staticmethod
     def _switches(gates, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of the switches per token and of one minus them."""
-        switches = expected_transitions(gates.prob_zero, gates.log_prob_nonzero.exp(), mask).mean()
-        return switches.log(), (-switches).log1p()
+        """Logarithms of the switches per token, batch mean of eq. (S2), and of one minus them.
+
+        In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
+        """
+        shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
+        switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
+        shares = switch - (mask.sum(1, keepdim=True) * len(mask)).log()
+        log_value = torch.where(mask[:, 1:], shares, -math.inf).logsumexp((0, 1))
+        return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
     def _update(self, model: nn.Module, output, batch) -> None:

@@ -144,9 +144,9 @@ def defaults(notebook: Path) -> dict[str, Any]:
     cells = [cell for cell in jupytext.read(notebook).cells
              if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
-        raise BadInput(f"{notebook}: {len(cells)} cells tagged `parameters`, give exactly one, "
+        raise BadInput(f"{shown(notebook)}: {len(cells)} cells tagged `parameters`, give exactly one, "
                        'headed `# %% tags=["parameters"]`')
-    where = f"{notebook}: parameters cell: "
+    where = f"{shown(notebook)}: parameters cell: "
     try:
         body = ast.parse(cells[0].source).body
     except SyntaxError as error:
@@ -193,7 +193,7 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
     values = defaults(notebook)
     overridden: set[str] = set()
     for item in map(str, items):
-        pairs = [read_override(item)] if is_override(item) else read_file(Path(item))
+        pairs = [read_override(item)] if is_override(item) else read_file(item)
         for where, name, value in pairs:
             if name not in values:
                 hint = _did_you_mean(name, values) or f", {notebook.stem} has {', '.join(values) or 'none'}"
@@ -219,8 +219,9 @@ def read_override(item: str) -> tuple[str, str, Any]:
         raise BadInput(f"command line: {name}: `{text}` cannot be read as a YAML value") from None
 
 
-def read_file(path: Path) -> list[tuple[str, str, Any]]:
+def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
     """(`file:line: `, key, value) of a YAML mapping, in its order; a key given twice is refused."""
+    path = Path(shown(file))
     try:
         text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -260,6 +261,12 @@ def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     given = {name: namespace[name] for name in KEYS if name in namespace}
     return SimpleNamespace(**{name: check(name, value) for name, value in given.items()
                               if not isinstance(value, ModuleType) and not callable(value)})
+
+
+def shown(path: str | Path) -> str:
+    """A path as seen from the working directory, for messages."""
+    path = Path(path)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

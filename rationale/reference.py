@@ -7,6 +7,7 @@ reads every finished training run below OUTPUTS (default outputs/) and writes to
     results.csv    one value a row: task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit
     history.csv    one epoch of one run a row
     runs.jsonl     one run a line: all its parameters and its environment
+    figures/       the pictures named in FIGURES
 
 Rows of runs that are not below OUTPUTS stay as they are. README's tables are rewritten from results.csv.
 """
@@ -27,6 +28,11 @@ from rationale.training import write_atomically
 COLUMNS = "task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit".split(",")
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
 TASKS = {"10_first_rationale": ("reviews", "synthetic"), "12_train_sst": ("sst", "sst")}  # by notebook
+FIGURES = (  # below OUTPUTS; kept where the run is there
+    "10_first_rationale/demo/figures/rationales.svg",
+    "22_read_sst/reference/figures/word_sentiment.svg",
+    "31_selection_rates/sst_hardkuma/figures/accuracy_against_rate.svg",
+)
 
 
 def folder() -> Path:
@@ -98,6 +104,9 @@ def collect(outputs: Path) -> pd.DataFrame:
     lines = {json.loads(line)["run"]: line for line in old}
     lines |= {record["run"]: json.dumps(record) for record in records}
     _write(path, "".join(lines[name] + "\n" for name in sorted(lines)))
+    for picture in map(outputs.joinpath, FIGURES):
+        if picture.is_file():
+            _write(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
     return table
 
 

@@ -29,7 +29,7 @@ from typing import IO, Any
 import yaml
 
 from rationale.errors import BadInput
-from rationale.params import KEYS, defaults, is_override, resolve
+from rationale.params import KEYS, defaults, is_override, resolve, shown
 
 try:
     import fcntl
@@ -192,11 +192,11 @@ def run(notebook: str | Path, items: Iterable[str | Path] = (), *, outputs: Path
             unlike = _difference(_saved_params(target), params)
             stale = _saved_code(target) != code
             if not unlike and not (stale and again_if_changed):
-                print(f"already finished: {_short(target)}"
+                print(f"already finished: {shown(target)}"
                       + (" (the code has changed since; --again runs it anew)" if stale else ""))
                 return target
             if unlike and not again_if_changed:
-                raise BadInput(f"{_short(target)}: a finished run with other parameters ({unlike}), "
+                raise BadInput(f"{shown(target)}: a finished run with other parameters ({unlike}), "
                                "give --again to replace it or --name to keep both")
         if work.resumed:
             unlike = _difference(_saved_params(work.path), params)
@@ -204,7 +204,7 @@ def run(notebook: str | Path, items: Iterable[str | Path] = (), *, outputs: Path
             if again or (again_if_changed and (unlike or stale)):
                 work.clear()
             elif unlike:
-                raise BadInput(f"{_short(work.path)}: an unfinished run with other parameters ({unlike}), "
+                raise BadInput(f"{shown(work.path)}: an unfinished run with other parameters ({unlike}), "
                                "give --again to discard it or --name to keep both")
             elif stale:
                 print("note: the code has changed since this run began; --again begins anew")
@@ -225,7 +225,7 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
     from traitlets.config import Config
 
     print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
-    print(f"{'continues' if work.resumed else 'works'} in {_short(work.path)}", flush=True)
+    print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
     began = time.time()
     settings = {name: os.environ.get(name, value) for name, value in USUAL.items()}
     settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline",
@@ -254,7 +254,7 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
         os.replace(running, failed)
         tail = "\n".join(str(error).strip().splitlines()[-12:])
         raise RunFailed(f"{tail}\n\nfailed after {time.time() - began:.0f} s\n"
-                        f"the notebook up to there: {_short(failed)}\n"
+                        f"the notebook up to there: {shown(failed)}\n"
                         "the same command continues from the last checkpoint, if any") from None
 
     page = nbformat.read(running, as_version=4)
@@ -310,10 +310,10 @@ class _Folder:
                 continue                     # published or removed by the other process meanwhile
             except BlockingIOError:
                 if not self.wait:
-                    raise BadInput(f"{_short(self.path)}: another process executes this run, give --wait to "
+                    raise BadInput(f"{shown(self.path)}: another process executes this run, give --wait to "
                                    "wait for it or --name to run under another name") from None
                 if not told:
-                    print(f"waiting for the process that executes {_short(self.path)}", flush=True)
+                    print(f"waiting for the process that executes {shown(self.path)}", flush=True)
                 told = True
                 time.sleep(0.5)
         with _lock(self.path / "kernel.lock", seconds=30):
@@ -446,14 +446,9 @@ def _write(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-def _short(path: Path) -> str:
-    """A path as seen from the working directory."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
 def report(folder: Path) -> str:
     """Where to look, and what came out: the lines printed when a run has finished."""
-    lines = [f"  notebook  {_short(folder / 'run.ipynb')}", f"  page      {_short(folder / 'run.html')}"]
+    lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
     try:
         metrics = _flat(json.loads(_read(folder / "metrics.json") or "{}"))
     except ValueError:

@@ -10,14 +10,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import yaml
 
 from rationale.data import Vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.training import Result, read_tensors, write_atomically, write_tensors
+
+if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
+    import pandas as pd
 
 
 def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
@@ -32,6 +35,8 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     labels : list of str or None
         Names of the classes, for people.
     """
+    import pandas as pd
+
     figures = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
     figures["best_epoch"] = result.best["epoch"]
     figures["seconds"] = sum(row["seconds"] for row in result.history)
@@ -102,13 +107,17 @@ def read_metrics(folder: Path | str) -> dict:
     return json.loads(_file(folder, "metrics.json").read_text(encoding="utf-8"))
 
 
-def read_history(folder: Path | str) -> pd.DataFrame:
+def read_history(folder: Path | str) -> "pd.DataFrame":
     """`history.csv` of a finished run: one row an epoch."""
+    import pandas as pd
+
     return pd.read_csv(_file(folder, "history.csv"))
 
 
-def read_rationales(folder: Path | str, split: str | None = None) -> pd.DataFrame:
+def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
     """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
+    import pandas as pd
+
     rows = pd.read_json(_file(folder, "rationales.jsonl"), lines=True)
     return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
 

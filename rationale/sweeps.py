@@ -12,6 +12,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import shlex
 import sys
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from rationale.errors import BadInput
-from rationale.params import defaults, is_override, read_file, resolve
-from rationale.runs import notebook_path, root, run_name
+from rationale.params import defaults, is_override, read_file, resolve, shown
+from rationale.runs import fingerprint, notebook_path, root, run_name
 
 FIELDS = {"notebook": str, "runs": list, "seeds": list, "with": list, "then": str, "then_params": list}
 
@@ -34,10 +35,10 @@ class Planned:
     name: str
     items: list[str]
 
-    @property
-    def files(self) -> list[str]:
-        """The parameter files among the arguments."""
-        return [item for item in self.items if not is_override(item)]
+    def content(self) -> str:
+        """A digest of what the result depends on: the notebook, the code below it, all parameters."""
+        params = json.dumps(resolve(self.notebook, self.items))
+        return fingerprint(self.notebook) + hashlib.sha256(params.encode()).hexdigest()[:12]
 
     def folder(self, outputs: str | Path) -> Path:
         """Where the finished run is."""
@@ -82,11 +83,11 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
         fields[name], where[name] = value, line
     for name in ("notebook", "runs"):
         if name not in fields:
-            raise BadInput(f"{path}: {name} is missing, a sweep needs notebook and runs")
+            raise BadInput(f"{shown(path)}: {name} is missing, a sweep needs notebook and runs")
 
     def items(name: str) -> list[str]:
         params = path.resolve().parent.parent
-        return [item if is_override(item) else _relative(params / item) for item in fields.get(name, [])]
+        return [item if is_override(item) else str(params / item) for item in fields.get(name, [])]
 
     notebook, runs = notebook_path(fields["notebook"]), {}
     seeds = [[f"seed={seed}"] for seed in fields["seeds"]] if "seeds" in fields else [[]]
@@ -109,19 +110,14 @@ def _then(fields: dict[str, Any], items: list[str], path: Path, trained: Path, n
     notebook = notebook_path(fields["then"])
     known = defaults(notebook)
     if "runs" not in known:
-        raise BadInput(f"{path}: then: {notebook.stem} has no parameter `runs`, give a notebook that has")
+        raise BadInput(f"{shown(path)}: then: {notebook.stem} has no parameter `runs`, give one that has")
     items = [*items, f"runs={json.dumps(names)}"]
     if "runs_dir" in known:
-        folder = Path(outputs).resolve() / trained.stem
+        folder = root() / outputs / trained.stem
         folder = folder.relative_to(root()) if folder.is_relative_to(root()) else folder
         items.append(f"runs_dir={json.dumps(str(folder))}")
     resolve(notebook, items)
     return Planned(notebook, path.stem, items)
-
-
-def _relative(path: Path) -> str:
-    """As seen from the working directory, where Snakemake runs."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -129,23 +125,25 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m rationale.sweeps", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweep", metavar="SWEEP", help="a name in params/sweeps/, or a path (.yaml)")
-    parser.add_argument("--outputs", default="outputs", metavar="DIR", help="folder of the results")
+    parser.add_argument("--outputs", default="outputs", metavar="DIR",
+                        help="folder of the results, absolute or below the repository (default: outputs)")
     parser.add_argument("--commands", action="store_true", help="print only the runs' commands, one a line: "
                         "without Snakemake, pipe them into `xargs -P2 -I{} sh -c '{}'`")
     args = parser.parse_args(argv)
+    outputs = root() / args.outputs
     try:
-        sweep = read_sweep(args.sweep, args.outputs)
+        sweep = read_sweep(args.sweep, outputs)
     except BadInput as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.commands:
-        print("\n".join(planned.command(args.outputs) for planned in sweep.runs.values()))
+        print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))
         return 0
     for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
-        folder = planned.folder(args.outputs)
+        folder = planned.folder(outputs)
         state = "finished" if (folder / "run.ipynb").is_file() else \
             "unfinished" if folder.with_name(f"{folder.name}.partial").is_dir() else "to do"
-        print(f"{state:10}  {_relative(folder)}")
+        print(f"{state:10}  {shown(folder)}")
     return 0
 
 

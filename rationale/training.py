@@ -159,6 +159,11 @@ class Training:
         self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
 
 
+def build_optimizer(model: nn.Module, p: SimpleNamespace) -> torch.optim.Optimizer:
+    """Adam with the learning_rate and weight_decay of a run; fused, which only changes its speed."""
+    return torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
+
+
 def fit(
     model: nn.Module,
     objective: nn.Module,
@@ -184,9 +189,7 @@ def fit(
     p : parameters
         Uses epochs, learning_rate, min_learning_rate, weight_decay, clip_norm, tensorboard.
     """
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True
-    )
+    optimizer = build_optimizer(model, p)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimizer, factor=0.5, patience=5, cooldown=5, threshold=1e-4, min_lr=p.min_learning_rate
     )
@@ -234,7 +237,8 @@ def _train_epoch(state: Training, train: Batches, epoch: int, clip_norm: float) 
     names = ("loss", *step.parts)
     means = torch.stack(parts).mean(0).tolist()
     if not all(value == value for value in means):
-        raise FloatingPointError(f"epoch {epoch}: the training loss is not a number: {dict(zip(names, means))}")
+        shown = dict(zip(names, means, strict=True))
+        raise FloatingPointError(f"epoch {epoch}: the training loss is not a number: {shown}")
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
     return row | {"seconds": time.perf_counter() - start}
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from rationale.errors import BadInput
-from rationale.params import resolve
 from rationale.runs import RunFailed, report, root, run
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
@@ -29,8 +28,7 @@ def needed_first(notebook: Path) -> Path | None:
 def needs_data(notebook: Path) -> bool:
     """True if the smoke run, or the one it reads, uses the real corpus."""
     first = needed_first(notebook)
-    corpus = resolve(notebook, [smoke_file(notebook)]).get("corpus", "synthetic")
-    return corpus != "synthetic" or (first is not None and needs_data(first))
+    return "read_sst(" in notebook.read_text(encoding="utf-8") or (first is not None and needs_data(first))
 
 
 def smoke(notebook: Path, outputs: Path, name: str = "smoke") -> Path:
@@ -38,7 +36,7 @@ def smoke(notebook: Path, outputs: Path, name: str = "smoke") -> Path:
     items, first = [str(smoke_file(notebook))], needed_first(notebook)
     if first:
         items.append(f"runs_dir={smoke(first, outputs).parent}")
-    return run(notebook, items, outputs=outputs, name=name, again_if_changed=True)
+    return run(notebook, items, outputs=outputs, name=name, again_if_changed=True, wait=True)
 
 
 def main() -> int:

@@ -113,12 +113,18 @@ def exact(a: float, b: float) -> dict:
         interior = -nonzero * mp.expm1(log_survival(k1) - log_survival(k0))
         moment = lambda n: b * mp.beta(1 + n / a, b)  # noqa: E731
         numbers = {
-            "prob_zero": zero, "prob_one": one, "prob_interior": interior, "log_prob_zero": mp.log(zero),
-            "log_prob_nonzero": log_survival(k0), "log_prob_one": log_survival(k1), "log_prob_interior": mp.log(interior),
-            "base.mean": moment(1), "base.variance": moment(2) - moment(1) ** 2,
+            "prob_zero": zero,
+            "prob_one": one,
+            "prob_interior": interior,
+            "log_prob_zero": mp.log1p(-nonzero) if nonzero < 0.5 else mp.log(zero),
+            "log_prob_nonzero": log_survival(k0),
+            "log_prob_one": log_survival(k1),
+            "log_prob_interior": mp.log(interior),
+            "base.mean": moment(1),
+            "base.variance": moment(2) - moment(1) ** 2,
             "base.median": mp.exp(mp.log(-mp.expm1(-mp.log(2) / b)) / a),
             "base.entropy": 1 - 1 / b + (1 - 1 / a) * mp.harmonic(b) - mp.log(a * b),
-        }  # fmt: skip
+        }
         return {name: (float(value), float(mp.log(abs(value)))) for name, value in numbers.items()}
 
 
@@ -129,7 +135,7 @@ EXACT_GRID = [
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_masses_and_base_statistics_match_arbitrary_precision(dtype):
-    """A mass p is as good as its logarithm: relative error of a few eps times 1 + |ln p|."""
+    """A number p is as good as its logarithm: relative error of a few eps times 1 + |ln p|."""
     tolerance, smallest = {torch.float32: (2e-7, 1e-36), torch.float64: (1e-14, 1e-300)}[dtype]
     for a, b in EXACT_GRID:
         gate = HardKuma(*torch.tensor([a, b], dtype=dtype))
@@ -141,9 +147,9 @@ def test_masses_and_base_statistics_match_arbitrary_precision(dtype):
                 continue
             if name == "log_prob_interior" and a > 100 and dtype == torch.float32:
                 continue  # k1^a itself underflows: out of the promised range
-            allowed = 10 * tolerance * (1 + (0 if name.startswith("log") else abs(log)))
+            allowed = 10 * tolerance * (1 + abs(log))
             if name == "base.variance":
-                allowed = 1e-7 if dtype == torch.float32 else 1e-7  # E[K^2] - E[K]^2 cancels for large a
+                allowed = 1e-7  # E[K^2] - E[K]^2 cancels for large a
             assert abs(found / value - 1) <= allowed, f"{name} at a={a}, b={b}: {found}, expected {value}"
 
 
@@ -172,7 +178,7 @@ INTEGRATED = [
 
 @pytest.mark.parametrize("a, b", INTEGRATED)
 def test_rectified_statistics_match_integrals_over_the_value(a, b):
-    """The package averages over quantiles; here the survival function and the density are integrated over h."""
+    """The package averages over quantiles; here survival function and density are integrated over h."""
     gate = HardKuma(*double(a, b))
     survival = lambda h: -torch.expm1(torch.log(gate.cdf(h)))  # noqa: E731
     if gate.prob_zero > 0.5:  # 1 - cdf would cancel
@@ -192,7 +198,7 @@ def test_rectified_statistics_match_integrals_over_the_value(a, b):
 
 
 def test_expected_value_has_the_two_closed_forms():
-    """E[H] through incomplete beta functions: over the three configurations, and over the survival function."""
+    """E[H] by incomplete beta functions: over the three configurations, and over the survival function."""
     for a, b, *_ in TABLE:
         gate, width = HardKuma(*double(a, b)), RIGHT - LEFT
         y0, y1 = (-LEFT / width) ** a, ((1 - LEFT) / width) ** a
@@ -204,20 +210,24 @@ def test_expected_value_has_the_two_closed_forms():
         closeness(gate.mean, by_survival, rtol=1e-11, what=f"E[H], a={a}, b={b}")
 
 
-def test_half_open_statistics_keep_a_pole_at_one():
-    """b < 1 and right = 1: the density is unbounded at 1 and most of the mass may be closer to 1 than any double."""
-    for b in (0.5, 0.05):
-        gate, (a, b) = HardKuma(*double(2.0, b), left=-0.2, right=1.0), (2.0, b)
-        with mp.workdps(40):  # substitute c = -ln(1 - k^a), an exponential variable of rate b
-            start = -mp.log1p(-((mp.mpf(1) / 6) ** a))
-            k = lambda c: (-mp.expm1(-c)) ** (1 / mp.mpf(a))  # noqa: E731
-            cuts = [start, 1, 10, 100, mp.inf]
-            mean = mp.quad(lambda c: (1.2 * k(c) - 0.2) * b * mp.exp(-b * c), cuts)
-            log_f = lambda c: mp.log(a * b / 1.2) + (a - 1) * mp.log(k(c)) - (b - 1) * c  # noqa: E731
-            inside = mp.quad(lambda c: log_f(c) * b * mp.exp(-b * c), cuts)
-        closeness(gate.mean, float(mean), rtol=1e-10, what=f"E[H], b={b}")
-        expected = -gate.prob_zero * gate.log_prob_zero - float(inside)
-        closeness(gate.entropy(), expected, rtol=1e-9, what=f"entropy, b={b}")
+@pytest.mark.parametrize("b", [0.5, 0.05, 0.002])
+def test_half_open_statistics_keep_a_pole_at_one(b):
+    """b < 1, right = 1: the density has a pole at 1, and much of the mass is closer to 1 than any double."""
+    gate = HardKuma(*double(2.0, b), left=-0.2, right=1.0)
+    with mp.workdps(30):  # c = -ln(1 - k^a) is exponential with rate b
+        left, width, a = mp.mpf(-0.2), 1 - mp.mpf(-0.2), mp.mpf(2)
+        cuts = [-mp.log1p(-((-left / width) ** a)), 1, 10, 100, mp.inf]
+
+        def k(c):
+            return (-mp.expm1(-c)) ** (1 / a)
+
+        def log_density(c):
+            return mp.log(a * b / width) + (a - 1) * mp.log(k(c)) - (b - 1) * c
+
+        mean = mp.quad(lambda c: (left + width * k(c)) * b * mp.exp(-b * c), cuts)
+        inside = mp.quad(lambda c: log_density(c) * b * mp.exp(-b * c), cuts)
+    closeness(gate.mean, float(mean), rtol=1e-10, what="E[H]")
+    closeness(gate.entropy(), -gate.prob_zero * gate.log_prob_zero - float(inside), rtol=1e-9, what="entropy")
 
 
 def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fail():
@@ -235,7 +245,7 @@ def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fai
         gate.prob_zero,
         [2.791e-8, 2.791e-6, 8.701e-8],
         rtol=1e-3,
-        what="masses that 1 - (1 - k0^a)^b rounds away",
+        what="masses the textbook form loses",
     )
 
 
@@ -243,7 +253,7 @@ def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fai
 
 
 def naive(a, b, u, left=LEFT, right=RIGHT):
-    """Textbook formulas in float64, differentiated by autograd: draw from u = 1 - survival, and the masses."""
+    """Textbook formulas, for autograd: the draw at u = 1 - survival, and the three masses."""
     k0, k1 = -left / (right - left), (1 - left) / (right - left)
     draw = (left + (right - left) * (1 - (1 - u) ** (1 / b)) ** (1 / a)).clamp(0, 1)
     zero, one = 1 - (1 - k0**a) ** b, (1 - k1**a) ** b
@@ -274,8 +284,8 @@ def test_path_derivatives_have_the_closed_form():
     k = Kumaraswamy(a, b).icdf(u)
     by_a, by_b = torch.autograd.grad(k.sum(), (a, b))
     with torch.no_grad():
-        closeness(by_a, -k * k.log() / a, rtol=1e-12, what="dk/da")
-        closeness(by_b, k ** (1 - a) * (1 - k**a) * (1 - k**a).log() / (a * b), rtol=1e-12, what="dk/db")
+        closeness(by_a, -k * k.log() / a, rtol=1e-9, what="dk/da")
+        closeness(by_b, k ** (1 - a) * (1 - k**a) * (1 - k**a).log() / (a * b), rtol=1e-9, what="dk/db")
 
 
 def test_the_derivative_through_the_clip_is_one_inside_and_zero_outside():
@@ -315,9 +325,11 @@ def differentiable(a, b, name):
     }[name]()  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["rsample", "base rsample", "entropy", "base mean", "base variance", "base entropy",
-                                  "cdf", "log_prob", "base log_prob", "base log_cdf", "KL", "KL to", "base KL",
-                                  "KL to a Beta", *RECTIFIED])  # fmt: skip
+OTHERS = ["rsample", "entropy", "cdf", "log_prob", "KL", "KL to", "KL to a Beta"]
+OTHERS += [f"base {name}" for name in ("rsample", "mean", "variance", "entropy", "log_prob", "log_cdf", "KL")]
+
+
+@pytest.mark.parametrize("name", [*RECTIFIED, *OTHERS])
 def test_gradients_match_finite_differences(name):
     a, b = (shape.clone().requires_grad_() for shape in SHAPES)
     step = 1e-6
@@ -435,7 +447,7 @@ def test_a_saturated_gate_still_has_a_gradient():
 # --- sampling ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("a, b", [(0.5, 0.5), (2.0, 5.0), (0.05, 3.0), (20.0, 0.1)])
+@pytest.mark.parametrize("a, b", [(0.5, 0.5), (2.0, 5.0), (0.3, 3.0), (20.0, 0.1)])
 def test_draws_of_the_base_follow_its_cdf(a, b):
     torch.manual_seed(1)
     base = Kumaraswamy(torch.tensor(a), torch.tensor(b))
@@ -451,7 +463,7 @@ def test_draws_of_the_base_follow_its_cdf(a, b):
 @pytest.mark.parametrize("gate", [
     HardKuma(torch.tensor(0.5), torch.tensor(0.7)), HardKuma(torch.tensor(0.02), torch.tensor(2.0)),
     HardKuma(torch.tensor(9.0), torch.tensor(60.0)), HardConcrete(torch.tensor(0.4), torch.tensor(2 / 3)),
-    HardConcrete(torch.tensor(-1.0), torch.tensor(0.2), left=-0.2, right=1.0),
+    HardConcrete(torch.tensor(-1.0), torch.tensor(0.6), left=-0.2, right=1.0),
 ], ids=str)  # fmt: skip
 def test_draws_have_the_masses_and_the_density_of_the_law(gate):
     torch.manual_seed(2)
@@ -476,6 +488,8 @@ def test_a_nearly_closed_gate_opens_at_its_own_rate():
     closeness(gate.prob_zero, 0.9999, rtol=1e-6, what="P(H = 0)")
     opened = (gate.sample((num,)) > 0).sum().item()
     assert abs(opened - 200) < 4 * math.sqrt(200), f"{opened} of {num} draws are open, 200 expected"
+    half_open = HardConcrete(torch.tensor(0.0), torch.tensor(0.2), left=-0.2, right=1.0)
+    assert not (half_open.sample((100_000,)) == 1).any(), "a half-open gate must not round to 1"
     never_one = HardKuma(torch.tensor(1.0), torch.tensor(10.0))
     assert not (never_one.sample((num,)) == 1).any(), "P(H = 1) = 1.6e-11 was drawn"
 
@@ -500,7 +514,7 @@ CASES = {
     "HardKuma no zero": lambda t: HardKuma(t([0.6, 2.0, 3.0]), t([1.7, 5.0, 0.8]), left=0.0, right=1.3),
     "HardConcrete": lambda t: HardConcrete(t([-1.0, 0.3, 2.0]), t([0.2, 2 / 3, 1.5])),
     "HardConcrete half-open": lambda t: HardConcrete(t([-1.0, 0.3, 2.0]), t([0.5, 1.0, 1.5]), -0.2, 1.0),
-    "StretchedRectified uniform": lambda t: StretchedRectified(Uniform(t([0.0, 0.0, 0.0]), t([1.0, 1.0, 1.0])), -0.1, 1.1),
+    "rectified uniform": lambda t: StretchedRectified(Uniform(t([0.0] * 3), t([1.0] * 3)), -0.1, 1.1),
 }  # fmt: skip
 LAWS = pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
 
@@ -520,8 +534,8 @@ def test_shapes_and_dtype_are_kept(make, tensor):
     assert law.batch_shape == (3,) and law.event_shape == () and law.has_rsample
     assert law.rsample().shape == (3,) and law.rsample((4, 2)).shape == (4, 2, 3)
     value = law.sample((5,))
-    results = [value, law.log_prob(value), law.cdf(value), law.icdf(tensor([0.1, 0.5, 0.9])), law.mean, law.variance,
-               law.entropy()] + ([law.mode] if "uniform" not in str(make) and hasattr(law, "a") else [])  # fmt: skip
+    results = [value, law.log_prob(value), law.cdf(value), law.icdf(tensor([0.1, 0.5, 0.9]))]
+    results += [law.mean, law.variance, law.entropy()] + ([law.mode] if law.arg_constraints else [])
     results += [getattr(law, name) for name in RECTIFIED if isinstance(law, StretchedRectified)]
     assert all(r.dtype == dtype for r in results), [str(r.dtype) for r in results]
     assert all(r.shape[-1:] == (3,) for r in results) and not any(r.isnan().any() for r in results)
@@ -590,9 +604,9 @@ def test_support_and_argument_checks(make):
 
 
 @pytest.mark.parametrize("wrong", [
-    lambda: Kumaraswamy(torch.tensor(0.0), torch.tensor(1.0)), lambda: HardKuma(torch.tensor(-1.0), torch.tensor(1.0)),
-    lambda: HardKuma(torch.tensor(1.0), torch.tensor(math.nan)), lambda: BinaryConcrete(0.0, 0.0),
-    lambda: HardKuma(1.0, 1.0, left=0.1), lambda: HardKuma(1.0, 1.0, right=0.9), lambda: HardConcrete(0.0, -1.0),
+    lambda: Kumaraswamy(0.0, 1.0), lambda: HardKuma(-1.0, 1.0), lambda: HardKuma(1.0, math.nan),
+    lambda: BinaryConcrete(0.0, 0.0), lambda: HardConcrete(0.0, -1.0), lambda: HardConcrete(math.nan, 1.0),
+    lambda: HardKuma(1.0, 1.0, left=0.1), lambda: HardKuma(1.0, 1.0, right=0.9),
     lambda: HardKuma(1.0, 1.0, left=math.nan), lambda: HardConcrete(0.0, 1.0, right=math.inf),
 ])  # fmt: skip
 def test_wrong_parameters_are_refused(wrong):

@@ -1,5 +1,6 @@
 """Every notebook runs from top to bottom, through the project's own runner, with small parameters."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,18 @@ def cases() -> list:
     return found
 
 
+@pytest.fixture(scope="session")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all test processes, so that a run which others read is made once."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "smoke"
+
+
 @pytest.mark.parametrize("notebook", cases())
-def test_notebook_runs_with_its_smoke_parameters(notebook: Path, tmp_path: Path) -> None:
+def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) -> None:
     assert smoke_file(notebook).is_file(), f"write {smoke_file(notebook)}: a run of seconds"
     try:
-        folder = smoke(notebook, tmp_path)
+        folder = smoke(notebook, outputs)
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     missing = {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {p.name for p in folder.iterdir()}

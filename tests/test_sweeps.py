@@ -85,7 +85,7 @@ class Playground:
         pytest.importorskip("snakemake", reason="to test sweeps, install the extra: pip install -e .[batch]")
         command = [sys.executable, "-m", "snakemake", "--snakefile", root() / "Snakefile",
                    "--workflow-profile", root() / "profiles" / "default", *options,
-                   "--config", f"sweep={self.folder}/params/sweeps/s.yaml"]
+                   "--config", f"sweep={self.folder}/params/sweeps/s.yaml", f"outputs={self.folder}/outputs"]
         return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 env=os.environ | {"PYTHONPATH": str(root())}, text=True,
                                 start_new_session=True)
@@ -149,6 +149,7 @@ def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
     path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
     assert sweeps.main([path, "--outputs", str(play.folder / "out")]) == 0
     assert capsys.readouterr().out.count("to do ") == 2
+    assert "outputs" not in os.listdir(play.folder)
     assert sweeps.main([path, "--commands"]) == 0
     assert "-m rationale.runs" in capsys.readouterr().out
 

@@ -1,0 +1,479 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Derive the Kumaraswamy
+#
+# **You will** build a distribution on (0, 1) out of one uniform number, and compute with it without ever
+# running out of digits.
+#
+# **You will learn**
+# - to get density, cdf, quantile function, moments, mode and entropy by one substitution, $y = k^a$;
+# - to differentiate a *sample* with respect to the parameters of its distribution;
+# - where the textbook formulas break in float32, and which logarithm repairs all of them;
+# - to compare two such distributions by their KL divergence.
+#
+# **You need** calculus of one variable; no data, no GPU; 5 minutes to run and read, 60 with pencil and
+# paper.
+
+# %% tags=["parameters"]
+a: float = 2.0  # first shape of the worked example
+b: float = 5.0  # second shape of the worked example
+num_samples: int = 100_000  # random draws where a formula is checked by sampling
+seed: int = 0  # of the draws
+
+# %%
+import math
+
+import torch
+from torch.distributions import Beta, kl_divergence
+
+from rationale import figures
+from rationale.distributions import Kumaraswamy, log1mexp
+from rationale.params import validated
+
+# %%
+p = validated(globals())
+torch.manual_seed(p.seed)
+torch.set_default_dtype(torch.float64)  # float32 only where it is the subject
+example = Kumaraswamy(p.a, p.b)
+grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1), nearly
+
+# %% [markdown]
+# ## 1. From a uniform number to a density
+#
+# Take $U$ uniform on (0, 1) and let $K = \left(1 - U^{1/b}\right)^{1/a}$, with $a, b > 0$. The map is
+# decreasing in $U$, so
+# $$P(K \le k) = P\!\left(1 - U^{1/b} \le k^a\right) = P\!\left(U \ge (1-k^a)^b\right) = 1-(1-k^a)^b .$$
+# The density is the derivative, by the chain rule:
+#
+# $$F(k) = 1-(1-k^a)^b, \qquad f(k) = \frac{dF}{dk} = a\,b\,k^{a-1}(1-k^a)^{b-1}, \qquad 0<k<1. \tag{K1}$$
+#
+# Kumaraswamy (1980) proposed this law for hydrology, as a simple relative of the Beta; Bastings et al.
+# (2019, sec. 3) use it because its cdf can be inverted.
+#
+# > The same steps read backwards are the *change of variables*: $Y = K^a = 1 - U^{1/b}$ has density
+# > $b(1-y)^{b-1}$, a Beta(1, b), and $f_K(k) = f_Y(k^a)\,|dy/dk|$ with $dy/dk = a k^{a-1}$. So with $a =
+# > 1$ or $b = 1$ the Kumaraswamy *is* a Beta; elsewhere it is not.
+
+# %%
+def density(k, a, b):
+    return a * b * k ** (a - 1) * (1 - k**a) ** (b - 1)
+
+
+def changed_variables(k, a, b):
+    return Beta(1.0, b).log_prob(k**a).exp() * a * k ** (a - 1)
+
+
+# %% tags=["check"]
+by_package = example.log_prob(grid).exp()
+assert torch.allclose(density(grid, p.a, p.b), by_package, rtol=1e-9), "eq. (K1) by hand"
+assert torch.allclose(changed_variables(grid, p.a, p.b), by_package, rtol=1e-9), "by change of variables"
+step = 1e-5  # a central difference is right to step^2, about 1e-10, times the third derivative
+slope = (example.cdf(grid + step) - example.cdf(grid - step)) / (2 * step)
+assert torch.allclose(slope[50:-50], by_package[50:-50], rtol=1e-5, atol=1e-6), "f is the derivative of F"
+for shape in (0.3, 1.0, 4.0):  # the two coincidences
+    assert torch.allclose(Kumaraswamy(1.0, shape).log_prob(grid), Beta(1.0, shape).log_prob(grid))
+    assert torch.allclose(Kumaraswamy(shape, 1.0).log_prob(grid), Beta(shape, 1.0).log_prob(grid))
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.6))
+for shapes in ((0.5, 0.5), (1.0, 3.0), (5.0, 1.0), (p.a, p.b)):
+    figures.draw_kumaraswamy(*shapes, ax, title="Two shapes make a U, a slope or a hump")
+fig
+
+# %%
+for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
+    low, middle, high = Kumaraswamy(*shapes).cdf(torch.tensor([0.1, 0.5, 0.9])).tolist()
+    print(f"Kuma{shapes}: P(K <= 0.1) = {low:.3f}, P(K <= 0.5) = {middle:.3f}, P(K <= 0.9) = {high:.3f}")
+
+# %% [markdown]
+# $a$ is the power at the end 0 ($f \sim k^{a-1}$) and $b$ the power at the end 1 ($f \sim (1-k)^{b-1}$):
+# below 1 a pole, above 1 a zero. Equal shapes do not make a symmetric law: half of the mass of Kuma(2, 2)
+# is *not* below 1/2.
+#
+# ## 2. Keep the digits: everything from one logarithm
+#
+# In float32 the textbook cdf $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is below half the spacing of
+# numbers near 1: the inner difference rounds to 1. The repair is to stay with the *survival* probability,
+# and with its logarithm:
+#
+# $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
+# F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
+#
+# Wasserman and Mateos (2025) build the whole distribution on this form.
+#
+# > $\mathrm{log1mexp}(x) = \ln(1-e^x)$ for $x<0$ has two faces. Near 0, $e^x$ is near 1 and the
+# > difference loses digits; `expm1` computes it as one number: $\ln(-\mathrm{expm1}(x))$. Far below 0,
+# > $e^x$ is tiny and is lost beside the 1; `log1p` keeps it: $\mathrm{log1p}(-e^x)$. At $x=-\ln 2$ both
+# > are right. The derivative is the *odds*, $-e^x/(1-e^x)$.
+
+# %%
+single = torch.float32
+a_single = torch.logspace(-1, 1.2, 200, dtype=single)
+tenth = torch.tensor(0.1, dtype=single)
+textbook = 1 - (1 - tenth**a_single) ** 5.0
+ours = Kumaraswamy(a_single, torch.full_like(a_single, 5.0)).cdf(tenth)
+truth = Kumaraswamy(a_single.double(), torch.full_like(a_single, 5.0).double()).cdf(tenth.double())
+error = {"textbook formula": textbook, "eq. (K2)": ours}
+error = {name: (value.double() / truth - 1).abs().clamp(min=1e-9) for name, value in error.items()}
+
+# %% tags=["check"]
+near, far = -torch.logspace(-12, -6, 50), -torch.logspace(1.5, 2.5, 50)
+# series of ln(1 - e^x): ln(-x) + x/2 + x^2/24 near 0, -e^x - e^2x/2 far from it; one term more than is needed
+assert torch.allclose(log1mexp(near), torch.log(-near) + near / 2, rtol=1e-14)
+assert torch.allclose(log1mexp(far), -far.exp(), rtol=1e-13, atol=0)
+# float32 rounds to 6e-8; k^a carries that error times |a ln k|, at most 37 here
+assert error["eq. (K2)"].max() < 5e-6, "every digit of a float32 cdf, wherever it is"
+assert error["textbook formula"].max() == 1, "the textbook formula loses all of them"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+figures.draw_lines(a_single, error, ax, title="The textbook cdf runs out of digits; its logarithm does not",
+                   xlabel="a", ylabel="relative error of F(0.1), b = 5", xscale="log", yscale="log")
+fig
+
+# %%
+lost = a_single[textbook == 0]
+print(f"the textbook cdf is exactly 0 from a = {lost.min():.2f} on; there F = {truth[textbook == 0][0]:.1e}")
+for name, size in error.items():
+    print(f"largest relative error of the {name}: {size.max():.0e}")
+
+# %% [markdown]
+# A cdf that is exactly 0 has the gradient 0, so an optimiser that has pushed a gate there gets no signal
+# to bring it back. Adding an epsilon hides the zero and keeps the missing gradient.
+#
+# **Exercise 1.** Why does (K2) use *minus expm1* of the log survival for F, and not 1 - exp? Predict for
+# which $k$ the two differ, then test it with $a = b = 1$ and $k = 10^{-9}$ in float32.
+
+# %% tags=["solution"]
+tiny = torch.tensor(1e-9, dtype=single)
+log_survival = Kumaraswamy(torch.ones_like(tiny), torch.ones_like(tiny)).log_survival(tiny)
+print(f"-expm1: {-log_survival.expm1():.3e}    1 - exp: {1 - log_survival.exp():.3e}    true: {tiny:.3e}")
+assert 1 - log_survival.exp() == 0 and abs(-log_survival.expm1() / tiny - 1) < 1e-6
+# For small k the survival probability is near 1, and 1 - exp subtracts two numbers that agree in all digits.
+
+# %% [markdown]
+# ## 3. Invert the cdf, and sample
+#
+# Solve $u = 1-(1-k^a)^b$ for $k$:
+#
+# $$F^{-1}(u) = \left(1-(1-u)^{1/b}\right)^{1/a}, \qquad
+# \ln F^{-1}(u) = \frac1a\,\mathrm{log1mexp}\!\left(\frac{\ln(1-u)}{b}\right). \tag{K3}$$
+#
+# If $U$ is uniform then so is $1-U$; sampling may use either. This is the reparameterisation that makes
+# the Kumaraswamy attractive: a Beta has no such closed form.
+#
+# > The package reads the uniform number as the *survival* probability $s = 1-u$, so that $\ln s$ is taken
+# > directly. Both tails are then resolved to the last bit of the generator: a draw deep in the upper tail
+# > needs a small $s$, one deep in the lower tail an $s$ near 1, where $\ln s$ is exact too. The usual
+# > code draws $u$ from (0.001, 0.999); what that does to a gate is counted in `02_hardkuma`.
+
+# %%
+def quantile(u, a, b):
+    return (1 - (1 - u) ** (1 / b)) ** (1 / a)
+
+
+draws = example.sample((p.num_samples,))
+u_single = torch.tensor([1e-7, 1e-5, 1e-3], dtype=single)
+steep = Kumaraswamy(*torch.tensor([2.0, 100.0], dtype=single))
+in_single = quantile(u_single, 2.0, 100.0), steep.icdf(u_single)
+exact_quantile = Kumaraswamy(2.0, 100.0).icdf(u_single.double())
+
+# %% tags=["check"]
+assert torch.allclose(quantile(grid, p.a, p.b), example.icdf(grid), rtol=1e-9)
+assert torch.allclose(example.cdf(example.icdf(grid)), grid, rtol=1e-10), "F and its inverse"
+assert torch.allclose(example.median, example.icdf(torch.tensor(0.5)))
+below = (draws < example.median).double().mean()
+assert abs(below - 0.5) < 5 * 0.5 / math.sqrt(p.num_samples), "half of the draws are below the median"
+assert torch.allclose(in_single[1].double(), exact_quantile, rtol=1e-6), "the package's float32 quantile"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+figures.draw_histogram_vs_density(draws, example, ax, title="Uniform numbers through (K3) follow (K1)")
+ax.set(xlabel="k", ylabel="density (per unit of k)")
+fig
+
+# %%
+for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=True):
+    print(f"u = {u:.0e} in float32: textbook {wrong:.3e}, package {right:.3e}, true {true:.3e}")
+
+# %% [markdown]
+# The inner difference of (K3) is again the culprit. When it rounds to 0, the draw is 0, and its gradient
+# is $0^{1/a - 1} = \infty$ for $a > 1$: section 7 meets it again.
+#
+# ## 4. Moments
+#
+# Substitute $y = k^a$ in $\int_0^1 k^n f(k)\,dk$: since $a k^{a-1}dk = dy$, what remains is a Beta
+# integral.
+#
+# $$E[K^n] = b\int_0^1 y^{n/a}(1-y)^{b-1}\,dy = b\,B\!\left(1+\tfrac na,\;b\right)
+# = \frac{\Gamma(1+\frac na)\,\Gamma(1+b)}{\Gamma(1+\frac na+b)}. \tag{K4}$$
+#
+# > Two logarithmic moments come for free. The derivative of $\ln E[K^n]$ at $n = 0$ is $E[\ln K]$: with
+# > the digamma function $\psi$, $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$, where $H_b =
+# > \psi(b+1)+\gamma$ is the harmonic number. And $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$: an
+# > exponential variable of rate $b$, so $E[\ln(1-K^a)] = -1/b$.
+
+# %%
+def moment(n, a, b):
+    return torch.exp(torch.lgamma(1 + n / a) + torch.lgamma(1 + b) - torch.lgamma(1 + n / a + b))
+
+
+shape = torch.tensor(p.a), torch.tensor(p.b)
+harmonic = torch.digamma(1 + shape[1]) + 0.5772156649015329
+sampled = {"E[K]": draws, "E[K^2]": draws**2, "E[ln K]": draws.log()}
+sampled["E[ln(1-K^a)]"] = (1 - draws**p.a).log()
+closed = {"E[K]": moment(1, *shape), "E[K^2]": moment(2, *shape), "E[ln K]": -harmonic / p.a,
+          "E[ln(1-K^a)]": -1 / shape[1]}
+
+# %% tags=["check"]
+for name, values in sampled.items():  # five standard errors, sd / sqrt(n), are allowed
+    allowed = 5 * values.std() / math.sqrt(p.num_samples)
+    assert abs(values.mean() - closed[name]) < allowed, name
+assert torch.allclose(example.mean, closed["E[K]"])
+assert torch.allclose(example.variance, closed["E[K^2]"] - closed["E[K]"] ** 2)
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+a_wide = torch.logspace(-2, 2, 200)
+means = {f"b = {fixed:g}": Kumaraswamy(a_wide, fixed).mean for fixed in (0.1, 1.0, 10.0)}
+figures.draw_lines(a_wide, means, ax, title="a raises the mean, b lowers it", xlabel="a", ylabel="E[K]",
+                   xscale="log")
+fig
+
+# %%
+for name, value in closed.items():
+    print(f"{name:13} closed form {value: .6f}    {p.num_samples} draws {sampled[name].mean(): .6f}")
+
+# %% [markdown]
+# The formula with $\ln\Gamma$ subtracts large numbers when $a$ is small. The package pairs the largest
+# two and expands their difference (Stirling), so that the mean keeps its digits down to $a = 10^{-6}$;
+# the tests compare it with arbitrary-precision arithmetic.
+#
+# ## 5. Mode
+#
+# A maximum inside (0, 1) has $\frac{d}{dk}\ln f = \frac{a-1}{k} - \frac{(b-1)\,a\,k^{a-1}}{1-k^a} = 0$.
+# Multiply by $k(1-k^a)$: $(a-1)(1-k^a) = a(b-1)k^a$, hence
+#
+# $$k^* = \left(\frac{a-1}{ab-1}\right)^{1/a} \quad (a, b \ge 1,\ \text{not both } 1). \tag{K5}$$
+#
+# > For $a, b < 1$ the same point is the *minimum* of a U: both ends are poles and no end wins. The
+# > package then returns the end on the median's side. With $a < 1 \le b$ the density only falls (mode 0),
+# > with $b < 1 \le a$ it only rises (mode 1); the uniform law has no mode, and 1/2 is returned.
+# > `torch.distributions.Kumaraswamy` has long used a wrong expression here.
+
+# %%
+shapes_b = torch.tensor([1.5, 2.0, 5.0, 20.0])
+humps = Kumaraswamy(torch.tensor(2.0), shapes_b)
+by_hand = ((2 - 1) / (2 * shapes_b - 1)) ** (1 / 2)
+u_shaped = Kumaraswamy(0.5, 0.5)
+valley = torch.tensor(((0.5 - 1) / (0.5 * 0.5 - 1)) ** (1 / 0.5))
+
+# %% tags=["check"]
+assert torch.allclose(humps.mode, by_hand)
+highest = grid[humps.log_prob(grid.unsqueeze(-1)).argmax(0)]
+assert (humps.mode - highest).abs().max() <= 1e-3, "the mode, to the spacing of the grid"
+assert u_shaped.log_prob(valley) <= u_shaped.log_prob(grid).min() + 1e-6, "for a U, (K5) is the lowest point"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+shape_b = torch.logspace(0, 2, 200)
+hump = Kumaraswamy(3.0, shape_b)
+centres = {"mode": hump.mode, "median": hump.median, "mean": hump.mean}
+figures.draw_lines(shape_b, centres, ax, title="Mode, median and mean part as the hump becomes a slope",
+                   xlabel="b (a = 3)", ylabel="value of k", xscale="log")
+fig
+
+# %%
+for fixed, at in zip(shapes_b.tolist(), humps.mode.tolist(), strict=True):
+    print(f"mode of Kuma(2, {fixed:g}): {at:.4f}")
+print(f"Kuma(0.5, 0.5): lowest point {valley:.4f}, median {u_shaped.median:.4f}, 'mode' {u_shaped.mode:g}")
+
+# %% [markdown]
+# ## 6. Entropy
+#
+# $-E[\ln f(K)]$ needs only the two logarithmic moments of section 4: $-\ln(ab) - (a-1)E[\ln K] -
+# (b-1)E[\ln(1-K^a)]$. Insert $-H_b/a$ and $-1/b$:
+#
+# $$h(a,b) = 1-\frac1b+\left(1-\frac1a\right)H_b-\ln(ab). \tag{K6}$$
+#
+# > It is a *differential* entropy, in nats: 0 for the uniform law, which is the maximum on (0, 1), and
+# > negative for every other shape.
+
+# %%
+spread = Kumaraswamy(torch.tensor([0.5, 2.0, 5.0]), torch.tensor([0.5, 5.0, 1.0]))
+# midpoint rule over the quantiles: E[-ln f(K)] = integral of -ln f(F^-1(u)) du
+cells = (torch.arange(400_000) + 0.5) / 400_000
+by_integration = -spread.log_prob(spread.icdf(cells.unsqueeze(-1))).mean(0)
+
+# %% tags=["check"]
+# -ln f has logarithmic poles at the ends: the midpoint rule errs by a small multiple of one cell, 2.5e-6
+assert torch.allclose(spread.entropy(), by_integration, rtol=0, atol=2e-5)
+assert Kumaraswamy(1.0, 1.0).entropy().abs() < 1e-12, "uniform"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+a_near_one = torch.logspace(-0.5, 0.8, 200)
+entropies = {f"b = {fixed:g}": Kumaraswamy(a_near_one, fixed).entropy() for fixed in (0.5, 1.0, 3.0)}
+figures.draw_lines(a_near_one, entropies, ax, title="Only the uniform law has entropy 0", xlabel="a",
+                   ylabel="entropy (nats)", xscale="log")
+fig
+
+# %%
+for shape_pair, closed_form, integrated in zip(
+    ((0.5, 0.5), (2, 5), (5, 1)), spread.entropy(), by_integration, strict=True
+):
+    print(f"Kuma{shape_pair}: eq. (K6) {closed_form:.6f}, integrated {integrated:.6f}")
+
+# %% [markdown]
+# ## 7. Differentiate a sample
+#
+# Hold the random number fixed and move a parameter: the sample moves. From (K3) with $c = \ln(1-u)/b =
+# \ln(1-k^a)$, so that $\ln k = \frac1a\mathrm{log1mexp}(c)$ and $dc/db = -c/b$:
+#
+# $$\frac{\partial k}{\partial a} = -\frac{k\ln k}{a} \ge 0, \qquad
+# \frac{\partial k}{\partial b} = \frac{k}{a\,b}\,\frac{e^c}{1-e^c}\,c
+# = \frac{k^{1-a}(1-k^a)\ln(1-k^a)}{a\,b} \le 0. \tag{K7}$$
+#
+# Bastings et al. (2019) train through such samples instead of using REINFORCE.
+#
+# > The same follows without (K3), by implicit differentiation: $F(k; \theta) = u$ stays constant, so
+# > $dk/d\theta = -F_\theta / f$. Averaged over $u$ it is a gradient of an expectation: $\partial
+# > E[g(K)]/\partial\theta = E[g'(K)\,\partial K/\partial\theta]$.
+# >
+# > The middle form is the one to compute: $c\,e^c/(1-e^c)$ lies in $(-1, 0)$ whatever happens to $k$.
+
+# %%
+a_leaf, b_leaf = (torch.tensor(number, requires_grad=True) for number in (p.a, p.b))
+learned = Kumaraswamy(a_leaf, b_leaf)
+moved = learned.rsample((p.num_samples,))
+by_sampling = torch.autograd.grad(moved.mean(), (a_leaf, b_leaf))
+by_formula = torch.autograd.grad(learned.mean, (a_leaf, b_leaf))
+k = moved.detach()
+by_path = {"a": -k * k.log() / p.a, "b": k ** (1 - p.a) * (1 - k**p.a) * (1 - k**p.a).log() / (p.a * p.b)}
+
+# %% tags=["check"]
+assert torch.allclose(by_sampling[0], by_path["a"].mean(), rtol=1e-9), "dk/da, eq. (K7)"
+assert torch.allclose(by_sampling[1], by_path["b"].mean(), rtol=1e-6), "dk/db, eq. (K7)"
+for found, expected, path in zip(by_sampling, by_formula, by_path.values(), strict=True):
+    assert abs(found - expected) < 5 * path.std() / math.sqrt(p.num_samples), "unbiased (5 standard errors)"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+order = moved.detach().argsort()[:: max(1, p.num_samples // 1000)]
+figures.draw_lines(k[order], {f"∂k/∂{name}": path[order] for name, path in by_path.items()}, ax,
+                   title="a moves every sample up, b moves every sample down", xlabel="sample k",
+                   ylabel="derivative of the sample")
+fig
+
+# %%
+for name, found, expected in zip("ab", by_sampling, by_formula, strict=True):
+    print(f"dE[K]/d{name}: averaged over samples {found: .5f}, from eq. (K4) {expected: .5f}")
+
+# %% [markdown]
+# And the textbook chain, in float32, at a number that a generator does produce:
+
+# %%
+leaves = [torch.tensor(number, dtype=single, requires_grad=True) for number in (2.0, 100.0)]
+u_tiny = torch.tensor(2.0**-24, dtype=single)
+textbook_draw = quantile(u_tiny, *leaves)
+package_draw = Kumaraswamy(*leaves).icdf(u_tiny)
+textbook_grad = torch.autograd.grad(textbook_draw, leaves)
+package_grad = torch.autograd.grad(package_draw, leaves)
+pairs_to_show = ("textbook", textbook_draw, textbook_grad), ("package ", package_draw, package_grad)
+for name, draw, gradient in pairs_to_show:
+    print(f"{name}: draw {draw:.3e}, derivatives by a and b: {gradient[0]:.3e}, {gradient[1]:.3e}")
+
+# %% tags=["check"]
+assert not all(gradient.isfinite() for gradient in textbook_grad), "one draw like this ends a training run"
+assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
+
+# %% [markdown]
+# **Exercise 2.** $\partial k/\partial a$ vanishes at both ends of (0, 1). At which $u$ is it largest, for
+# $a = 2, b = 5$? Predict whether that $u$ depends on $b$ and whether the $k$ there does.
+
+# %% tags=["solution"]
+for fixed_b in (1.0, 5.0, 10.0):
+    k_of_u = Kumaraswamy(2.0, fixed_b).icdf(grid)
+    best = (-k_of_u * k_of_u.log()).argmax()
+    print(f"b = {fixed_b:4.0f}: largest at u = {grid[best]:.3f}, where k = {k_of_u[best]:.4f}")
+    assert abs(k_of_u[best] - math.exp(-1)) < 2e-3  # the spacing of the grid
+# -k ln k is largest at k = 1/e whatever a and b are; the u that leads there is F(1/e), which grows with b.
+
+# %% [markdown]
+# ## 8. Compare two Kumaraswamy laws
+#
+# $\mathrm{KL}(p\,\|\,q) = E_p[\ln p - \ln q]$ with $p = \mathrm{Kuma}(a,b)$, $q =
+# \mathrm{Kuma}(\alpha,\beta)$: the first term is minus the entropy (K6), the rest again uses $E[\ln K] =
+# -H_b/a$.
+#
+# $$\mathrm{KL} = -h(a,b) - \ln(\alpha\beta) + (\alpha-1)\frac{H_b}{a} - (\beta-1)\,E_p[\ln(1-K^\alpha)].
+# \tag{K8}$$
+#
+# > Only the last expectation has no closed form unless $\alpha = a$. Expanding $\ln(1-x) = -\sum_m x^m/m$
+# > and using (K4) gives a series, $E[\ln(1-K^\alpha)] = -\sum_{m\ge1}\frac bm B(1+\frac{\alpha m}{a},
+# > b)$, whose terms fall only like $m^{-1-b}$: for small $b$ it hardly converges, and needs a Hurwitz
+# > zeta for its tail. An integral over the quantiles of $p$ does the same for every shape, and can be
+# > differentiated; the package takes that one.
+
+# %%
+def series(a, b, alpha, beta, terms=20_000):
+    m = torch.arange(1, terms + 1)
+    log_beta = torch.lgamma(1 + alpha * m / a) + torch.lgamma(b) - torch.lgamma(1 + alpha * m / a + b)
+    zeta = torch.special.zeta(1 + b, torch.tensor(terms + 1.0))
+    tail = torch.lgamma(b + 1).exp() * (alpha / a) ** -b * zeta
+    expected = (b / m * log_beta.exp()).sum() + tail
+    entropy, harmonic_b = Kumaraswamy(a, b).entropy(), torch.digamma(b + 1) + 0.5772156649015329
+    return -entropy - torch.log(alpha * beta) + (alpha - 1) * harmonic_b / a + (beta - 1) * expected
+
+
+pairs = torch.tensor([[2.0, 5.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0], [3.0, 2.0, 1.5, 4.0]])
+divergence = kl_divergence(Kumaraswamy(*pairs.T[:2]), Kumaraswamy(*pairs.T[2:]))
+
+# %% tags=["check"]
+by_series = torch.stack([series(*row) for row in pairs])
+assert torch.allclose(divergence, by_series, rtol=0, atol=1e-5), "the tail is a first order"
+assert torch.allclose(divergence[0], -Kumaraswamy(2.0, 5.0).entropy()), "to the uniform law"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8, 4.4))
+from_shape = {f"b = {fixed:g}": kl_divergence(Kumaraswamy(a_near_one, fixed), example)
+              for fixed in (p.b / 5, p.b, 5 * p.b)}
+finding = f"KL to Kuma({p.a:g}, {p.b:g}) is 0 at its own shape alone"
+figures.draw_lines(a_near_one, from_shape, ax, title=finding,
+                   xlabel="a", ylabel="KL (nats)", xscale="log")
+fig
+
+# %%
+for row, value in zip(pairs.tolist(), divergence, strict=True):
+    print(f"KL(Kuma({row[0]:g}, {row[1]:g}) || Kuma({row[2]:g}, {row[3]:g})) = {value:.6f} nats")
+
+# %% [markdown]
+# **Exercise 3.** KL is not symmetric. Predict which is larger, KL(Kuma(0.5, 0.5) || Kuma(2, 2)) or the
+# reverse, by asking where one law puts mass and the other puts none.
+
+# %% tags=["solution"]
+there = kl_divergence(Kumaraswamy(0.5, 0.5), Kumaraswamy(2.0, 2.0))
+back = kl_divergence(Kumaraswamy(2.0, 2.0), Kumaraswamy(0.5, 0.5))
+print(f"from the U to the hump {there:.3f} nats, from the hump to the U {back:.3f} nats")
+assert there > back
+# The U has its mass at the ends, where the hump's density is 0: those points cost a lot. The hump's mass lies
+# where the U's density is low but not 0.
+
+# %% [markdown]
+# ## Summary
+#
+# - One uniform number, two powers: density and cdf (K1), quantile function (K3), all in closed form.
+# - $y = k^a$ turns every integral into a Beta integral: moments (K4), entropy (K6), divergences (K8).
+# - The survival probability's logarithm (K2) carries the digits; the textbook forms lose them in float32,
+#   first the values and then, as infinities and NaN, the gradients.
+# - A sample has a derivative (K7); averaged, it is the gradient of an expectation.
+#
+# **Next**: `02_hardkuma` stretches this law beyond (0, 1) and folds the overhang back: a gate that is
+# exactly 0, exactly 1, or anything between.

@@ -1,0 +1,232 @@
+"""One training step of the SST extractor at the paper's sizes, against the usual way of writing it.
+
+Both ways hold the same weights and compute the same loss (tests/test_benchmarks.py compares loss and gradients):
+
+the usual way   random batches; packed sequences through a bidirectional nn.LSTM; textbook HardKuma formulas
+                with clamps and noise in (0.001, 0.999); the multiplicative Lagrangian; Adam; one `.item()` a step
+the package     `training._train_epoch` with the parameters of notebook 12: batches of like length, two LSTMs
+                instead of packing, exact log forms, a pass without dropout every second step to measure the rate
+
+A step is everything from the numbers of the texts to the new weights. Texts are the training sentences of
+SST where `RATIONALE_DATA` has them, else random words in sentences of SST's lengths. Word vectors are random:
+no step depends on their values.
+"""
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+
+from rationale import params, training
+from rationale.data import Batch, Batches, Example, Vocabulary, read_sst
+from rationale.errors import BadInput
+from rationale.extractor import Extractor, build_extractor
+from rationale.objectives import build_objective
+
+ROOT = Path(__file__).parents[2]
+STEPS = 20  # a timed call, over batches of all lengths
+
+# How many training sentences of SST have 1, 2, ... 52 words: mean 19.1.
+LENGTHS = (  # fmt: skip
+    0, 40, 96, 152, 154, 231, 218, 228, 265, 298, 305, 308, 319, 334, 353, 334, 327, 342, 351, 325, 312,
+    317, 296, 290, 259, 238, 223, 226, 171, 157, 158, 151, 124, 123, 99, 69, 54, 61, 38, 31, 40, 24, 24,
+    20, 18, 11, 3, 8, 8, 4, 4, 3,
+)
+
+
+# ------------------------------------------------------------------------------------------------- the usual way
+
+
+class Usual(nn.Module):
+    """Selector and predictor as they are usually written; `forward` returns the loss of one batch."""
+
+    def __init__(self, vectors: Tensor, hidden_size: int, dropout: float, selection: float | None):
+        super().__init__()
+        size = vectors.shape[1]
+        self.embed = nn.Embedding.from_pretrained(vectors, freeze=True)
+        self.dropout, self.selection = nn.Dropout(dropout), selection
+        self.reader = nn.LSTM(size, hidden_size, batch_first=True, bidirectional=True)
+        self.output = nn.Linear(2 * hidden_size, 5)
+        if selection is not None:
+            self.selector = nn.LSTM(size, hidden_size, batch_first=True, bidirectional=True)
+            self.a, self.b = nn.Linear(2 * hidden_size, 1), nn.Linear(2 * hidden_size, 1)
+        self.register_buffer("multiplier", torch.tensor(1e-4))
+        self.register_buffer("gap", torch.tensor(0.0))
+
+    def forward(self, tokens: Tensor, lengths: Tensor, target: Tensor, z: Tensor | None = None) -> Tensor:
+        """tokens [B, T], longest text first; lengths [B] on the CPU; z [B, T] replaces the draw (for tests)."""
+        mask = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
+        embedded = self.embed(tokens)
+        loss = 0.0
+        if self.selection is not None:
+            drawn, prob_zero = self.gates(embedded, lengths)
+            z = drawn if z is None else z
+            loss = self.constraint(prob_zero, mask, lengths)
+        gated = self.dropout(embedded)
+        if z is not None:
+            gated = gated * (z * mask).unsqueeze(-1)
+        _, (final, _) = self.reader(pack_padded_sequence(gated, lengths, batch_first=True))
+        logits = self.output(self.dropout(torch.cat([final[0], final[1]], 1)))
+        return loss + F.nll_loss(logits.log_softmax(1), target)
+
+    def gates(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """A draw of every gate and P(H = 0), [B, T] each."""
+        packed, _ = self.selector(pack_padded_sequence(self.dropout(embedded), lengths, batch_first=True))
+        states, _ = pad_packed_sequence(packed, batch_first=True)
+        a, b = (F.softplus(line(states).squeeze(-1)).clamp(1e-6, 100.0) for line in (self.a, self.b))
+        u = torch.empty_like(a).uniform_(0.001, 0.999)
+        k = (1 - (1 - u).pow(1 / b)).pow(1 / a)
+        return (-0.1 + 1.2 * k).clamp(0, 1), (1 - (1 - (1 / 12) ** a).pow(b)).clamp(1e-6, 1 - 1e-6)
+
+    def constraint(self, prob_zero: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
+        """The Lagrangian term for a rate of `selection`, the multiplier moved first."""
+        rate = (torch.where(mask, 1 - prob_zero, 0.0).sum(1) / lengths).mean()
+        gap = rate - self.selection
+        self.gap = 0.99 * self.gap + 0.01 * gap.detach()
+        self.multiplier = self.multiplier * torch.exp(0.01 * self.gap)
+        return self.multiplier * (gap + (self.gap - gap).detach())
+
+
+def usual_from(model: Extractor, selection: float | None) -> Usual:
+    """The same weights in the usual form."""
+    usual = Usual(
+        model.vectors, model.predictor.encoder.ahead.hidden_size, model.predictor.dropout.p, selection
+    )
+    pairs = [(model.predictor.encoder, usual.reader)]
+    usual.output.load_state_dict(model.head.output.state_dict())
+    if selection is not None:
+        pairs.append((model.selector.encoder, usual.selector))
+        usual.a.load_state_dict(model.selector.gate.a.state_dict())
+        usual.b.load_state_dict(model.selector.gate.b.state_dict())
+    for ours, theirs in pairs:
+        weights = dict(ours.ahead.state_dict())
+        weights |= {f"{name}_reverse": value for name, value in ours.back.state_dict().items()}
+        theirs.load_state_dict(weights)
+    return usual
+
+
+def usual_steps(model: Usual, few: "Few", p: SimpleNamespace) -> Callable[[], float]:
+    """A callable that makes one step on each of these batches and returns the seconds of a step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay)
+    encode = few.batches.vocabulary.encode
+    numbered = [(encode(example.tokens), example.label) for example in few.batches.examples]
+    chosen = [[numbered[i] for i in index.tolist()] for index in few.chosen]
+
+    def steps() -> float:
+        model.train()
+        total, start = 0.0, time.perf_counter()
+        for texts in chosen:
+            texts = sorted(texts, key=lambda text: -len(text[0]))
+            tokens = pad_sequence([torch.tensor(rows) for rows, _ in texts], batch_first=True, padding_value=1)
+            lengths = torch.tensor([len(rows) for rows, _ in texts])
+            loss = model(tokens, lengths, torch.tensor([label for _, label in texts]))
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), p.clip_norm)
+            optimizer.step()
+            total += loss.item()
+        return (time.perf_counter() - start) / len(chosen)
+
+    return steps
+
+
+# ----------------------------------------------------------------------------------------------------- the package
+
+
+class Few:
+    """A few batches of an epoch, evenly spread over their lengths, in a random order; cut anew every time."""
+
+    def __init__(self, batches: Batches, number: int = STEPS):
+        self.batches = batches
+        ordered = sorted((batch.index for batch in batches.epoch(1)), key=lambda i: int(batches.lengths[i].max()))
+        number = min(number, len(ordered))
+        spread = [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]
+        order = torch.randperm(number, generator=torch.Generator().manual_seed(0))
+        self.chosen = [spread[k] for k in order.tolist()]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        return map(self.batches.rows, self.chosen)
+
+
+def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[], float]:
+    """A callable that runs the package's loop over these batches and returns the seconds of a step."""
+    optimizer = training.build_optimizer(model, p)
+    state = training.Training(model, build_objective(p), optimizer, scheduler=None)
+
+    def steps() -> float:
+        with contextlib.redirect_stderr(io.StringIO()):  # no terminal, no progress bar
+            row = training._train_epoch(state, few, 1, p.clip_norm)
+        return row["seconds"] / len(few)
+
+    return steps
+
+
+# ----------------------------------------------------------------------------------------------------------- cases
+
+
+def parameters(**changes) -> SimpleNamespace:
+    """The defaults of notebook 12, which are the paper's sizes, with changes."""
+    p = SimpleNamespace(**params.defaults(ROOT / "notebooks" / "12_train_sst.py"))
+    vars(p).update(changes)
+    return p
+
+
+def sentences(number: int | None = None) -> tuple[str, list[Example]]:
+    """Where the texts come from, and the first `number` of them (None: all)."""
+    try:
+        return "sentences of SST", read_sst()["train"][:number]
+    except BadInput:
+        pass
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.arange(1, len(LENGTHS) + 1).repeat_interleave(torch.tensor(LENGTHS))
+    lengths = lengths[torch.randperm(len(lengths), generator=generator)].tolist()[:number]
+    words = iter(torch.randint(16000, (sum(lengths),), generator=generator).tolist())
+    examples = [Example(tuple(f"w{next(words)}" for _ in range(length)), length % 5) for length in lengths]
+    return "random words in sentences of SST's lengths", examples
+
+
+def models(p: SimpleNamespace, size: int) -> tuple[Extractor, Usual]:
+    """The same weights in both forms."""
+    torch.manual_seed(p.seed)
+    vectors = 0.4 * torch.randn(size, p.embedding_size)
+    model = build_extractor(p, vectors, "classes", 5)
+    return model, usual_from(model, p.selection if p.model == "hardkuma" else None)
+
+
+def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str, dict[str, Callable[[], float]]]:
+    """One step of the HardKuma extractor and one of the full-text model, in milliseconds a step."""
+    source, examples = sentences(number)
+    vocabulary = Vocabulary(sorted({word for example in examples for word in example.tokens}))
+    p = parameters(**changes)
+    few = {
+        bucketed: Few(Batches(examples, vocabulary, p.batch_size, p.seed, bucketed), steps)
+        for bucketed in (True, False)
+    }
+    groups = {}
+    for name in ("hardkuma", "full_text"):
+
+        def package(bucketed: bool = True, name: str = name, **changed) -> Callable[[], float]:
+            q = parameters(**changes, model=name, **changed)
+            return package_steps(models(q, len(vocabulary))[0], few[bucketed], q)
+
+        def usual(bucketed: bool = False, name: str = name) -> Callable[[], float]:
+            q = parameters(**changes, model=name)
+            return usual_steps(models(q, len(vocabulary))[1], few[bucketed], q)
+
+        ways = {"the usual way": usual(), "the package": package()}
+        if name == "hardkuma":
+            ways["the package, no pass to measure the rate"] = package(measure="training")
+        ways["the package, random batches"] = package(bucketed=False)
+        ways["the usual way, batches of like length"] = usual(bucketed=True)
+        groups[f"one training step, {name}, batches of {p.batch_size} {source}"] = ways
+    return groups

@@ -1,0 +1,275 @@
+"""The extractor: who sees what, what is sampled and what is decided, and how it is initialised."""
+
+import math
+
+import pytest
+import torch
+from small import parameters
+from torch import nn
+from torch.distributions import Distribution
+
+from rationale.extractor import Classes, Predictor, Scores, build_extractor, compact, initialise
+from rationale.gates import decide
+
+
+def built(head: str = "classes", num_outputs: int = 3, **changes):
+    """A small extractor without dropout, and a batch of three texts of 6, 4 and 1 tokens."""
+    torch.manual_seed(0)
+    model = build_extractor(parameters(dropout=0.0, **changes), torch.randn(20, 8), head, num_outputs)
+    mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    return model, torch.randint(2, 20, (3, 6)).where(mask, 1), mask
+
+
+def num_trained(model: nn.Module) -> int:
+    return sum(value.numel() for value in model.parameters() if value.requires_grad)
+
+
+# --- sizes
+
+
+def test_sizes_are_those_of_the_paper():
+    p, vectors = parameters(embedding_size=300, hidden_size=150), torch.zeros(3, 300)
+    model = build_extractor(p, vectors, "classes", 5)
+    assert num_trained(model.predictor) == 543_905, "classifier, spec B.4"
+    assert num_trained(model.selector) == 543_002, "HardKuma selector, spec B.4"
+    assert num_trained(model) == 543_905 + 543_002, "word vectors are not trained"
+    full_text = build_extractor(parameters(hidden_size=150, model="full_text"), vectors, "classes", 5)
+    assert num_trained(full_text) == 543_905
+
+
+# --- compact
+
+
+def test_compact_is_the_plain_loop():
+    torch.manual_seed(0)
+    values, keep = torch.randn(5, 7, 2), torch.rand(5, 7) < 0.5
+    keep[1], keep[2] = False, True
+    closed, mask = compact(values, keep)
+    assert mask.shape == (5, int(keep.sum(1).max())) and closed.shape == (*mask.shape, 2)
+    for row in range(5):
+        kept = [values[row, t] for t in range(7) if keep[row, t]]
+        assert mask[row].tolist() == [True] * len(kept) + [False] * (mask.shape[1] - len(kept)), f"row {row}"
+        for t, value in enumerate(kept):
+            assert closed[row, t].equal(value), f"row {row}: token {t} of the rationale"
+
+
+def test_compact_of_nothing_is_one_column_of_padding():
+    closed, mask = compact(torch.randn(2, 4, 3), torch.zeros(2, 4, dtype=torch.bool))
+    assert closed.shape == (2, 1, 3) and not mask.any()
+
+
+def test_compact_passes_gradients_to_the_kept_positions_only():
+    values = torch.randn(2, 4, 3, requires_grad=True)
+    keep = torch.tensor([[True, False, True, False], [False, False, False, True]])
+    closed, mask = compact(values, keep)
+    closed[mask].sum().backward()
+    assert values.grad.eq(keep.unsqueeze(-1).float()).all()
+
+
+# --- what the predictor sees
+
+
+def predictor_and_text(mode: str):
+    """A predictor, one text of 6 tokens, and gates of which 2 are open."""
+    torch.manual_seed(0)
+    model, _, _ = built(predictor=mode)
+    z = torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.4, 0.0]])
+    return model.predictor.eval(), torch.randn(1, 6, 8), z
+
+
+def predict(predictor, embedded, z):
+    with torch.no_grad():
+        return predictor(embedded, torch.ones_like(z, dtype=torch.bool), z)
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_words_that_are_not_selected_may_be_replaced(mode):
+    predictor, embedded, z = predictor_and_text(mode)
+    others = torch.where(z.unsqueeze(-1) > 0, embedded, torch.randn_like(embedded))
+    assert predict(predictor, embedded, z).equal(predict(predictor, others, z)), f"{mode}: an unselected word leaks"
+
+
+def test_compact_sees_the_rationale_alone_and_zero_sees_length_and_gaps():
+    for mode in ("zero", "compact"):
+        predictor, embedded, z = predictor_and_text(mode)
+        whole = predict(predictor, embedded, z)
+        without = predict(predictor, embedded[:, z[0] > 0], z[:, z[0] > 0])  # only the two selected words
+        spread = torch.tensor([1, 0, 2, 3, 5, 4])  # the same two words in order, other gaps
+        moved = predict(predictor, embedded[:, spread], z[:, spread])
+        for name, prediction in (("words removed", without), ("gaps moved", moved)):
+            same = torch.allclose(whole, prediction, atol=1e-6)
+            assert same == (mode == "compact"), (
+                f"{mode}, {name}: a compact predictor must not notice, "
+                "an LSTM over zeros does (trap I-7): unselected words still advance its state"
+            )
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_an_empty_rationale_gives_a_finite_prediction_and_gradient(mode):
+    predictor, embedded, _ = predictor_and_text(mode)
+    z = torch.zeros(1, 6, requires_grad=True)
+    prediction = predictor(embedded, torch.ones(1, 6, dtype=torch.bool), z)
+    prediction.sum().backward()
+    gradients = [value.grad for value in predictor.parameters() if value.grad is not None]
+    assert prediction.isfinite().all() and all(value.isfinite().all() for value in gradients)
+
+
+def test_the_length_of_an_unread_text_reaches_only_the_zero_predictor():
+    for mode in ("zero", "compact"):
+        predictor, embedded, _ = predictor_and_text(mode)
+        nn.init.uniform_(predictor.encoder.ahead.bias_ih_l0)  # with zero biases an LSTM stays at zero on zeros
+        short, long = (predict(predictor, embedded[:, :n], torch.zeros(1, n)) for n in (2, 6))
+        assert short.equal(long) == (mode == "compact"), f"{mode}: predictions of two texts with no word selected"
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="mode: got 'skip', accepted are 'zero', 'compact'"):
+        Predictor(nn.Identity(), nn.Identity(), mode="skip")
+
+
+# --- training mode and evaluation mode
+
+
+@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete"])
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_it_samples_in_training_and_decides_in_evaluation(model, mode):
+    model, tokens, mask = built(model=model, predictor=mode)
+    first, second = model.train()(tokens, mask), model(tokens, mask)
+    assert not first.z.equal(second.z), "two training passes draw two rationales"
+    with torch.no_grad():
+        first, second = model.eval()(tokens, mask), model(tokens, mask)
+    assert first.z.equal(second.z) and first.prediction.equal(second.prediction)
+    assert first.z.equal(decide(first.gates, "argmax") * mask)
+
+
+@pytest.mark.parametrize("rule", ["argmax_conditional", "expected", "threshold"])
+def test_evaluation_follows_the_rule_it_was_built_with(rule):
+    model, tokens, mask = built(rule=rule)
+    with torch.no_grad():
+        output = model.eval()(tokens, mask)
+    assert output.z.equal(decide(output.gates, rule) * mask)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "full_text"])
+def test_gates_are_zero_at_padding_and_in_the_unit_interval_elsewhere(model, training):
+    model, tokens, mask = built(model=model)
+    z = model.train(training)(tokens, mask).z
+    assert z[~mask].eq(0).all() and ((z >= 0) & (z <= 1)).all()
+
+
+def test_padding_does_not_change_a_prediction():
+    model, tokens, mask = built()
+    with torch.no_grad():
+        together = model.eval()(tokens, mask)
+        for row, length in enumerate(mask.sum(1).tolist()):
+            alone = model(tokens[row : row + 1, :length], mask[row : row + 1, :length])
+            torch.testing.assert_close(alone.prediction[0], together.prediction[row])
+            torch.testing.assert_close(alone.z[0], together.z[row, :length])
+
+
+def test_nothing_is_kept_between_passes():
+    model, tokens, mask = built()
+
+    def everything():
+        fields = {f"{name}.{key}" for name, module in model.named_modules() for key in vars(module)}
+        return fields, {name: value.clone() for name, value in model.state_dict().items()}
+
+    fields, before = everything()
+    model.train()(tokens, mask).prediction.sum().backward()
+    model.eval()(tokens, mask)
+    assert everything()[0] == fields, "a pass put something on a module"
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_full_text_model_reads_everything_and_has_no_gates():
+    model, tokens, mask = built(model="full_text")
+    output = model(tokens, mask)
+    assert output.gates is None and model.gates(tokens, mask) is None
+    assert output.z.equal(mask.float())
+
+
+def test_gates_alone_are_those_of_a_pass():
+    model, tokens, mask = built()
+    gates = model.eval().gates(tokens, mask)
+    assert isinstance(gates, Distribution)
+    assert gates.prob_zero.equal(model(tokens, mask).gates.prob_zero)
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_the_task_alone_teaches_the_selector_through_z(mode):
+    model, tokens, mask = built(predictor=mode)
+    model.head.loss(model.train()(tokens, mask).prediction, torch.tensor([0, 1, 2])).mean().backward()
+    for name, value in model.named_parameters():
+        assert value.grad is not None and value.grad.isfinite().all(), name
+        assert value.grad.ne(0).any(), f"no gradient reaches {name}"
+
+
+def test_selector_and_predictor_share_nothing_but_the_vectors():
+    model, _, _ = built()
+    mine = {id(value) for value in model.selector.parameters()}
+    assert mine.isdisjoint(id(value) for value in model.predictor.parameters())
+
+
+def test_dropout_acts_in_training_only():
+    torch.manual_seed(0)
+    model = build_extractor(parameters(dropout=0.5, model="full_text"), torch.randn(20, 8), "classes", 3)
+    tokens, mask = torch.randint(2, 20, (4, 6)), torch.ones(4, 6, dtype=torch.bool)
+    assert not model.train()(tokens, mask).prediction.equal(model(tokens, mask).prediction)
+    assert model.eval()(tokens, mask).prediction.equal(model(tokens, mask).prediction)
+
+
+# --- the first weights
+
+
+def test_each_gate_of_an_lstm_is_glorot_uniform_by_itself_and_biases_are_zero():
+    torch.manual_seed(0)
+    vectors = torch.randn(20, 30)
+    model = build_extractor(parameters(hidden_size=40), vectors.clone(), "classes", 3)
+    assert model.vectors.equal(vectors), "word vectors are not initialised"
+    for name, value in model.named_parameters():
+        if value.dim() == 1:
+            assert value.eq(0).all(), f"{name} is a bias"
+            continue
+        blocks = value.chunk(4) if "weight_ih" in name or "weight_hh" in name else [value]
+        for block in blocks:
+            bound = math.sqrt(6 / sum(block.shape))
+            assert block.abs().max() <= bound, f"{name}: beyond Glorot's bound {bound:.3f}"
+            if block.numel() > 500:
+                assert block.abs().max() > 0.98 * bound, f"{name}: too small for Glorot's bound {bound:.3f}"
+                assert block.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1), name
+
+
+def test_initialise_returns_its_module_and_follows_the_seed():
+    weights = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        module = nn.Linear(4, 4)
+        assert initialise(module) is module
+        weights.append(module.weight.clone())
+    assert weights[0].equal(weights[1])
+
+
+# --- heads
+
+
+def test_the_head_for_classes_has_cross_entropy_and_accuracy():
+    head = Classes(4, 3)
+    logits, target = torch.tensor([[2.0, 0.0, -1.0], [0.0, 0.0, 5.0]]), torch.tensor([0, 1])
+    expected = [math.log(math.exp(2) + 1 + math.exp(-1)) - 2, math.log(2 + math.exp(5))]
+    assert head.loss(logits, target).tolist() == pytest.approx(expected, rel=1e-6), "nats for each example"
+    assert head.score(logits, target).tolist() == [1.0, 0.0]
+    assert head.answer(logits).tolist() == [0, 2]
+    assert (head.metric, head.higher_is_better) == ("accuracy", True)
+    assert head(torch.randn(2, 4)).shape == (2, 3)
+
+
+def test_the_head_for_scores_has_squared_error_between_0_and_1():
+    head = Scores(4, 2)
+    scores, target = torch.tensor([[0.5, 1.0], [0.25, 0.0]]), torch.tensor([[0.0, 1.0], [0.75, 0.5]])
+    assert head.loss(scores, target).tolist() == [0.125, 0.25], "mean over the scores of each example"
+    assert head.score(scores, target).equal(head.loss(scores, target))
+    assert head.answer(scores) is scores
+    assert (head.metric, head.higher_is_better) == ("mse", False)
+    out = head(100 * torch.randn(50, 4))
+    assert out.shape == (50, 2) and ((out >= 0) & (out <= 1)).all()
