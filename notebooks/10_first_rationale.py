@@ -21,41 +21,41 @@
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 num_train: int = 3000  # reviews to make
-num_dev: int = 400
-num_test: int = 400
+num_dev: int = 400  # reviews to choose the epoch by
+num_test: int = 400  # reviews to judge the result by
 aspect: str = "look"  # the score to predict: look, smell or taste
 correlation: float = 0.0  # between what a review thinks of its aspects
 vectors: str = "random"  # a fixed random vector a word
-vectors_scale: float = 1.0
-embedding_size: int = 64
+vectors_scale: float = 1.0  # factor on the vectors
+embedding_size: int = 64  # numbers a word vector
 model: str = "hardkuma"  # or hard_concrete, or full_text
-encoder: str = "lstm"
+encoder: str = "lstm"  # network that reads the text
 hidden_size: int = 64  # LSTM units a direction
-dropout: float = 0.1
+dropout: float = 0.1  # share of units dropped in training
 predictor: str = "compact"  # unselected words are removed, or zero vectors in place: zero
 left: float = -0.1  # support of the stretched gate
-right: float = 1.1
+right: float = 1.1  # upper end of that support
 rule: str = "argmax"  # from gate to decision at test time
 selection: float = 0.06  # share of words to keep
 transitions: float = 0.0  # switches a word; 0 = no constraint
 measure: str = "selected"  # what is compared with the target
-measure_every: int = 2
-dynamics: str = "signed"
-multiplier_init: float = 0.0
-multiplier_rate: float = 0.005
-quadratic: float = 1.0
-smoothing: float = 0.8
-batch_size: int = 32
-bucketed: bool = True
-epochs: int = 12
-learning_rate: float = 0.002
-min_learning_rate: float = 0.0001
-weight_decay: float = 0.000001
-clip_norm: float = 5.0
-model_choice: str = "within_tolerance"
-tolerance: float = 0.015
-device: str = "cpu"
-tensorboard: bool = False
+measure_every: int = 2  # training steps between two measurements
+dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
+multiplier_init: float = 0.0  # multiplier at the start
+multiplier_rate: float = 0.005  # step of the multiplier
+quadratic: float = 1.0  # weight of the squared violation
+smoothing: float = 0.8  # share of the past in the moving averages
+batch_size: int = 32  # texts a training step
+bucketed: bool = True  # texts of like length share a batch
+epochs: int = 18  # passes over the training texts
+learning_rate: float = 0.002  # step size of Adam
+min_learning_rate: float = 0.0001  # the step size is not lowered below
+weight_decay: float = 0.000001  # L2 penalty inside Adam
+clip_norm: float = 5.0  # largest norm of the gradient
+model_choice: str = "within_tolerance"  # which epoch is kept; authors = lowest dev loss
+tolerance: float = 0.015  # how far the dev rate may lie from the target
+device: str = "cpu"  # auto, cpu or cuda
+tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import inspect
@@ -146,14 +146,17 @@ print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {tes
 # %% [markdown]
 # Selected words are coloured, the gold rationale is underlined: colour without underline is a mistake of the
 # model, underline without colour a word it did not need. For some reviews it needs no word at all: their score
-# is near the mean, which the predictor says when it sees nothing. Here are reviews with a rationale.
+# is near the mean, which the predictor says when it sees nothing. Of the others, here are the ones with the
+# lowest, the middle and the highest predicted score.
 
 # %%
 rows = saved.read_rationales(folder, "test")
 empty = np.array([not any(z) for z in rows.z])
 print(f"nothing selected in {empty.sum()} of {len(rows)} reviews")
-rows = rows[~empty] if not empty.all() else rows
-for row in rows.head(5).itertuples():
+found = rows[~empty] if not empty.all() else rows
+ranked = found.iloc[np.argsort([prediction[0] for prediction in found.prediction])]
+picked = ranked.iloc[[0, len(ranked) // 2, -1]]
+for row in picked.itertuples():
     title = f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}"
     display(figures.highlight_html(row.tokens, row.z, row.gold, title))
 
@@ -227,10 +230,10 @@ print(
 lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
 lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection:.0%})"]
 lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale (underlined)"]
-for row in rows.head(3).itertuples():
+for row in picked.itertuples():
     text = figures.highlight_ansi(row.tokens, row.z, row.gold)
     lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
 (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-titles = [f"{p.aspect} {r.label[0]:.2f}, predicted {r.prediction[0]:.2f}" for r in rows.head(3).itertuples()]
-picture = figures.highlight_svg(zip(titles, rows.tokens, rows.z, rows.gold, strict=False))
+titles = [f"{p.aspect} {r.label[0]:.2f}, predicted {r.prediction[0]:.2f}" for r in picked.itertuples()]
+picture = figures.highlight_svg(zip(titles, picked.tokens, picked.z, picked.gold, strict=True))
 written = (folder / "figures" / "rationales.svg").write_text(picture, encoding="utf-8")

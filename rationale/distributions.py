@@ -614,7 +614,8 @@ class StretchedRectified(Distribution):
     -----
     `prob_*` are masses in [0, 1]; `log_prob_*` their logarithms, right even where the mass underflows.
     `mean` is E[H], `conditional_mean` is E[H | 0 < H < 1], and the mean of the base is `base.mean`. Mean,
-    variance and entropy of a HardKuma are right to 1e-11 (relative, float64) for a, b in [1e-3, 1e3].
+    variance and entropy of a HardKuma are right to 1e-10 (relative, float64) for a, b in [1e-3, 1e3]. On a
+    half-open support the density may have a pole: then the mean to 1e-7, and a small variance to 1e-3.
     """
 
     arg_constraints = {}

@@ -84,6 +84,7 @@ KEYS: dict[str, Key] = {
     "tensorboard":       Key(bool,  "also write TensorBoard event files"),
     # distributions and figures
     "num_samples":       Key(int,   "random draws", "[1, inf)"),
+    "num_steps":         Key(int,   "training steps of a toy run", "[1, inf)"),
     "a":                 Key(float, "first shape of the Kumaraswamy distribution", "(0, inf)"),
     "b":                 Key(float, "second shape of the Kumaraswamy distribution", "(0, inf)"),
     "left":              Key(float, "lower end of the stretched support", "(-inf, 0)"),

@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -40,21 +41,34 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             yield row
 
 
+CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
+ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
+ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
+TOKEN = r"""(?ix)
+      -[LR][RSC]B- | \.\.+ | --+ | `` | \'\'                           # marks of several characters
+    | n\'t | \'n\' | \'(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b             # clitics and clipped words
+    | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.                 # abbreviations
+    | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                        # initials
+    | \w+(?:(?:[-\'./&]|(?<=\d),(?=\d))\w+)* | [^\w\s]              # words and numbers, single marks
+"""
+
+
 def tokenise(text: str) -> list[str]:
     """Words and punctuation marks apart, clitics as in the Penn Treebank: "isn't" -> "is", "n't".
 
-    Text that is already tokenised comes out unchanged.
+    Text that is already tokenised comes out unchanged: a mark or a clitic stands alone in it, and none is
+    attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
     """
-    import re
-
-    text = re.sub(r"(?i)(?<=\w)(n't|'s|'re|'ve|'ll|'d|'m)\b", r" \1", text.replace("\u2019", "'"))
-    return re.findall(r"n't|'\w+|-[LR][RSC]B-|\.\.\.|--|``|''|\w+(?:[-'./]\w+)*|[^\w\s]", text)
+    text = text.replace("\u2019", "'")
+    if re.search(ALONE, text) and not re.search(ATTACHED, text):
+        return re.findall(r"[^ \t\r\n]+", text)
+    return re.findall(TOKEN, re.sub(f"(?i){CLITIC}", r" \1", text))
 
 
 def read_texts(path: Path) -> list[list[str]]:
     """One text a line; `-` is standard input. Empty lines are refused by their number."""
     try:
-        content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
     texts = [tokenise(line) for line in content.splitlines()]

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import yaml
+from safetensors import SafetensorError
 
 from rationale.data import Vocabulary
 from rationale.errors import BadInput
@@ -95,8 +96,11 @@ def load_run(folder: Path | str) -> SavedRun:
     path = Path(folder) / "model.safetensors"
     if not path.exists():
         raise BadInput(f"{folder}: holds no model.safetensors; accepted is the folder of a finished training run")
-    tensors, facts = read_tensors(path)
-    p = SimpleNamespace(**facts["parameters"])
+    try:
+        tensors, facts = read_tensors(path)
+        p = SimpleNamespace(**facts["parameters"])
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise BadInput(f"{path}: no model of this project ({error}); accepted is what a finished run wrote") from None
     model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
     model.load_state_dict(tensors)
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
@@ -111,14 +115,15 @@ def read_history(folder: Path | str) -> "pd.DataFrame":
     """`history.csv` of a finished run: one row an epoch."""
     import pandas as pd
 
-    return pd.read_csv(_file(folder, "history.csv"))
+    return pd.read_csv(_file(folder, "history.csv"), float_precision="round_trip")
 
 
 def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
     """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
     import pandas as pd
 
-    rows = pd.read_json(_file(folder, "rationales.jsonl"), lines=True)
+    with _file(folder, "rationales.jsonl").open(encoding="utf-8") as file:
+        rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
     return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
 
 

@@ -5,6 +5,7 @@ it knows nothing of texts or gates. `train_extractor` is the whole arc of one ru
 """
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -41,11 +42,17 @@ def choose_device(name: str) -> torch.device:
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` make a file beside `path`, then move it there in one step: never half a file."""
+    """Let `write` make a file beside `path`, then move it there in one step: never half a file.
+
+    The draft has one name, so that what a killed process left of it is overwritten by the next.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    write(draft)
-    os.replace(draft, path)
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        write(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
@@ -188,6 +195,11 @@ def fit(
     choice : Choice
     p : parameters
         Uses epochs, learning_rate, min_learning_rate, weight_decay, clip_norm, tensorboard.
+
+    Raises
+    ------
+    FloatingPointError
+        If the loss is not a finite number; the checkpoint of the epoch before stays.
     """
     optimizer = build_optimizer(model, p)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
@@ -206,6 +218,7 @@ def fit(
         objective.eval()
         row |= {f"dev_{name}": value for name, value in evaluate().items()}
         row |= {name: value.item() for name, value in objective.named_buffers()}
+        _check_finite({"dev_task": row["dev_task"]}, epoch)
         scheduler.step(row["dev_task"])
         if choice.better(row, state.best):
             state.best = row
@@ -236,11 +249,15 @@ def _train_epoch(state: Training, train: Batches, epoch: int, clip_norm: float) 
         parts.append(torch.stack([step.loss.detach(), *step.parts.values()]))
     names = ("loss", *step.parts)
     means = torch.stack(parts).mean(0).tolist()
-    if not all(value == value for value in means):
-        shown = dict(zip(names, means, strict=True))
-        raise FloatingPointError(f"epoch {epoch}: the training loss is not a number: {shown}")
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
+    _check_finite(row, epoch)
     return row | {"seconds": time.perf_counter() - start}
+
+
+def _check_finite(row: dict[str, float], epoch: int) -> None:
+    if not all(map(math.isfinite, row.values())):
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in row.items())
+        raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}")
 
 
 def _report(row: dict, choice: Choice, epochs: int, log) -> None:

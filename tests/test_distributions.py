@@ -627,6 +627,17 @@ def test_parameters_broadcast():
     assert HardKuma(0.5, 2.0).prob_zero.shape == ()
 
 
+def test_the_device_is_kept():
+    """Checked on the "meta" device, which holds shapes and no numbers: a mix with the CPU would raise."""
+    shape = torch.ones(3, device="meta", requires_grad=True)
+    for family in (HardKuma, HardConcrete):
+        gate = family(shape, shape, validate_args=False)
+        results = [getattr(gate, name) for name in [*RECTIFIED, "mode"]]
+        results += [gate.log_prob(shape), gate.cdf(shape), gate.icdf(shape), gate.rsample((2,))]
+        results += [gate.entropy(), gate.base.mean, gate.base.entropy()]
+        assert all(result.device.type == "meta" for result in results), "a result is on another device"
+
+
 def test_masses_read_without_gradient_still_have_one_later():
     a = torch.ones(2, requires_grad=True)
     gate = HardKuma(a, torch.ones(2))

@@ -1,12 +1,9 @@
 """HardKuma against the naive formula chain: one gate's work in a training step at [256, 1000], float32.
 
 Both start from the same raw features and do the same work: softplus, construct, draw, masses, backward.
-`cases()` gives {group: {name: callable}}; the runner times the callables of a group in turn, so that
-all see the same machine. Alone: python tests/benchmarks/bench_distributions.py
+Alone: python -m tests.benchmarks --only distributions
 """
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -54,24 +51,3 @@ def _step(way: Callable) -> Callable[[], None]:
 def cases() -> dict[str, dict[str, Callable[[], None]]]:
     ways = {"naive chain": _step(naive_chain), "HardKuma": _step(hardkuma)}
     return {"HardKuma draw + masses + backward [256, 1000]": ways}
-
-
-def _time(functions: dict[str, Callable], rounds: int) -> dict[str, float]:
-    """Median seconds of each function, called in turn."""
-    seconds = {name: [] for name in functions}
-    for _ in range(rounds + 3):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times[3:]) for name, times in seconds.items()}
-
-
-if __name__ == "__main__":
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for group, functions in cases().items():
-            medians = _time(functions, rounds=40)
-            slowest = max(medians.values())
-            shown = "   ".join(f"{name} {1e3 * t:.1f} ms (x{slowest / t:.2f})" for name, t in medians.items())
-            print(f"{group}, {threads} thread(s): {shown}")

@@ -1,6 +1,6 @@
 """One training step of the SST extractor at the paper's sizes, against the usual way of writing it.
 
-Both ways hold the same weights and compute the same loss (tests/test_benchmarks.py compares loss and gradients):
+Both ways hold the same weights and compute the same loss (tests/test_benchmarks.py compares losses and gradients):
 
 the usual way   random batches; packed sequences through a bidirectional nn.LSTM; textbook HardKuma formulas
                 with clamps and noise in (0.001, 0.999); the multiplicative Lagrangian; Adam; one `.item()` a step
@@ -13,6 +13,7 @@ no step depends on their values.
 """
 
 import contextlib
+import functools
 import io
 import time
 from collections.abc import Callable, Iterator
@@ -181,6 +182,7 @@ def parameters(**changes) -> SimpleNamespace:
     return p
 
 
+@functools.cache
 def sentences(number: int | None = None) -> tuple[str, list[Example]]:
     """Where the texts come from, and the first `number` of them (None: all)."""
     try:
@@ -195,10 +197,9 @@ def sentences(number: int | None = None) -> tuple[str, list[Example]]:
     return "random words in sentences of SST's lengths", examples
 
 
-def models(p: SimpleNamespace, size: int) -> tuple[Extractor, Usual]:
+def models(p: SimpleNamespace, vectors: Tensor) -> tuple[Extractor, Usual]:
     """The same weights in both forms."""
     torch.manual_seed(p.seed)
-    vectors = 0.4 * torch.randn(size, p.embedding_size)
     model = build_extractor(p, vectors, "classes", 5)
     return model, usual_from(model, p.selection if p.model == "hardkuma" else None)
 
@@ -208,6 +209,7 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
     source, examples = sentences(number)
     vocabulary = Vocabulary(sorted({word for example in examples for word in example.tokens}))
     p = parameters(**changes)
+    vectors = 0.4 * torch.randn(len(vocabulary), p.embedding_size)
     few = {
         bucketed: Few(Batches(examples, vocabulary, p.batch_size, p.seed, bucketed), steps)
         for bucketed in (True, False)
@@ -217,11 +219,11 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
 
         def package(bucketed: bool = True, name: str = name, **changed) -> Callable[[], float]:
             q = parameters(**changes, model=name, **changed)
-            return package_steps(models(q, len(vocabulary))[0], few[bucketed], q)
+            return package_steps(models(q, vectors)[0], few[bucketed], q)
 
         def usual(bucketed: bool = False, name: str = name) -> Callable[[], float]:
             q = parameters(**changes, model=name)
-            return usual_steps(models(q, len(vocabulary))[1], few[bucketed], q)
+            return usual_steps(models(q, vectors)[1], few[bucketed], q)
 
         ways = {"the usual way": usual(), "the package": package()}
         if name == "hardkuma":

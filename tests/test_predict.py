@@ -1,0 +1,224 @@
+"""Prediction of new text from a saved run: the command, its mistakes, and how text becomes tokens."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from small import classified, corpus, parameters, train
+
+from rationale import training
+from rationale.data import read_sst
+from rationale.data.synthetic import read_synthetic
+from rationale.predict import main, predict, read_texts, tokenise
+from rationale.saved import load_run, save_run
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """The folder of a run that predicts a score."""
+    folder = tmp_path_factory.mktemp("scores")
+    save_run(folder, train(folder, epochs=1), parameters(epochs=1))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """The folder of a run that predicts one of two named classes."""
+    folder = tmp_path_factory.mktemp("classes")
+    result = training.train_extractor(parameters(epochs=1), classified(corpus()), "classes", 2, folder)
+    save_run(folder, result, parameters(epochs=1), labels=["low", "high"])
+    return str(folder)
+
+
+def told(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of the command."""
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# --- what it says
+
+
+def test_a_text_gives_its_label_its_rate_and_its_rationale(labelled, capsys):
+    code, out, err = told(capsys, labelled, "--text", "the smell is superb .")
+    answer, shown = out.strip().split("\n")
+    assert (code, err) == (0, "")
+    assert answer.split()[0] in ("low", "high") and "% of the words selected" in answer
+    assert shown.replace("[", "").replace("]", "") == "the smell is superb ."
+
+
+def test_several_texts_come_in_order(scored, capsys):
+    code, out, _ = told(capsys, scored, "--text", "the smell", "--text", "a look", "--jsonl")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [row["tokens"] for row in rows] == [["the", "smell"], ["a", "look"]]
+
+
+def test_json_lines_agree_with_the_model(labelled, capsys):
+    text = "the smell was superb , and the look zzz"
+    code, out, _ = told(capsys, labelled, "--text", text, "--jsonl")
+    (row,) = map(json.loads, out.splitlines())
+    run = load_run(labelled)
+    tokens = torch.tensor([run.vocabulary.encode(text.split())])
+    with torch.no_grad():
+        output = run.model(tokens, torch.ones_like(tokens, dtype=torch.bool))
+    assert code == 0 and row["tokens"] == text.split() and row["unknown"] == ["zzz"]
+    assert [z > 0 for z in row["z"]] == (output.z[0] > 0).tolist()
+    assert row["probabilities"] == pytest.approx(output.prediction[0].softmax(0).tolist(), abs=1e-4)
+    assert row["prediction"] == output.prediction[0].argmax().item()
+    assert row["label"] == ["low", "high"][row["prediction"]]
+
+
+def test_scores_are_given_as_numbers(scored, capsys):
+    _, out, _ = told(capsys, scored, "--text", "the smell", "--jsonl")
+    (score,) = json.loads(out)["prediction"]
+    assert 0 <= score <= 1
+    _, out, _ = told(capsys, scored, "--text", "the smell")
+    assert out.startswith(f"{score:.2f}")
+
+
+def test_unknown_words_are_reported(scored, capsys):
+    _, out, _ = told(capsys, scored, "--text", "the quetzal smell xylophone")
+    assert out.strip().endswith("unknown to this run: quetzal xylophone")
+    _, out, _ = told(capsys, scored, "--text", "the smell")
+    assert "unknown" not in out
+
+
+def test_a_file_has_one_text_a_line(scored, capsys, tmp_path):
+    path = tmp_path / "reviews.txt"
+    path.write_bytes("\ufeffthe smell is superb\r\nthe look isn't bad\n".encode())
+    code, out, _ = told(capsys, scored, "--file", str(path), "--jsonl")
+    rows = [json.loads(line)["tokens"] for line in out.splitlines()]
+    assert code == 0
+    assert rows == [["the", "smell", "is", "superb"], ["the", "look", "is", "n't", "bad"]]
+
+
+def test_standard_input_is_read_from_a_dash(scored, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("the smell\nthe look\n"))
+    code, out, _ = told(capsys, scored, "--file", "-", "--jsonl")
+    assert code == 0 and len(out.splitlines()) == 2
+
+
+def test_a_batch_predicts_what_each_text_alone_does(scored):
+    run = load_run(scored)
+    texts = [list(e.tokens) for e in read_synthetic(num_train=0, num_dev=0, num_test=7, seed=5)["test"]]
+    together = list(predict(run, texts, batch_size=3))
+    assert [row["tokens"] for row in together] == texts
+    for row, text in zip(together, texts, strict=True):
+        (alone,) = predict(run, [text])
+        assert [z > 0 for z in row["z"]] == [z > 0 for z in alone["z"]]
+        assert row["prediction"] == pytest.approx(alone["prediction"], abs=1e-6)
+
+
+# --- mistakes: one line on the error stream, exit code 2
+
+
+def wrong(capsys, *arguments: str) -> str:
+    code, out, err = told(capsys, *arguments)
+    assert (code, out) == (2, ""), f"exit code {code}, output {out!r}"
+    assert err.startswith("error: ") and err.count("\n") == 1, err
+    return err
+
+
+def test_an_empty_line_is_named_by_file_and_number(scored, capsys, tmp_path):
+    path = tmp_path / "reviews.txt"
+    path.write_text("the smell\n\nthe look\n")
+    assert f"{path}:2: an empty line" in wrong(capsys, scored, "--file", str(path))
+
+
+def test_a_file_without_text_is_refused(scored, capsys, tmp_path):
+    path = tmp_path / "empty.txt"
+    path.write_text("")
+    assert f"{path}: no text" in wrong(capsys, scored, "--file", str(path))
+
+
+def test_a_file_that_is_missing_or_no_text_is_refused(scored, capsys, tmp_path):
+    assert "nowhere.txt" in wrong(capsys, scored, "--file", str(tmp_path / "nowhere.txt"))
+    path = tmp_path / "latin.txt"
+    path.write_bytes("caf\xe9".encode("latin-1"))
+    assert "UTF-8" in wrong(capsys, scored, "--file", str(path))
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_text_is_refused(scored, capsys, text):
+    assert "--text: an empty text" in wrong(capsys, scored, "--text", text)
+
+
+def test_a_wrong_folder_is_refused(capsys, tmp_path):
+    assert "accepted is the folder of a finished training run" in wrong(capsys, str(tmp_path), "--text", "good")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--text", "a", "--file", "b"]])
+def test_exactly_one_source_of_text_is_needed(scored, capsys, arguments):
+    with pytest.raises(SystemExit) as error:
+        main([scored, *arguments])
+    assert error.value.code == 2 and "--text" in capsys.readouterr().err
+
+
+def test_help_is_a_page_with_examples():
+    page = subprocess.run([sys.executable, "-m", "rationale.predict", "--help"], capture_output=True, text=True)
+    assert page.returncode == 0
+    for part in ("RUN", "--text", "--file", "--jsonl", "examples:"):
+        assert part in page.stdout
+
+
+# --- from text to tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("It isn't good.", "It is n't good ."),
+        ("They can't; we won't.", "They ca n't ; we wo n't ."),
+        ("Don't you think they'd say it\u2019s fine?", "Do n't you think they 'd say it 's fine ?"),
+        ("I'LL stay, WE'RE off", "I 'LL stay , WE 'RE off"),
+        ("A well-made, funny film", "A well-made , funny film"),
+        ('He said "wow" (twice)...', 'He said " wow " ( twice ) ...'),
+        ("a film--and what a film!", "a film -- and what a film !"),
+        ("Mr. Bean's U.S. tour, e.g. in L.A., cost $2,500!", "Mr. Bean 's U.S. tour , e.g. in L.A. , cost $ 2,500 !"),
+        ("He loves J. Smith. So do I.", "He loves J. Smith . So do I ."),
+        ("rock 'n' roll of the '90s", "rock 'n' roll of the '90s"),
+        ("'good' film", "' good ' film"),
+        ("poured well. head is nice .", "poured well . head is nice ."),
+        ("It's good .", "It 's good ."),
+        ("naïve café's", "naïve café 's"),
+        ("4.5/5 and 10,000 more", "4.5/5 and 10,000 more"),
+    ],
+)
+def test_words_marks_and_clitics_are_taken_apart(text, tokens):
+    assert tokenise(text) == tokens.split(" ")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_nothing_has_no_tokens(text):
+    assert tokenise(text) == []
+
+
+def test_no_character_is_lost_or_invented():
+    text = "(Well), it's the \"best\" -- 10/10... isn't it?! \u2013 ö, #1 & more; f(x)=x^2 * 'em"
+    assert "".join(tokenise(text)) == text.replace(" ", "")
+
+
+def test_tokens_of_the_synthetic_corpus_come_back_unchanged():
+    for examples in read_synthetic().values():
+        for example in examples:
+            assert tokenise(" ".join(example.tokens)) == list(example.tokens)
+
+
+@pytest.mark.data
+def test_tokens_of_the_treebank_come_back_unchanged():
+    splits = read_sst()
+    for split in ("dev", "test"):
+        for example in splits[split]:
+            assert tokenise(" ".join(example.tokens)) == list(example.tokens)
+    changed = [e.tokens for e in splits["train"] if tokenise(" ".join(e.tokens)) != list(e.tokens)]
+    assert len(changed) <= 5, "a sentence that ends in a bare initial (`Jason X.`) cannot be told from raw text"
+
+
+def test_texts_of_a_file_are_tokenised(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("It isn't.\nFine .", encoding="utf-8")
+    assert read_texts(path) == [["It", "is", "n't", "."], ["Fine", "."]]

@@ -1,0 +1,107 @@
+"""The committed results: one tidy table, and everything shown from it made by code."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from rationale import reference
+from rationale.errors import BadInput
+from rationale.runs import root
+
+
+def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
+    folder = outputs / "12_train_sst" / name
+    folder.mkdir(parents=True)
+    p = {"model": "hardkuma", "vectors": "v", "vectors_scale": 1.0, "selection": 0.4, "seed": 1} | changes
+    figures = {"accuracy": accuracy, "rate_expected": 0.41, "rate_selected": 0.39}
+    metrics = {"dev": figures, "test": figures, "best_epoch": 2, "seconds": 3.5}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "params.yaml").write_text(json.dumps(p))
+    (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\ntorch: 2.13.0\n")
+    (folder / "history.csv").write_text("epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n")
+    (folder / "run.ipynb").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A repository of its own, so that the committed results are left alone."""
+    monkeypatch.setattr(reference, "root", lambda: tmp_path)
+    (tmp_path / "README.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
+    return tmp_path
+
+
+def test_rows_carry_every_column_and_one_value_each(tmp_path):
+    rows = reference.rows_of(finished_run(tmp_path))
+    assert list(rows.columns) == reference.COLUMNS
+    assert len(rows) == 8, "three metrics of two splits, seconds and best_epoch"
+    row = rows[(rows["split"] == "test") & (rows["metric"] == "accuracy")].iloc[0]
+    assert (row["task"], row["model"], row["target"], row["value"], row["run"]) == (
+        "sst", "hardkuma", 0.4, 0.4, "12_train_sst/hardkuma_s40-seed1")
+    assert row["commit"] == "0123456789ab" and row["device"] == "cpu"
+
+
+def test_scaled_vectors_are_named_as_such_and_full_text_has_target_one(tmp_path):
+    scaled = reference.rows_of(finished_run(tmp_path, "a", vectors_scale=0.3333))
+    full = reference.rows_of(finished_run(tmp_path, "b", model="full_text"))
+    assert set(scaled["vectors"]) == {"v x 0.3333"}
+    assert set(full["target"]) == {1.0}
+
+
+def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others(home):
+    finished_run(home / "one", accuracy=0.4)
+    reference.collect(home / "one")
+    finished_run(home / "two", accuracy=0.5)
+    finished_run(home / "two", "hardkuma_s40-seed2", seed=2, accuracy=0.6)
+    reference.collect(home / "two")
+    finished_run(home / "three", "full_text-seed1", model="full_text", accuracy=0.7)
+    table = reference.collect(home / "three")
+    found = table.query("metric == 'accuracy' and split == 'dev'").set_index("run")["value"].to_dict()
+    assert found == {"12_train_sst/full_text-seed1": 0.7, "12_train_sst/hardkuma_s40-seed1": 0.5,
+                     "12_train_sst/hardkuma_s40-seed2": 0.6}
+    lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run"] for line in lines] == sorted(found)
+    assert len(pd.read_csv(home / "outputs/reference/history.csv")) == 6
+
+
+def test_unfinished_and_smoke_runs_are_no_results(home):
+    (finished_run(home / "x", "killed") / "run.ipynb").unlink()
+    finished_run(home / "x", "smoke")
+    with pytest.raises(BadInput, match="no finished training run"):
+        reference.collect(home / "x")
+
+
+def test_summary_gives_mean_and_deviation_over_seeds(tmp_path):
+    runs = [finished_run(tmp_path, f"s{seed}", accuracy=value, seed=seed) for seed, value in ((1, 0.4), (2, 0.5))]
+    table = reference.summary(pd.concat(map(reference.rows_of, runs)), ["accuracy", "rate_selected"])
+    assert len(table) == 1 and table["seeds"][0] == 2
+    assert table["accuracy"][0] == pytest.approx(0.45)
+    assert table["accuracy_std"][0] == pytest.approx(0.1 / 2**0.5), "sample deviation of .4 and .5"
+
+
+def test_readme_keeps_its_text_and_gets_its_table(home):
+    finished_run(home / "runs")
+    assert reference.main([str(home / "runs")]) == 0
+    text = (home / "README.md").read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
+
+
+def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    made = reference.readme_with_tables(readme, reference.read_results())
+    assert readme == made, "README's tables are stale: python -m rationale.reference --readme-only"
+
+
+def test_every_published_number_says_where_it_stands():
+    table = reference.read_published()
+    assert table["source"].notna().all() and table["value"].between(0, 1).all()
+
+
+def test_the_committed_results_are_tidy():
+    table = reference.read_results()
+    assert list(table.columns) == reference.COLUMNS
+    assert table["value"].notna().all() and not table.duplicated(["run", "split", "metric"]).any()
+    recorded = {json.loads(line)["run"] for line in (reference.folder() / "runs.jsonl").read_text().splitlines()}
+    assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"

@@ -1,0 +1,138 @@
+"""Saved runs: what is written is what was found, and what is loaded predicts the same."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from small import classified, corpus, parameters, train
+
+from rationale import training
+from rationale.data import Batches, Example, encode
+from rationale.data.synthetic import read_synthetic
+from rationale.errors import BadInput
+from rationale.saved import load_run, read_history, read_metrics, read_rationales, save_run
+
+RUNS = [
+    {},
+    {"model": "full_text"},
+    {"model": "hard_concrete", "predictor": "compact", "rule": "expected", "left": -0.2, "right": 1.3},
+    {"predictor": "compact", "rule": "threshold", "hidden_size": 4},
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A saved run: its folder, the result in memory and what `save_run` returned."""
+    folder = tmp_path_factory.mktemp("run")
+    result = train(folder, epochs=2)
+    return folder, result, save_run(folder, result, parameters(epochs=2))
+
+
+@pytest.mark.parametrize("changes", RUNS, ids=lambda changes: "-".join(map(str, changes.values())) or "hardkuma")
+def test_a_loaded_run_predicts_and_selects_the_same_on_new_text(tmp_path, changes):
+    result = train(tmp_path, epochs=1, **changes)
+    save_run(tmp_path, result, parameters(epochs=1, **changes))
+    loaded = load_run(tmp_path)
+    new = read_synthetic(num_train=0, num_dev=0, num_test=30, seed=9)["test"]
+    assert loaded.vocabulary.words == result.vocabulary.words
+    with torch.no_grad():
+        for batch in Batches(new, loaded.vocabulary, 8).in_order():
+            before, after = result.model(batch.tokens, batch.mask), loaded.model(batch.tokens, batch.mask)
+            assert after.prediction.equal(before.prediction) and after.z.equal(before.z)
+    assert not loaded.model.training, "ready to read, not to train"
+    assert vars(loaded.parameters) == vars(parameters(epochs=1, **changes)) and loaded.labels is None
+
+
+def test_a_loaded_classifier_knows_its_labels(tmp_path):
+    splits = classified(corpus())
+    result = training.train_extractor(parameters(epochs=1), splits, "classes", 2, tmp_path)
+    save_run(tmp_path, result, parameters(epochs=1), labels=["low", "high"])
+    loaded = load_run(tmp_path)
+    batch = encode([["a", "nice", "smell"]], loaded.vocabulary)
+    assert loaded.labels == ["low", "high"]
+    assert loaded.model(batch.tokens, batch.mask).prediction.shape == (1, 2)
+    rows = read_rationales(tmp_path)
+    assert set(rows["prediction"]) <= {0, 1} and rows["label"].tolist()[:20] == [e.label for e in splits["dev"]]
+
+
+def test_rationales_hold_every_text_with_z_exactly_zero_where_it_was(run):
+    folder, result, _ = run
+    rows = read_rationales(folder)
+    assert rows["split"].tolist() == ["dev"] * 20 + ["test"] * 20
+    for split, evaluation in result.evaluations.items():
+        part = read_rationales(folder, split)
+        assert part.index.tolist() == list(range(20)), "numbered anew"
+        for i, example in enumerate(result.splits[split]):
+            row = part.loc[i]
+            assert tuple(row["tokens"]) == example.tokens
+            assert row["label"] == list(example.label)
+            assert row["gold"] == [int(flag) for flag in example.rationale]
+            assert [z > 0 for z in row["z"]] == (evaluation.z[i] > 0).tolist(), f"{split} text {i}"
+            assert row["z"] == pytest.approx(evaluation.z[i].tolist(), rel=1e-3), "four digits"
+            assert row["prediction"] == evaluation.prediction[i].tolist()
+
+
+def test_tiny_gates_and_odd_words_survive_the_file(tmp_path, run):
+    _, result, _ = run
+    tokens = ("2004", "1e5", "null", "\u2028", "\x85", '"', "\\", "ö", "12-01-2004")
+    z = torch.tensor([0.0, 1e-45, 1e-38, 1e-30, 1.0, 0.5, 1 - 6e-8, 0.1, 0.0])
+    evaluation = training.Evaluation({}, torch.tensor([[1e-30]]), [z])
+    odd = training.Result(
+        result.model, result.vocabulary, {"dev": [Example(tokens, (0.5,), word_labels=(2,) * 9)]},
+        {"dev": evaluation}, result.history, result.best,
+    )  # fmt: skip
+    save_run(tmp_path, odd, parameters())
+    row = read_rationales(tmp_path, "dev").loc[0]
+    assert tuple(row["tokens"]) == tokens
+    assert [value > 0 for value in row["z"]] == (z > 0).tolist(), f"{row['z']}"
+    assert row["word_labels"] == [2] * 9
+
+
+def test_metrics_and_history_come_back_as_they_were(run):
+    folder, result, returned = run
+    assert read_metrics(folder) == returned
+    assert returned["dev"] == result.evaluations["dev"].metrics
+    assert returned["test"] == result.evaluations["test"].metrics
+    assert returned["best_epoch"] == result.best["epoch"]
+    assert read_history(folder).to_dict("records") == result.history, "floats to the last bit"
+
+
+def test_saving_again_replaces_and_leaves_no_drafts(run):
+    folder, result, _ = run
+    before = sorted(path.name for path in folder.iterdir())
+    save_run(folder, result, parameters(epochs=2))
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert {"metrics.json", "history.csv", "rationales.jsonl", "model.safetensors"} <= set(before)
+
+
+# --- wrong folders
+
+
+@pytest.mark.parametrize("read", [load_run, read_metrics, read_history, read_rationales])
+def test_a_folder_that_is_no_run_is_named_in_one_line(tmp_path, read):
+    for folder in (tmp_path, tmp_path / "nowhere", str(tmp_path)):
+        with pytest.raises(BadInput, match="accepted is the folder of a finished training run") as error:
+            read(folder)
+        assert str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["text", "foreign", "half"])
+def test_a_model_file_of_another_kind_is_refused(tmp_path, run, content):
+    path = tmp_path / "model.safetensors"
+    if content == "text":
+        path.write_text("not a model")
+    elif content == "foreign":
+        save_file({"weight": torch.zeros(2)}, path)
+    else:
+        whole = (run[0] / "model.safetensors").read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInput, match="model.safetensors: no model of this project") as error:
+        load_run(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_rationales_are_one_json_object_a_line(run):
+    lines = (run[0] / "rationales.jsonl").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == "" and len(lines) == 40
+    assert all({"split", "tokens", "z", "label", "prediction"} <= json.loads(line).keys() for line in lines)

@@ -1,0 +1,506 @@
+"""Training: one result for one seed, killed or not; the right evaluation is kept; nothing is half written."""
+
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from small import classified, corpus, parameters, train
+from torch import nn
+
+from rationale import runs, training
+from rationale.data import Batches, build_vocabulary
+from rationale.extractor import build_extractor
+from rationale.objectives import RationaleObjective, Step, build_objective
+from rationale.saved import load_run, read_metrics, save_run
+from rationale.training import (
+    Choice,
+    Training,
+    choose_device,
+    evaluate_extractor,
+    fit,
+    read_tensors,
+    train_extractor,
+    write_atomically,
+    write_tensors,
+)
+
+
+def but_seconds(history: list[dict]) -> list[dict]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in history]
+
+
+def assert_same(one: training.Result, two: training.Result) -> None:
+    """Bit for bit, but for the seconds it took."""
+    assert but_seconds(one.history) == but_seconds(two.history)
+    assert but_seconds([one.best]) == but_seconds([two.best])
+    weights = two.model.state_dict()
+    for name, value in one.model.state_dict().items():
+        assert value.equal(weights[name]), f"weights {name} differ"
+    for split, mine in one.evaluations.items():
+        theirs = two.evaluations[split]
+        assert mine.metrics == theirs.metrics, f"{split} metrics differ"
+        assert mine.prediction.equal(theirs.prediction), f"{split} predictions differ"
+        assert all(a.equal(b) for a, b in zip(mine.z, theirs.z, strict=True)), f"{split} rationales differ"
+
+
+# --- one seed, one result
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(tmp_path):
+    one, two = (train(tmp_path / name, epochs=2) for name in ("one", "two"))
+    assert_same(one, two)
+    other = train(tmp_path / "other", epochs=2, seed=4)
+    assert other.history[-1]["train_loss"] != one.history[-1]["train_loss"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "full_text"},
+        {"model": "hard_concrete", "predictor": "compact"},
+        {"dynamics": "authors", "multiplier_init": 0.01, "measure": "training", "model_choice": "authors"},
+        {"measure": "selected", "transitions": 0.1, "bucketed": False, "rule": "threshold"},
+        {"selection": 1.0},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_every_kind_of_run_goes_through(tmp_path, changes):
+    result = train(tmp_path, epochs=2, **changes)
+    assert [row["epoch"] for row in result.history] == [1, 2]
+    for split, evaluation in result.evaluations.items():
+        assert all(map(math.isfinite, evaluation.metrics.values())), f"{split}: {evaluation.metrics}"
+        examples = result.splits[split]
+        assert [len(z) for z in evaluation.z] == [len(example.tokens) for example in examples]
+        assert evaluation.prediction.shape == (len(examples), 1)
+
+
+def test_the_result_is_the_model_of_the_kept_epoch(tmp_path):
+    result = train(tmp_path)
+    kept = {key[4:]: value for key, value in result.best.items() if key.startswith("dev_")}
+    found = result.evaluations["dev"].metrics
+    multipliers_moved = {"loss"}  # the constraint terms went on moving after that epoch
+    assert {key: found[key] for key in kept.keys() - multipliers_moved} == {
+        key: kept[key] for key in kept.keys() - multipliers_moved
+    }
+    assert result.best in result.history
+    assert not result.model.training
+
+
+@pytest.mark.parametrize("bucketed", [True, False])
+def test_an_epoch_trains_on_every_example_once(tmp_path, monkeypatch, bucketed):
+    seen, forward = [], RationaleObjective.forward
+
+    def noted(self, model, batch):
+        seen.append(batch.index.tolist())
+        return forward(self, model, batch)
+
+    monkeypatch.setattr(RationaleObjective, "forward", noted)
+    train(tmp_path, epochs=2, bucketed=bucketed)
+    first, second = seen[:3], seen[3:]
+    for epoch in (first, second):
+        assert sorted(sum(epoch, [])) == list(range(48)), "every example once an epoch"
+    assert first != second, "in another order each epoch"
+
+
+def test_the_test_split_is_read_once_at_the_end(tmp_path, monkeypatch):
+    read, evaluate = [], training.evaluate_extractor
+    sizes = {20: "dev", 7: "test"}
+
+    def noted(model, batches, objective):
+        read.append(sizes[len(batches.examples)])
+        return evaluate(model, batches, objective)
+
+    monkeypatch.setattr(training, "evaluate_extractor", noted)
+    splits = corpus()
+    splits["test"] = splits["test"][:7]
+    train_extractor(parameters(epochs=3), splits, "scores", 1, tmp_path)
+    assert read == ["dev"] * 3 + ["dev", "test"]
+
+
+# --- killed and continued
+
+
+MOMENTS = [
+    ("step 2", {}),  # before there is any checkpoint
+    ("step 8", {"predictor": "compact"}),  # in the middle of epoch 3
+    ("half-written 2", {"model": "hard_concrete", "measure": "selected"}),
+    ("evaluation 3", {"rule": "sample", "dropout": 0.4}),  # evaluation itself draws random numbers
+    ("evaluation 6", {"model_choice": "authors", "transitions": 0.1}),  # all trained, nothing reported
+]
+
+
+@pytest.mark.parametrize(("moment", "changes"), MOMENTS, ids=[moment for moment, _ in MOMENTS])
+def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(tmp_path, capsys, moment, changes):
+    arguments = [f"{key}={value}" for key, value in changes.items()]
+    script = [sys.executable, str(Path(__file__).with_name("small.py"))]
+    killed = subprocess.run([*script, tmp_path / "broken", moment, *arguments], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, f"{killed.stdout}\n{killed.stderr}"
+
+    resumed = train(tmp_path / "broken", **changes)
+    assert ("resumed after epoch" in capsys.readouterr().out) == (moment != "step 2")
+    assert_same(resumed, train(tmp_path / "straight", **changes))
+    assert [path.name for path in (tmp_path / "broken").iterdir()] == ["checkpoint.safetensors"], "left-overs"
+
+
+def test_a_run_killed_from_outside_ends_as_an_unbroken_one(tmp_path):
+    script = [sys.executable, str(Path(__file__).with_name("small.py"))]
+    process = subprocess.Popen([*script, tmp_path / "broken", "never", "epochs=5000"], stdout=subprocess.DEVNULL)
+    while process.poll() is None and not (tmp_path / "broken" / "checkpoint.safetensors").exists():
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it ended by itself"
+    epochs = len(read_tensors(tmp_path / "broken" / "checkpoint.safetensors")[1]["history"]) + 2
+    assert_same(train(tmp_path / "broken", epochs=epochs), train(tmp_path / "straight", epochs=epochs))
+
+
+NOTEBOOK = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% tags=["parameters"]
+epochs: int = 30  # passes over the data
+
+# %%
+import sys
+
+sys.path.insert(0, {tests!r})
+import small
+
+from rationale.runs import results_folder
+from rationale.saved import save_run
+
+# %%
+p = small.parameters(epochs=epochs)
+folder = results_folder("small")
+save_run(folder, small.train(folder, epochs=epochs), p)
+"""
+
+
+def test_a_killed_runner_ends_with_the_metrics_and_weights_of_an_unbroken_run(tmp_path):
+    notebook = tmp_path / "small.py"
+    notebook.write_text(NOTEBOOK.format(tests=str(Path(__file__).parent)))
+    command = [sys.executable, "-m", "rationale.runs", notebook, "--name", "run", "--outputs", tmp_path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": runs.root()}
+    process = subprocess.Popen(command, **pipes)
+    told = []
+    while not told or not told[-1].startswith("epoch   2/30"):
+        told.append(process.stdout.readline())
+        assert told[-1], "".join(told)
+    process.kill()
+    process.communicate()
+    again = subprocess.run(command, **pipes)
+    assert again.returncode == 0 and "resumed after epoch" in again.stdout, again.stdout
+
+    straight = train(tmp_path / "straight", epochs=30)
+    expected = save_run(tmp_path / "straight", straight, parameters(epochs=30))
+    found = read_metrics(tmp_path / "small" / "run")
+    assert found.keys() == expected.keys()
+    assert {key: found[key] for key in ("dev", "test", "best_epoch")} == {
+        key: expected[key] for key in ("dev", "test", "best_epoch")
+    }
+    weights = load_run(tmp_path / "small" / "run").model.state_dict()
+    for name, value in straight.model.state_dict().items():
+        assert weights[name].equal(value), f"weights {name} differ"
+
+
+def test_a_longer_run_continues_a_shorter_one(tmp_path):
+    train(tmp_path / "broken", epochs=2)
+    assert_same(train(tmp_path / "broken", epochs=4), train(tmp_path / "straight", epochs=4))
+
+
+def test_a_finished_training_is_not_repeated(tmp_path, monkeypatch):
+    first = train(tmp_path, epochs=2)
+    monkeypatch.setattr(training, "_train_epoch", None)
+    assert_same(train(tmp_path, epochs=2), first)
+
+
+# --- checkpoints and files
+
+
+def trained_state(seed: int) -> Training:
+    """A model after two steps, with everything a checkpoint holds."""
+    torch.manual_seed(seed)
+    p = parameters(dynamics="authors", multiplier_init=0.1, transitions=0.1)
+    vocabulary, vectors = build_vocabulary(corpus(), "random", dim=8, seed=seed)
+    model = build_extractor(p, vectors, "scores", 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 / (1 + seed), fused=True)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=5)
+    state = Training(model, build_objective(p), optimizer, scheduler)
+    batches = Batches(corpus()["train"], vocabulary, 16, seed=seed)
+    for batch in list(batches.epoch(1))[:2]:
+        optimizer.zero_grad()
+        state.objective(model, batch).loss.backward()
+        optimizer.step()
+    scheduler.step(0.3 + seed)
+    state.history = [{"epoch": 1, "dev_mse": 0.1 + seed, "seconds": 1 / 3}]
+    state.best = state.history[0]
+    state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+    return state
+
+
+def test_a_checkpoint_restores_everything(tmp_path):
+    saved = trained_state(0)
+    saved.save(tmp_path / "checkpoint.safetensors")
+    random = torch.get_rng_state()
+    loaded = trained_state(1)
+    loaded.load(tmp_path / "checkpoint.safetensors")
+    assert torch.get_rng_state().equal(random), "random state"
+    for name, value in saved.weights().items():
+        assert loaded.weights()[name].equal(value), name
+        assert loaded.best_weights[name].equal(value), f"best {name}"
+    for name, value in saved.objective.state_dict().items():
+        assert loaded.objective.state_dict()[name].equal(value), name
+    mine, theirs = saved.optimizer.state_dict(), loaded.optimizer.state_dict()
+    assert theirs["param_groups"] == mine["param_groups"]
+    assert theirs["state"].keys() == mine["state"].keys()
+    for i, slots in mine["state"].items():
+        for name, value in slots.items():
+            assert theirs["state"][i][name].equal(value), f"optimiser: {name} of parameter {i}"
+    assert loaded.scheduler.state_dict() == saved.scheduler.state_dict()
+    assert (loaded.history, loaded.best) == (saved.history, saved.best), "floats to the last bit"
+
+
+def test_a_checkpoint_leaves_out_the_fixed_vectors(tmp_path):
+    trained_state(0).save(tmp_path / "checkpoint.safetensors")
+    tensors, _ = read_tensors(tmp_path / "checkpoint.safetensors")
+    assert "model.predictor.head.output.weight" in tensors
+    assert not any("vectors" in name for name in tensors)
+
+
+def test_tensors_and_facts_come_back_as_they_were(tmp_path):
+    tensors = {"a": torch.randn(3, 4).T, "b": torch.tensor(7), "c": torch.zeros(0, 2, dtype=torch.bool)}
+    facts = {"numbers": [0.1, 1e-300, 1 / 3], "nothing": None, "text": "naïve “ö”"}
+    write_tensors(tmp_path / "new" / "file.safetensors", tensors, facts)
+    back, told = read_tensors(tmp_path / "new" / "file.safetensors")
+    assert told == facts
+    assert all(back[name].equal(value) and back[name].dtype == value.dtype for name, value in tensors.items())
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "metrics.json"
+    write_atomically(path, lambda draft: draft.write_text("old"))
+
+    def fails(draft):
+        draft.write_text("ne")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fails)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["metrics.json"]
+
+
+def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "metrics.json"
+    path.write_text("old")
+    write_atomically(path, lambda draft: (draft.write_text("new"), [path.read_text()] == ["old"] or 1 / 0))
+    assert path.read_text() == "new"
+
+
+# --- which evaluation is kept
+
+
+def kept(choice: Choice, rows: list[tuple]) -> int:
+    """The epoch that is kept of a history of (score, rate, loss)."""
+    best = None
+    for epoch, (score, rate, loss) in enumerate(rows, start=1):
+        row = {"epoch": epoch, "dev_accuracy": score, "dev_rate": rate, "dev_loss": loss}
+        best = row if choice.better(row, best) else best
+    return best["epoch"]
+
+
+def within(**changes) -> Choice:
+    arguments = {"higher_is_better": True, "rate": "dev_rate", "target": 0.4, "tolerance": 0.02}
+    return Choice("within_tolerance", "dev_accuracy", **(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    ("rows", "epoch", "why"),
+    [
+        ([(0.50, 0.9, 0), (0.40, 0.41, 0), (0.45, 0.39, 0)], 3, "the best score among those at the target"),
+        ([(0.40, 0.4, 0), (0.50, 0.43, 0)], 1, "a better score does not excuse a rate off the target"),
+        ([(0.50, 0.43, 0), (0.40, 0.4, 0)], 2, "whichever comes first"),
+        ([(0.50, 0.9, 0), (0.30, 0.5, 0), (0.60, 0.7, 0)], 2, "none at the target: the nearest"),
+        ([(0.50, 0.1, 0), (0.30, 0.6, 0), (0.60, 0.9, 0)], 2, "nearest from below or above"),
+        ([(0.45, 0.4, 0), (0.45, 0.4, 0)], 1, "equal: the first"),
+        ([(0.45, 0.385, 0), (0.46, 0.415, 0)], 2, "inside the tolerance the distance does not count"),
+    ],
+)
+def test_within_tolerance_keeps_the_best_score_at_the_target(rows, epoch, why):
+    assert kept(within(), rows) == epoch, why
+
+
+def test_a_score_may_be_an_error():
+    rows = [(0.02, 0.4, 0), (0.01, 0.4, 0), (0.001, 0.9, 0), (0.015, 0.41, 0)]
+    assert kept(within(higher_is_better=False), rows) == 2, "the lowest error at the target"
+
+
+def test_without_a_target_the_score_decides_alone():
+    assert kept(within(target=None), [(0.4, 1.0, 0), (0.5, 1.0, 0), (0.45, 1.0, 0)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "epoch", "why"),
+    [
+        ([0.1, 0.2, 0.3, 0.9, 0.8, 0.85], 5, "the lowest loss after three epochs"),
+        ([0.1, 0.2], 1, "a run that ends before keeps its first epoch"),
+        ([9, 9, 9, 1.0, 1.0 - 5e-5], 4, "an improvement below a relative 1e-4 does not count"),
+        ([9, 9, 9, 1.0, 1.0 - 2e-4], 5, "one above it does"),
+        ([9, 9, 9, -1.0, -1.0 - 5e-5, -1.1], 6, "a Lagrangian may be negative"),
+        ([9, 9, 9, -1.0, -0.9], 4, "a negative loss is compared by its size, too"),
+    ],
+)
+def test_the_authors_choice_is_the_lowest_loss_after_three_epochs(losses, epoch, why):
+    choice = Choice("authors", "dev_accuracy", True)
+    assert kept(choice, [(0, 0, loss) for loss in losses]) == epoch, why
+
+
+# --- the loop knows nothing of texts
+
+
+class Pull(nn.Module):
+    """An objective that pulls a model's one number to 3; from step `breaks` on it gives `nonsense`."""
+
+    def __init__(self, breaks: int = 10**9, nonsense: float = math.nan):
+        super().__init__()
+        self.breaks, self.nonsense, self.calls = breaks, nonsense, 0
+
+    def forward(self, model, batch) -> Step:
+        self.calls += 1
+        loss = (model.weight - 3).square().sum() * (self.nonsense if self.calls >= self.breaks else 1.0)
+        return Step(loss, {"task": loss.detach()})
+
+
+def fit_toy(folder, objective, evaluate=None, **changes):
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    p = parameters(learning_rate=0.1, weight_decay=0.0, **changes)
+    vocabulary, _ = build_vocabulary(corpus(), "random", dim=2)
+    batches = Batches(corpus()["train"], vocabulary, 12)
+    evaluate = evaluate or (lambda: {"task": (model.weight.item() - 3) ** 2})
+    return fit(model, objective, batches, evaluate, Choice("within_tolerance", "dev_task", False), p, folder)
+
+
+def test_the_loop_trains_any_model_with_any_objective(tmp_path):
+    state = fit_toy(tmp_path, Pull(), epochs=30)
+    assert state.model.weight.item() == pytest.approx(3, abs=0.05)
+    assert state.best["dev_task"] == min(row["dev_task"] for row in state.history)
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, nonsense):
+    with pytest.raises(FloatingPointError, match="epoch 2: the loss is not a finite number: .*train_task (nan|inf)"):
+        fit_toy(tmp_path, Pull(breaks=8, nonsense=nonsense))  # the last step of epoch 2
+    tensors, facts = read_tensors(tmp_path / "checkpoint.safetensors")
+    assert len(facts["history"]) == 1 and tensors["model.weight"].isfinite().all()
+
+
+def test_a_dev_loss_that_is_no_number_stops_the_run(tmp_path):
+    with pytest.raises(FloatingPointError, match="epoch 1: the loss is not a finite number: dev_task nan"):
+        fit_toy(tmp_path, Pull(), evaluate=lambda: {"task": math.nan})
+
+
+def test_gradients_are_clipped(tmp_path, monkeypatch):
+    norms, clip = [], nn.utils.clip_grad_norm_
+    monkeypatch.setattr(
+        nn.utils, "clip_grad_norm_", lambda parameters, norm: norms.append(norm) or clip(parameters, norm)
+    )
+    fit_toy(tmp_path, Pull(), epochs=1, clip_norm=0.25)
+    assert norms == [0.25] * 4
+
+
+def test_events_for_tensorboard_are_written_on_request(tmp_path):
+    pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not installed")
+    fit_toy(tmp_path, Pull(), epochs=1, tensorboard=True)
+    assert list((tmp_path / "tensorboard").glob("events.*"))
+
+
+# --- evaluation
+
+
+def evaluated(head: str = "scores", **changes):
+    splits = corpus() if head == "scores" else classified(corpus())
+    vocabulary, vectors = build_vocabulary(splits, "random", dim=8)
+    torch.manual_seed(0)
+    p = parameters(**changes)
+    model = build_extractor(p, vectors, head, 1 if head == "scores" else 2)
+    batches = Batches(splits["dev"], vocabulary, p.batch_size)
+    objective = build_objective(p)
+    return model, batches, objective, evaluate_extractor(model, batches, objective)
+
+
+@pytest.mark.parametrize("head", ["scores", "classes"])
+def test_evaluation_is_that_of_each_text_alone_in_the_order_of_the_examples(head):
+    model, batches, _, found = evaluated(head)
+    rates, kept, words = [], 0, 0
+    with torch.no_grad():
+        for i, example in enumerate(batches.examples):
+            batch = batches.rows(torch.tensor([i]))
+            output = model(batch.tokens, batch.mask)
+            torch.testing.assert_close(found.prediction[i], output.prediction[0])
+            torch.testing.assert_close(found.z[i], output.z[0])
+            rates.append(output.gates.log_prob_nonzero.exp().mean().item())
+            kept, words = kept + int((output.z != 0).sum()), words + len(example.tokens)
+    figures, n = found.metrics, len(batches.examples)
+    assert figures["rate_expected"] == pytest.approx(sum(rates) / n, rel=1e-5), "mean over texts"
+    assert figures["rate_selected"] == pytest.approx(kept / words), "share of words"
+    if head == "classes":
+        right = sum(found.prediction[i].argmax().item() == e.label for i, e in enumerate(batches.examples))
+        assert figures["accuracy"] == pytest.approx(right / n)
+    else:
+        errors = [(found.prediction[i].item() - e.label[0]) ** 2 for i, e in enumerate(batches.examples)]
+        assert figures["mse"] == figures["task"] == pytest.approx(sum(errors) / n, rel=1e-5)
+
+
+def test_evaluation_scores_rationales_where_there_is_gold():
+    _, batches, _, found = evaluated()
+    matched = [(z != 0) & torch.tensor(e.rationale) for z, e in zip(found.z, batches.examples, strict=True)]
+    chosen = sum(int((z != 0).sum()) for z in found.z)
+    assert found.metrics["precision"] == pytest.approx(sum(int(m.sum()) for m in matched) / chosen)
+
+
+def test_evaluation_without_gold_has_no_precision():
+    splits = corpus()
+    plain = [type(e)(e.tokens, e.label) for e in splits["dev"]]
+    model, batches, objective, _ = evaluated()
+    found = evaluate_extractor(model, Batches(plain, batches.vocabulary, 16), objective)
+    assert "precision" not in found.metrics
+
+
+def test_evaluation_moves_neither_duals_nor_weights_nor_the_random_state():
+    model, batches, objective, _ = evaluated()
+    before = {name: value.clone() for name, value in [*model.state_dict().items(), *objective.state_dict().items()]}
+    random = torch.get_rng_state()
+    evaluate_extractor(model, batches, objective)
+    assert torch.get_rng_state().equal(random)
+    for name, value in [*model.state_dict().items(), *objective.state_dict().items()]:
+        assert value.equal(before[name]), f"evaluation changed {name}"
+    assert all(value.grad is None for value in model.parameters())
+
+
+# --- devices
+
+
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cuda")
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_a_gpu_that_is_not_there_is_refused_before_any_training(monkeypatch, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=f"device: got '{name}', but this machine has no usable GPU; accepted are"):
+        choose_device(name)
