@@ -286,7 +286,8 @@ for name, (_, switching) in found.items():
 grid = torch.linspace(0, 1, 101)
 same = [both_rates(s.expand(8))[1] for s in grid]
 most = max(range(101), key=same.__getitem__)
-print(f"largest at s = {grid[most]:.2f}: L = {same[most]:.4f} = 7/8 x 2 x 1/4; at 0 and 1: {same[0]}, {same[-1]}")
+print(f"largest at s = {grid[most]:.2f}: L = {same[most]:.4f} = 7/8 x 2 x 1/4")
+print(f"at s = 0 and s = 1: L = {same[0]} and {same[-1]}")
 assert grid[most] == 0.5 and abs(same[most] - 7 / 16) < rounding and same[0] == same[-1] == 0
 # Nothing selected and everything selected both never switch: a target of 0 drives every text to one of them.
 
@@ -376,7 +377,8 @@ fig
 
 # %%
 for at in (50, 130, 330):
-    print(f"h = {raw[at]:2.0f}: S = {share[at]:.1e}, dS/dh = {slope_rate[at]:.1e}, dc/dh = {slope_odds[at]:.3f}")
+    slopes_here = f"dS/dh = {slope_rate[at]:.1e}, dc/dh = {slope_odds[at]:.3f}"
+    print(f"h = {raw[at]:2.0f}: S = {share[at]:.1e}, {slopes_here}")
 
 # %% [markdown]
 # Of a batch, the *mean* rate is wanted, and its logarithm must be had without ever writing down a mean that
@@ -418,8 +420,8 @@ for left_end in (-0.1, -0.01):
     plateau = p.selection * (1 - p.selection) * torch.tensor(1 - k_zero ** closing.a[0].item()).log()
     print(f"left = {left_end}: P(z = 0) for b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateau:.4f}")
 assert abs(plateau) < 0.05, "flatter with the shorter tail"
-# A shorter tail holds less mass, and b is the exponent of what is left: a unit of b shuts the gate less, and a
-# unit back opens it less.
+# A shorter tail holds less mass, and b is the exponent of what is left: a unit of b shuts the gate less, and
+# a unit back opens it less.
 
 # %% [markdown]
 # ## 7. Pay a price for text
@@ -622,7 +624,8 @@ held = {target: hold(Constraint(target, **signed), toy_selector(), no_clue, one_
 some, price = Constraint(p.selection, **signed), 1.5
 for _ in range(round(p.quadratic / p.multiplier_rate)):  # a selector that is always settled at the price
     some.update(p.selection + (price - some.multiplier) / p.quadratic, 1.0)
-assert abs(some.multiplier / price - (1 - math.exp(-1))) < 0.03, "kappa / eta steps learn 1 - 1/e of the price"
+learned_share = some.multiplier / price
+assert abs(learned_share - (1 - math.exp(-1))) < 0.03, "kappa / eta steps learn 1 - 1/e of the price"
 log_values = torch.tensor(0.2).log(), torch.tensor(0.8).log()
 distance = p.selection * (1 - p.selection) * (torch.tensor(0.2).logit() - torch.tensor(p.selection).logit())
 by_hand = some.multiplier * distance + p.quadratic / 2 * distance**2
@@ -786,15 +789,17 @@ for name, trace in shut.items():
 #
 # The paper (sec. 5): the likeliest of $\{0\}$, $\{1\}$ and $(0,1)$ wins.
 #
-# > Take $P(0) = 0.45$, $P(0<z<1) = 0.35$: it adds 0.55 to $S$ and nothing to $S_{\text{rule}}$. Take $P(0) =
-# > 0.13$: it adds 0.87 to one, 1 to the other. $S_{\text{rule}}$ is a step function of the weights, so it has
-# > no gradient; but it can be *measured*, and that is all the multiplier needs. The gradient stays that of
-# > $c$.
+# > A gate whose largest mass is $P(0) = 0.45$ adds 0.55 to $S$ and nothing to $S_{\text{rule}}$; one with
+# > $P(0) = 0.13$ adds 0.87 to one, 1 to the other. $S_{\text{rule}}$ is a step function of the weights, so it
+# > has no gradient; but it can be *measured*, and that is all the multiplier needs. The gradient stays that
+# > of $c$.
 #
 # The texts of section 7, a selector that sees the clues, and each rule in turn; the gap of the signed rule is
 # measured on $S$ or on $S_{\text{rule}}$.
 
 # %%
+pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand
+masses = torch.stack([pair.prob_zero, pair.prob_interior, pair.prob_one], 1)
 toys = {}
 for name, settings, measure in (("authors", authors, "expected"), ("signed", signed, "expected"),
                                 ("signed, selected", signed, "selected")):
@@ -802,6 +807,7 @@ for name, settings, measure in (("authors", authors, "expected"), ("signed", sig
     toys[name] = selector, hold(Constraint(p.selection, **settings), selector, clue, toy_worth, measure)
 
 # %% tags=["check"]
+assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "not selected where P(0) is the largest"
 tails = {name: trace.iloc[-50:].mean() for name, (_, trace) in toys.items()}
 if p.num_steps >= 800:
     assert abs(tails["signed"].rate - p.selection) < 0.02, "measured on S, S is held"
@@ -809,9 +815,6 @@ if p.num_steps >= 800:
     assert abs(by_rule - p.selection) < 0.02, "measured on the rule, the rule's rate is held"
     low = toys["authors"][1].rate.min()
     assert low < 0.5 * p.selection < tails["authors"].rate, "the authors' rule overshoots, and comes back"
-pair = HardKuma(torch.tensor([0.2, 1.0]), torch.tensor([0.8, 3.0]), p.left, p.right)
-masses = torch.stack([pair.prob_zero, pair.prob_interior, pair.prob_one], 1)
-assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "0 wins: not selected"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
@@ -881,11 +884,11 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 examples = {"trained": toys["signed"][0](clue.unsqueeze(-1)), "hesitant": by_hand_selector(0.5, -2.5)}
 for name, example in examples.items():
     by_argmax, by_threshold = (decide(example, rule_name) != 0 for rule_name in ("argmax", "threshold"))
-    print(f"{name:8}: of {clue.numel()} words, argmax selects {by_argmax.sum()}, threshold {by_threshold.sum()}")
+    print(f"{name:8}: {clue.numel()} words, argmax selects {by_argmax.sum()}, threshold {by_threshold.sum()}")
     assert (by_threshold | ~by_argmax).all(), "what argmax selects, threshold selects"
 # P(0) > 1/2 closes a word under both rules; P(0) <= 1/2 opens it under threshold, but under argmax only if
-# another configuration is likelier. So the rate can only rise, word by word. With the gap measured on the rule,
-# the rule's rate stays at the target whichever rule it is, and the expected rate moves.
+# another configuration is likelier. So the rate can only rise, word by word. With the gap measured on the
+# rule, the rule's rate stays at the target whichever rule it is, and the expected rate moves.
 
 # %% [markdown]
 # ## Summary

@@ -66,7 +66,7 @@ import torch
 from IPython.display import display
 
 from rationale import extractor, figures, predict, saved, training
-from rationale.data.synthetic import read_synthetic
+from rationale.data import synthetic
 from rationale.params import validated
 from rationale.runs import results_folder
 
@@ -81,7 +81,7 @@ folder = results_folder("10_first_rationale")
 # aspect is the mean grade of its opinions; the words of those opinions are the *gold rationale*, underlined here.
 
 # %%
-splits = read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
+splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
 example = splits["dev"][0]
 figures.highlight_html(example.tokens, example.rationale, example.rationale, f"{p.aspect} {example.label[0]:.2f}")
 
@@ -180,20 +180,25 @@ print("largest change:", (swapped - output.prediction).abs().max().item())
 # stand). That is what makes a rationale *faithful*, whether or not a person finds it plausible.
 
 # %% [markdown]
-# **Exercise 1** (3 minutes). Write a review of your own with the words of the corpus. Predict which words are
-# selected, then change `words` below.
+# **Exercise 1** (5 minutes). `words` is the review with the lowest predicted score. Predict what happens when you
+# replace the bad opinion about our aspect by a good one, and when you do so for another aspect. Edit `words`.
 
 # %%
-words = "the smell is dreadful . the colour is gorgeous ."
-mine = next(predict.predict(saved.load_run(folder), [predict.tokenise(words)]))
+run = saved.load_run(folder)
+words = " ".join(picked.iloc[0].tokens)
+mine = next(predict.predict(run, [predict.tokenise(words)]))
 figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
 
 # %% tags=["solution"]
-for words in ("the smell is gorgeous . the colour is dreadful .", "the colour is n't dreadful ."):
-    mine = next(predict.predict(saved.load_run(folder), [predict.tokenise(words)]))
-    title = f"{p.aspect} {mine['prediction'][0]:.2f}"
-    display(figures.highlight_html(mine["tokens"], mine["z"], title=title))
-print(f"The aspect word decides which opinion counts for {p.aspect}; swapping the opinions swaps the score.")
+bad, *_, good = (words.split() for words in synthetic.GRADES.values())
+better = dict(zip(bad, good, strict=True))
+tokens, gold = picked.iloc[0].tokens, picked.iloc[0].gold
+ours = [better.get(token, token) if flag else token for token, flag in zip(tokens, gold, strict=True)]
+others = [token if flag else better.get(token, token) for token, flag in zip(tokens, gold, strict=True)]
+for title, edited in (("our aspect praised", ours), ("the others praised", others)):
+    answer = next(predict.predict(run, [edited]))
+    display(figures.highlight_html(edited, answer["z"], gold, f"{title}: {p.aspect} {answer['prediction'][0]:.2f}"))
+print("Only the opinion about our aspect moves the score: the selector reads which aspect an opinion belongs to.")
 
 # %% [markdown]
 # **Exercise 2** (2 minutes to start, 2 to run). Predict what happens to precision and to recall at

@@ -45,11 +45,11 @@ CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
 ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
 ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
 TOKEN = r"""(?ix)
-      -[LR][RSC]B- | \.\.+ | --+ | `` | \'\'                           # marks of several characters
-    | n\'t | \'n\' | \'(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b             # clitics and clipped words
-    | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.                 # abbreviations
-    | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                        # initials
-    | \w+(?:(?:[-\'./&]|(?<=\d),(?=\d))\w+)* | [^\w\s]              # words and numbers, single marks
+      -[LR][RSC]B- | \.\.+ | --+ | `` | ''                           # marks of several characters
+    | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
+    | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
+    | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                      # initials
+    | \w+(?:(?:[-'./&]|(?<=\d),(?=\d))\w+)* | [^\w\s]             # words and numbers, single marks
 """
 
 

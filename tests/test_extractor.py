@@ -42,12 +42,12 @@ def test_sizes_are_those_of_the_paper():
 
 def test_compact_is_the_plain_loop():
     torch.manual_seed(0)
-    values, keep = torch.randn(5, 7, 2), torch.rand(5, 7) < 0.5
+    values, keep = torch.randn(5, 90, 2), torch.rand(5, 90) < 0.5
     keep[1], keep[2] = False, True
     closed, mask = compact(values, keep)
     assert mask.shape == (5, int(keep.sum(1).max())) and closed.shape == (*mask.shape, 2)
     for row in range(5):
-        kept = [values[row, t] for t in range(7) if keep[row, t]]
+        kept = [values[row, t] for t in range(90) if keep[row, t]]
         assert mask[row].tolist() == [True] * len(kept) + [False] * (mask.shape[1] - len(kept)), f"row {row}"
         for t, value in enumerate(kept):
             assert closed[row, t].equal(value), f"row {row}: token {t} of the rationale"
