@@ -48,6 +48,11 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
+def read_history() -> pd.DataFrame:
+    """`history.csv`: one epoch of one committed run a row."""
+    return pd.read_csv(folder() / "history.csv")
+
+
 def read_published() -> pd.DataFrame:
     """The published numbers, with where each one stands."""
     return pd.read_csv(folder() / "published.csv")
@@ -151,15 +156,37 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
     return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
 
 
-def plain_runs(results: pd.DataFrame, task: str = "sst") -> pd.DataFrame:
-    """Runs of a task that differ in model, target, vectors and seed only: no further override in their name."""
-    named = results["run"].str.fullmatch(r"\w+/(full_text|hardkuma_s\d+)(-vectors[\w.]+)?-seed\d+")
-    return results[named & (results["task"] == task)]
+PLAIN = {"measure": "expected", "dynamics": "signed", "bucketed": True, "vectors_scale": 1.0, "epochs": 25}
+
+
+def read_runs() -> pd.DataFrame:
+    """The parameters of every committed run: one row a run (index), one column a parameter."""
+    lines = (folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
+
+
+def runs_with(results: pd.DataFrame, task: str = "sst", **parameters) -> pd.DataFrame:
+    """Rows of a task's committed runs that have these parameters; any not named are as in `PLAIN`.
+
+    Raises
+    ------
+    BadInput
+        If no such run has been committed.
+    """
+    runs = read_runs()
+    for name, value in (PLAIN | parameters).items():
+        runs = runs[runs[name] == value]
+    found = results[(results["task"] == task) & results["run"].isin(runs.index)]
+    if found.empty:
+        wanted = parameters or "the defaults"
+        raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of task {task} with {wanted}")
+    return found
 
 
 def sst_table(results: pd.DataFrame) -> str:
     """README's table of SST, in Markdown."""
-    runs = plain_runs(results)
+    runs = runs_with(results)
     dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
     lines = ["| model | vectors | target | dev accuracy | test accuracy | expected rate | selected words | seeds |"]
     lines += ["|---|---|---|---|---|---|---|---|"]

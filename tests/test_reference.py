@@ -13,13 +13,15 @@ from rationale.runs import root
 def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
     folder = outputs / "12_train_sst" / name
     folder.mkdir(parents=True)
-    p = {"model": "hardkuma", "vectors": "v", "vectors_scale": 1.0, "selection": 0.4, "seed": 1} | changes
+    p = {"model": "hardkuma", "vectors": "v", "vectors_scale": 1.0, "selection": 0.4, "seed": 1}
+    p |= reference.PLAIN | changes
     figures = {"accuracy": accuracy, "rate_expected": 0.41, "rate_selected": 0.39}
     metrics = {"dev": figures, "test": figures, "best_epoch": 2, "seconds": 3.5}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     (folder / "params.yaml").write_text(json.dumps(p))
     (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\ntorch: 2.13.0\n")
-    (folder / "history.csv").write_text("epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n")
+    history = "epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n"
+    (folder / "history.csv").write_text(history)
     (folder / "run.ipynb").write_text("{}")
     return folder
 
