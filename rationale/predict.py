@@ -22,12 +22,19 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     ----------
     run : saved.SavedRun
     texts : lists of tokens, none empty
+        A word the run does not know is looked up in its other spellings (lower case, treebank brackets and
+        quotes), as its word vector was in training.
     """
     from rationale.data import encode
+    from rationale.data.vectors import spellings
+
+    def known(word: str) -> str:
+        return next((other for other in spellings(word) if other in run.vocabulary), word)
 
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]
-        batch = encode(part, run.vocabulary)
+        read = [[known(word) for word in tokens] for tokens in part]
+        batch = encode(read, run.vocabulary)
         with torch.no_grad():
             output = run.model(batch.tokens, batch.mask)
         answers = run.model.head.answer(output.prediction).tolist()
@@ -37,7 +44,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             if isinstance(answers[i], int):
                 row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
                 row["label"] = run.labels[answers[i]] if run.labels else str(answers[i])
-            row["unknown"] = run.vocabulary.unknown(tokens)
+            row["unknown"] = run.vocabulary.unknown(read[i])
             yield row
 
 

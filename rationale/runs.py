@@ -266,6 +266,8 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
         print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
     failed.unlink(missing_ok=True)
     nbformat.write(page, running)
+    for checkpoint in work.path.glob("checkpoint*"):
+        checkpoint.unlink()                  # only an unfinished run needs one
     os.replace(running, work.path / "run.ipynb")
     print(f"finished in {time.time() - began:.0f} s", flush=True)
 

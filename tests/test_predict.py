@@ -222,3 +222,11 @@ def test_texts_of_a_file_are_tokenised(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("It isn't.\nFine .", encoding="utf-8")
     assert read_texts(path) == [["It", "is", "n't", "."], ["Fine", "."]]
+
+
+def test_a_word_is_also_known_in_its_other_spellings(scored):
+    run = load_run(scored)
+    plain = next(predict(run, [["the", "head", "is", "gorgeous"]]))
+    shouted = next(predict(run, [["THE", "Head", "is", "GORGEOUS"]]))
+    assert shouted["unknown"] == [] and shouted["tokens"][0] == "THE", "shown as typed, read in lower case"
+    assert shouted["z"] == plain["z"] and shouted["prediction"] == plain["prediction"]

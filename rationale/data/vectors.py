@@ -109,7 +109,7 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
         number.
     """
     words = list(dict.fromkeys(words))
-    forms = {word: [form.encode() for form in _forms(word)] for word in words}
+    forms = {word: [form.encode() for form in spellings(word)] for word in words}
     path, member = _find(name_or_path)
     try:
         with _open(path, member) as file:
@@ -129,8 +129,8 @@ def available() -> list[str]:
     return sorted(_sources())
 
 
-def _forms(word: str) -> list[str]:
-    """The spellings under which to look up a word, best first."""
+def spellings(word: str) -> list[str]:
+    """The spellings under which to look up a word, best first: as it is, then as a plain text or a treebank has it."""
     plain = word.replace("\\", "") or word
     other = [b for a, b in TREEBANK_TO_PLAIN.items() if plain.upper() == a]
     other += [a for a, b in TREEBANK_TO_PLAIN.items() if plain == b]
