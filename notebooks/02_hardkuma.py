@@ -550,7 +550,7 @@ assert half_open.prob_one == 0 and abs(half_open.log_prob_nonzero.exp() - 0.9951
 fig, ax = figures.new_figure(size=(8, 4.4))
 h = cells[100::500]
 densities = {"HardKuma": gate.log_prob(h).exp(), "Hard Concrete": concrete.log_prob(h).exp()}
-figures.draw_lines(h, densities, ax, title="With the same masses the two gates hardly differ",
+figures.draw_lines(h, densities, ax, title="A U of the same masses: the two gates hardly differ",
                    xlabel="h", ylabel="density (per unit of h)")
 ax.set_ylim(bottom=0)
 fig

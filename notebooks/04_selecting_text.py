@@ -23,8 +23,8 @@
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and samples
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1
+left: float = -0.1  # lower end of the support of the stretched gate
+right: float = 1.1  # upper end of that support
 predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
 rule: str = "argmax"  # from gate to decision at test time
 selection: float = 0.4  # target share of words, in (0, 1)
@@ -58,7 +58,8 @@ torch.set_default_dtype(torch.float64)  # checks with all digits
 torch.manual_seed(p.seed)
 words = "a thin plot but a truly wonderful cast".split()
 mask = torch.ones(1, len(words)).bool()  # [1, T]: one text, no padding
-signed = {"rate": p.multiplier_rate, "smoothing": p.smoothing, "quadratic": p.quadratic}
+signed = {"step": p.multiplier_rate, "smoothing": p.smoothing, "quadratic": p.quadratic}
+settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else toys may miss their targets
 
 # %% [markdown]
 # ## 1. Read only what is selected
@@ -362,9 +363,10 @@ pull = torch.tensor(1 - (-p.left / (p.right - p.left)) ** closing.a[0].item()).l
 share, violation, raw = share.detach(), violation.detach(), raw.detach()
 assert torch.allclose(slope_rate, share * pull * raw.sigmoid(), rtol=1e-6, atol=0), "proportional to S"
 plateau = p.selection * (1 - p.selection) * pull
-assert torch.allclose(slope_odds[-1], plateau, rtol=1e-3), "a constant for S -> 0"
+assert torch.allclose(slope_odds, plateau * raw.sigmoid() / (1 - share)), "for S -> 0 a constant"
 near = (share - p.selection).abs() < 0.02
-assert torch.allclose(violation[near], share[near] - p.selection, atol=0.02**2), "the same near the target"
+second_order = 0.02**2 / (p.selection * (1 - p.selection))
+assert torch.allclose(violation[near], share[near] - p.selection, atol=second_order), "the same near tau"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(8, 4.4))
@@ -410,6 +412,10 @@ figures.draw_bars(names, weights, ax, title=finding, ylabel="weight in the gradi
 figures.save_figure(fig, folder, "push_on_shut_gates")
 fig
 
+# %%
+in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool()).item()
+print(f"mean of the three, float32: {log_nonzero.exp().mean().item()}, its logarithm by (S7): {in_logs:.1f}")
+
 # %% [markdown]
 # **Exercise 3** (5 minutes). Change `left` from -0.1 to -0.01. Predict the direction: does the plateau of the
 # gradient of $c$ rise or fall? Explain by how often such a gate is exactly 0.
@@ -443,6 +449,7 @@ assert abs(plateau) < 0.05, "flatter with the shorter tail"
 # > falls with the rate.
 
 # %%
+torch.manual_seed(p.seed)  # the same texts whatever was drawn before
 toy_worth = (1.5 * torch.randn(p.batch_size, 12)).exp()  # 12 words a text, most worth little, a few much
 clue = toy_worth.log() / 1.5 + 0.5 * torch.randn(p.batch_size, 12)  # what the selector sees: a noisy sign
 target_rates = torch.linspace(0.02, 0.98, 49)
@@ -540,6 +547,7 @@ def measured(gates):
     return logs, logs[0].detach().exp(), (decide(gates, p.rule) != 0).double().mean()
 
 
+# %%
 def hold(constraint, selector, clue, worth, measure="expected"):
     """Train a selector under a constraint; a row of the trace is a step."""
     optimiser, trace = torch.optim.Adam(selector.parameters(), lr=p.learning_rate), []
@@ -567,7 +575,7 @@ def toy_selector(bias_a=0.0, bias_b=0.0):
 
 
 no_clue, one_word = torch.zeros(p.batch_size, 1), torch.ones(p.batch_size, 1)
-authors = {"dynamics": "authors", "rate": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
+authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
 swing = hold(Constraint(p.selection, **authors), toy_selector(), no_clue, one_word)
 
 # %% tags=["check"]
@@ -579,12 +587,12 @@ some(some_rate.log(), (1 - some_rate).log()).backward()
 assert torch.isclose(some_rate.grad, some.multiplier), "the gradient is lambda dS"
 grew = torch.tensor(swing.multiplier.to_numpy()).log().diff()
 assert torch.allclose(grew, 0.05 * torch.tensor(swing.gap.to_numpy())[1:]), "(S9), step for step"
-if p.num_steps >= 800:
+if settles and p.selection <= 0.4:  # a higher target takes longer
     assert swing.rate.max() > 0.95 and swing.rate.iloc[-50:].max() < 0.05, "wide open first, shut in the end"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.8))
-ax.set_ylim(-0.5, 1.8)  # room for the legend
+ax.set(ylim=(-0.5, 1.8), yticks=[-0.5, 0, 0.5, 1])  # room for the legend
 finding = "Authors' rule, one gate: too late, then too hard"
 figures.draw_dual(swing.drop(columns="rate_selected"), p.selection, ax, title=finding)
 figures.save_figure(fig, folder, "dual_authors")
@@ -599,7 +607,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # %% [markdown]
 # While the multiplier sleeps, the gate opens to the end of its range, where $\partial S/\partial h$ is small
 # on the *other* side; the multiplier must grow far beyond the price before the gate moves, and when it moves
-# nothing brings the multiplier back in time.
+# nothing brings the multiplier back in time. (The toy takes far larger steps than a real training, so its
+# gate runs further meanwhile. How far is a question of pace; that a positive multiplier cannot pull is not.)
 #
 # ## 9. Let the multiplier change its sign: an augmented Lagrangian
 #
@@ -621,19 +630,20 @@ targets = (0.1, p.selection, 0.7)
 held = {target: hold(Constraint(target, **signed), toy_selector(), no_clue, one_word) for target in targets}
 
 # %% tags=["check"]
-some, price = Constraint(p.selection, **signed), 1.5
-for _ in range(round(p.quadratic / p.multiplier_rate)):  # a selector that is always settled at the price
-    some.update(p.selection + (price - some.multiplier) / p.quadratic, 1.0)
+damped = signed if settles else {**signed, "quadratic": 50.0}
+some, price = Constraint(p.selection, **damped), 1.5
+for _ in range(round(some.quadratic / some.rate)):  # a selector that is always settled at the price
+    some.update(p.selection + (price - some.multiplier) / some.quadratic, 1.0)
 learned_share = some.multiplier / price
 assert abs(learned_share - (1 - math.exp(-1))) < 0.03, "kappa / eta steps learn 1 - 1/e of the price"
 log_values = torch.tensor(0.2).log(), torch.tensor(0.8).log()
 distance = p.selection * (1 - p.selection) * (torch.tensor(0.2).logit() - torch.tensor(p.selection).logit())
-by_hand = some.multiplier * distance + p.quadratic / 2 * distance**2
+by_hand = some.multiplier * distance + some.quadratic / 2 * distance**2
 assert torch.isclose(some(*log_values), by_hand), "the term of (S11)"
 for target, trace in held.items():
     moved, gaps = (torch.tensor(column.to_numpy()) for column in (trace.multiplier.diff(), trace.gap))
     assert torch.allclose(moved[1:], p.multiplier_rate * gaps[1:]), "(S11), step for step"
-    if p.num_steps >= 800:
+    if settles:
         late = trace.rate.iloc[-100:].mean()
         assert abs(late - target) < 0.02, f"target {target}, but the last 100 steps are at {late:.3f}"
 
@@ -645,7 +655,8 @@ figures.save_figure(fig, folder, "dual_signed")
 fig
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
+fig, ax = figures.new_figure(size=(9, 4.6))
+ax.set(ylim=(0, 1.4), yticks=[0, 0.5, 1])  # room for the legend
 lines = {f"target {target:g}": trace.rate for target, trace in held.items()}
 finding = "One rule, three targets, no tuning in between"
 figures.draw_lines(range(1, 1 + p.num_steps), lines, ax, title=finding, xlabel="training step",
@@ -690,7 +701,7 @@ loose = hold(Constraint(p.selection, **{**signed, "quadratic": 0.0}), toy_select
 spread = {"quadratic": held[p.selection].rate.iloc[-400:].std(), "none": loose.rate.iloc[-400:].std()}
 print(f"standard deviation of the rate, last 400 steps: {spread['quadratic']:.3f} with the quadratic term, "
       f"{spread['none']:.3f} without; extremes without {loose.rate.min():.3f} and {loose.rate.max():.3f}")
-if p.num_steps >= 800:
+if settles:
     assert spread["none"] > 5 * spread["quadratic"]
 # A straight line plus a straight line has no minimum inside: the gate runs to one end until the multiplier
 # has changed sides, then to the other. The quadratic term gives the loss a floor near the target.
@@ -707,8 +718,9 @@ if p.num_steps >= 800:
 #
 # The paper (appendix A.3) shows that the kinks of the clip have probability zero and need no care.
 #
-# > They do no harm, but they do no good either. $P(z>u) \le S$, so for a gate that is shut the task's pull,
-# > like the authors' push $\lambda\,\partial S/\partial h$, vanishes with $S$. One is a pull up that comes
+# > They do no harm, but they do no good either. $P(z>u) = (1-k_u^a)^b$ has the derivative
+# > $P(z>u)\,\ln(1-k_u^a)$ by $b$; the logarithm is bounded over $u$ and $P(z>u) \le S$. So for a gate that is shut the
+# > task's pull, like the authors' push $\lambda\,\partial S/\partial h$, vanishes with $S$. One is a pull up that comes
 # > ever more rarely, the other a push down that never changes its sign. Only $c$ of (S6) still knows the way
 # > up.
 
@@ -731,6 +743,7 @@ assert torch.equal(by_draw != 0, (0 < drawn) & (drawn < 1)), "a draw at 0 or 1 h
 at_three = (raw - 3).abs().argmin()
 error = 5 * by_draw.std() / p.num_samples**0.5 * torch.tensor(3.0).sigmoid()
 difference = by_draw.mean() * torch.tensor(3.0).sigmoid() - task_pull[at_three]
+assert task_pull[-1] / slope_rate[-1] < 0.1 * price_gate[0], "shut: a tenth of the price outweighs the task"
 assert abs(difference) < error, "(S12), two ways: draws and the integral agree within five standard errors"
 
 # %% tags=["figure"]
@@ -743,8 +756,16 @@ figures.draw_lines(raw, lines, ax, title=finding, xlabel="raw input h of b (the 
 figures.save_figure(fig, folder, "who_pulls")
 fig
 
+# %%
+ratio = -task_pull / -slope_rate
+print(f"h = {raw[-1]:.0f}: the task pulls with {-task_pull[-1]:.1e}, the authors' rule pushes with "
+      f"{-slope_rate[-1]:.1e}, the signed rule pulls with {signed_push[-1]:.1f}")
+print(f"task's pull over authors' push: {ratio[at_three]:.2f} at h = 3, {ratio[-1]:.2f} at h = {raw[-1]:.0f}")
+
 # %% [markdown]
-# (The dip of the signed rule is the target itself, where its push changes direction.)
+# The dip of the signed rule is the target itself, where its push changes direction. Between the other two it
+# is the ratio that counts: at the shut end a multiplier far below the price of section 7 already outweighs
+# the task.
 #
 # The experiment: one gate that an overshoot has shut, the rate far below the target, and either rule from
 # there.
@@ -757,13 +778,13 @@ shut = {name: hold(held_by, toy_selector(-3, 6), no_clue, one_word) for name, he
 # %% tags=["check"]
 assert shut["authors"].rate.iloc[0] == shut["signed"].rate.iloc[0] < 1e-4, "both start shut"
 assert shut["authors"].rate.max() < 1e-3, "the authors' rule does not come back"
-assert shut["authors"].multiplier.iloc[-1] < 1e-2, "although it hardly pushes any more"
-if p.num_steps >= 800:
+if settles:
+    assert shut["authors"].multiplier.iloc[-1] < 1e-2, "although it hardly pushes any more"
     assert abs(shut["signed"].rate.iloc[-50:].mean() - p.selection) < 0.05, "the signed rule does"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
-lines = {f"{name} rule": trace.rate for name, trace in shut.items()}
+lines = {"authors' rule": shut["authors"].rate, "signed rule": shut["signed"].rate}
 finding = "From an overshoot, one rule comes back"
 figures.draw_lines(range(1, 1 + p.num_steps), lines, ax, title=finding, xlabel="training step",
                    ylabel="expected rate (log scale)", yscale="log", target=p.selection)
@@ -794,43 +815,54 @@ for name, trace in shut.items():
 # > has no gradient; but it can be *measured*, and that is all the multiplier needs. The gradient stays that
 # > of $c$.
 #
-# The texts of section 7, a selector that sees the clues, and each rule in turn; the gap of the signed rule is
-# measured on $S$ or on $S_{\text{rule}}$.
+# The texts of section 7 and a selector that sees the clues, under both rules; and a third time, with the gap
+# of the signed rule measured on $S_{\text{rule}}$.
 
 # %%
 pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand
 masses = torch.stack([pair.prob_zero, pair.prob_interior, pair.prob_one], 1)
-toys = {}
-for name, settings, measure in (("authors", authors, "expected"), ("signed", signed, "expected"),
-                                ("signed, selected", signed, "selected")):
+toys, low = {}, p.selection / 2
+for name, target, settings, measure in (
+    ("authors", p.selection, authors, "expected"), ("authors, half the target", low, authors, "expected"),
+    ("signed", p.selection, signed, "expected"), ("signed, half the target", low, signed, "expected"),
+    ("signed, measured on the rule", p.selection, signed, "selected"),
+):
     selector = toy_selector()
-    toys[name] = selector, hold(Constraint(p.selection, **settings), selector, clue, toy_worth, measure)
+    trace = hold(Constraint(target, **settings), selector, clue, toy_worth, measure)
+    toys[name] = selector, trace
+tails = {name: trace.iloc[-50:].mean() for name, (_, trace) in toys.items()}
 
 # %% tags=["check"]
-assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "not selected where P(0) is the largest"
-tails = {name: trace.iloc[-50:].mean() for name, (_, trace) in toys.items()}
-if p.num_steps >= 800:
+assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "not selected where P(0) is largest"
+if settles:
     assert abs(tails["signed"].rate - p.selection) < 0.02, "measured on S, S is held"
-    by_rule = tails["signed, selected"].rate_selected
-    assert abs(by_rule - p.selection) < 0.02, "measured on the rule, the rule's rate is held"
-    low = toys["authors"][1].rate.min()
-    assert low < 0.5 * p.selection < tails["authors"].rate, "the authors' rule overshoots, and comes back"
+    assert abs(tails["signed, half the target"].rate - low) < 0.02, "the same at half the target"
+    by_rule = tails["signed, measured on the rule"].rate_selected
+    assert abs(by_rule - p.selection) < 0.03, "measured on the rule, the rule's rate is held"
+    for name, target in (("", p.selection), (", half the target", low)):
+        swung, steady = (toys[rule_name + name][1].rate.iloc[100:] for rule_name in ("authors", "signed"))
+        assert swung.max() > 0.9 and swung.min() < 0.7 * target, "multiplied: everything, then too little"
+        assert (steady - target).abs().max() < 0.1, "added up: near the target after 100 steps"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
-lines = {name: trace.rate for name, (_, trace) in toys.items() if "," not in name}
-finding = "Where words differ in worth, the authors' rule finds back, after a swing"
+fig, ax = figures.new_figure(size=(9, 4.8))
+lines = {name: trace.rate for name, (_, trace) in toys.items() if "measured" not in name}
+finding = "Texts: the authors' rule swings far past its target"
 figures.draw_lines(range(1, 1 + p.num_steps), lines, ax, title=finding, xlabel="training step",
-                   ylabel="expected rate", target=p.selection)
+                   ylabel="expected rate")
 figures.save_figure(fig, folder, "toy_texts")
 fig
 
 # %%
 for name, tail in tails.items():
-    print(f"{name:16}: expected {tail.rate:.3f}, selected {tail.rate_selected:.3f}, "
+    print(f"{name:28}: expected {tail.rate:.3f}, selected {tail.rate_selected:.3f}, "
           f"multiplier {tail.multiplier:.2f}")
 
 # %% [markdown]
+# Whether the authors' rule comes back from its swing depends on whether some gates were left ajar when the
+# multiplier had at last fallen. Words of unequal worth help, the best of them pull hardest; still it is a
+# matter of luck: try a few values of `seed`.
+#
 # These selectors have become certain, and a certain gate is the same under every rule. How far apart the
 # rates can lie is seen on gates that hesitate: a selector by hand, which gives the clue a certain weight,
 # opened step by step.
@@ -878,7 +910,8 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 # %% [markdown]
 # **Exercise 5** (15 minutes). Set `rule` to `threshold`: a word is selected if $P(z \ne 0) \ge 1/2$. Predict:
 # does the rule's rate of the selector trained on $S$ rise or fall against `argmax`? Can one word move the
-# other way? Which of the two rates of `signed, selected` stays at the target?
+# other way? Which of the two rates stays at
+# the target when the gap is measured on the rule?
 
 # %% tags=["solution"]
 examples = {"trained": toys["signed"][0](clue.unsqueeze(-1)), "hesitant": by_hand_selector(0.5, -2.5)}
@@ -903,4 +936,4 @@ for name, example in examples.items():
 #
 # ## Next
 #
-# `10_first_rationale` puts all of it to work: texts, encoders, a rationale in three minutes.
+# `12_train_sst` puts all of it to work on real sentences (`10_first_rationale` did so on made-up ones).

@@ -15,7 +15,7 @@
 # **You will learn** the whole arc: a corpus with known rationales, a selector and a predictor, a target for the
 # share of words, training, precision and recall of the selection.
 #
-# **You need** no data and no GPU; about two minutes. The reviews are made up by a grammar, so we know for every
+# **You need** no data and no GPU; about a minute. The reviews are made up by a grammar, so we know for every
 # word whether it belongs to the rationale.
 
 # %% tags=["parameters"]
@@ -42,8 +42,8 @@ measure: str = "selected"  # what is compared with the target
 measure_every: int = 2  # training steps between two measurements
 dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
 multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.005  # step of the multiplier
-quadratic: float = 1.0  # weight of the squared violation
+multiplier_rate: float = 0.005  # step of the multiplier; small, as the squared error is
+quadratic: float = 1.0  # weight of the squared violation; an error of 0.07 needs less than a cross-entropy of 1.5
 smoothing: float = 0.8  # share of the past in the moving averages
 batch_size: int = 32  # texts a training step
 bucketed: bool = True  # texts of like length share a batch
@@ -120,7 +120,7 @@ scores = saved.save_run(folder, result, p)
 history = pd.DataFrame(result.history)
 columns = ["epoch"] + [f"dev_{name}" for name in ("precision", "recall", "rate_selected")]
 fig, ax = figures.new_figure(size=(9, 5))
-title = "The selection finds the true rationale"
+title = f"In the end {history['dev_precision'].iloc[-1]:.0%} of the selected words are in the gold rationale"
 figures.draw_history(history[columns], p.selection, ax, title=title, score="precision")
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
@@ -139,7 +139,8 @@ dev, test = scores["dev"], scores["test"]
 if len(splits["train"]) >= 2000 and p.epochs >= 10 and p.model == "hardkuma" and p.selection <= 0.1:
     assert test["mse"] < 0.5 * variance, "the score is predicted far better than by its mean"
     assert abs(dev["rate_selected"] - p.selection) < 0.03, "the constraint holds"
-    assert test["precision"] > 4 * gold_rate, "and most selected words are right"
+    if p.correlation == 0:
+        assert test["precision"] > 4 * gold_rate, "and most selected words are right"
 print(f"squared error {test['mse'] / variance:.0%} of the variance; {test['rate_selected']:.1%} of the words")
 print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {test['recall']:.1%}")
 
@@ -163,8 +164,9 @@ for row in picked.itertuples():
 # %% [markdown]
 # ## 5. The predictor sees nothing else
 #
-# Is the rationale really all that the prediction rests on? Replace every unselected word by another one and
-# hold the gates: the prediction must not move.
+# Is the rationale really all that the predictor reads? Replace every unselected word by another one and hold the
+# gates: the prediction must not move. Then let the selector look again at the changed text: now the gates themselves
+# may move, because *which* words are selected is decided with the whole text in view.
 
 # %% tags=["check"]
 batch = next(training.Batches(splits["dev"], result.vocabulary, 64).in_order())
@@ -172,12 +174,15 @@ with torch.no_grad():
     output = result.model(batch.tokens, batch.mask)
     other = torch.where(output.z == 0, batch.tokens.roll(1, 0), batch.tokens)
     swapped = result.model.predictor(result.model.vectors[other], batch.mask, output.z)
+    again = result.model(other, batch.mask)
 assert torch.allclose(swapped, output.prediction, atol=1e-6)
-print("largest change:", (swapped - output.prediction).abs().max().item())
+print(f"gates held: largest change {(swapped - output.prediction).abs().max():.3f}")
+print(f"gates decided anew: largest change {(again.prediction - output.prediction).abs().max():.3f}")
 
 # %% [markdown]
-# Reading: the score is a function of the selected words alone (with `predictor: zero` also of where they
-# stand). That is what makes a rationale *faithful*, whether or not a person finds it plausible.
+# Reading: given the gates, the score is a function of the selected words and their gate values alone (with
+# `predictor: zero` also of where they stand). That is what makes a rationale *faithful*, whether or not a person finds
+# it plausible. It does not say that the selector ignored the rest.
 
 # %% [markdown]
 # **Exercise 1** (5 minutes). `words` is the review with the lowest predicted score. Predict what happens when you

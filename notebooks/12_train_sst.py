@@ -131,7 +131,9 @@ print(f"{trained:,} trained parameters")
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
 target = p.selection if p.model != "full_text" and p.selection < 1 else None
-title = "Accuracy climbs while the rate settles at its target" if target else "Accuracy on dev"
+title = f"Accuracy reaches {max(row['dev_accuracy'] for row in result.history):.1%} on dev"
+if target is not None:
+    title += f", the expected rate ends at {result.history[-1]['dev_rate_expected']:.0%}"
 columns = ["epoch", "dev_accuracy"] + ["dev_rate_expected", "dev_rate_selected"] * (target is not None)
 figures.draw_history(pd.DataFrame(result.history)[columns], target, ax, title=title)
 figures.save_figure(fig, folder / "figures", "history")
@@ -147,8 +149,8 @@ if target is not None:
     display(figures.show(fig))
 
 # %% [markdown]
-# The gap is what the multiplier sees: a short moving average. It crosses zero again and again; a multiplier of
-# either sign holds it there, from both sides.
+# The gap is what the multiplier sees: a short moving average, here at the end of each epoch. With
+# `dynamics: signed` the multiplier may take either sign, so it can push from both sides.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})

@@ -105,7 +105,8 @@ if len(extractors):
     fig, ax = figures.new_figure(size=(9, 5))
     names = [f"{target:.0%}" for target in extractors["target"]]
     bars = {"expected": off["expected_minus_target"].tolist(), "selected": off["selected_minus_target"].tolist()}
-    title = "The measured rate is at its target; the other one lies beside it"
+    worst = off["expected_minus_target"].abs().max()
+    title = f"The expected rate, which was measured, is at most {worst:.1f} points from its target"
     figures.draw_bars(names, bars, ax, title=title, ylabel="rate minus target (points)", fmt="{:+.1f}")
     figures.save_figure(fig, folder / "figures", "rate_minus_target")
     display(figures.show(fig))
@@ -116,10 +117,10 @@ if len(extractors):
 # The published runs used GloVe 840B; the vectors of ours are named in each row.
 
 # %%
-published = reference.read_published().query("task == 'sst'")
+paper = reference.read_published().query("task == 'sst'")
 ours = pd.concat([dev.assign(split="dev"), test.assign(split="test")])
 keys = ["model", "target", "split"]
-side = published[[*keys, "vectors", "value", "source"]].rename(columns={"value": "published"})
+side = paper[[*keys, "vectors", "value", "source"]].rename(columns={"value": "published"})
 side.merge(ours[[*keys, "vectors", "accuracy", "accuracy_std", "seeds"]], on=keys, suffixes=("_published", "_ours"))
 
 # %% [markdown]
@@ -151,7 +152,7 @@ for name, cell in cells.items():
     within = (cell["rate_selected"] - 0.4).abs() <= 0.02
     accuracy, spread = cell["accuracy"].mean(), cell["accuracy"].std()
     print(f"{name}: within two points of 40 % on {within.sum()} of {len(cell)} seeds; {accuracy:.1%} +- {spread:.1%}")
-    assert len(cell) == 10 and within.all(), f"{name}: the selected rate is off its target"
+    assert within.all(), f"{name}: the selected rate is off its target: {cell['rate_selected'].round(3).to_dict()}"
 
 # %% [markdown]
 # ## 6. The authors' dynamics on small vectors
@@ -161,20 +162,23 @@ for name, cell in cells.items():
 
 # %%
 history = reference.read_history()
-authors = reference.runs_with(
-    committed, dynamics="authors", measure="training", epochs=12, vectors_scale=0.3333
-)["run"].unique()
-signed = ten["vectors divided by 3"]["run"].unique()[: len(authors)]
+small = {"epochs": 12, "vectors_scale": 0.3333}
+published = {"dynamics": "authors", "measure": "training", "measure_every": 1, "multiplier_init": 0.0001}
+published |= {"multiplier_rate": 0.01, "smoothing": 0.99, "model_choice": "authors"}
+authors = reference.runs_with(committed, **small, **published)["run"].unique()
+seed_of = committed.drop_duplicates("run").set_index("run")["seed"].to_dict()
+signed = sorted(ten["vectors divided by 3"]["run"].unique(), key=seed_of.get)[: len(authors)]
 curves = {}
 for label, names in (("signed", signed), ("authors", authors)):
-    for i, name in enumerate(names, start=1):
-        curves[f"{label}, seed {i}"] = history.loc[history["run"] == name, "dev_rate_selected"].to_numpy()
+    for name in names:
+        curve = history.loc[history["run"] == name, "dev_rate_selected"].to_numpy()
+        curves[f"{label}, seed {seed_of[name]}"] = curve
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
 epochs = range(1, 1 + len(next(iter(curves.values()))))
 last = [curve[-1] for label, curve in curves.items() if label.startswith("authors")]
-title = f"The authors' rule ends at {min(last):.0%} to {max(last):.0%} of the words, the signed one at its target"
+title = f"The authors' rule ends at {min(last):.0%} to {max(last):.0%} of the words; the target is 40 %"
 figures.draw_lines(list(epochs), curves, ax, title=title, xlabel="epoch", ylabel="selected words", target=0.4)
 figures.save_figure(fig, folder / "figures", "dynamics")
 figures.show(fig)

@@ -4,7 +4,7 @@
     z_t ~ gates_t  (training),   z_t = decide(gates_t)   (test)
     prediction = head(encoder(z * embed(x)))             predictor
 
-Source: eqs. (S1)-(S3), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 5.
+Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 5.
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 

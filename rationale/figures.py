@@ -562,60 +562,6 @@ def draw_bars(
 
 
 @_styled
-def draw_gradient_field(
-    x,
-    y,
-    dx,
-    dy,
-    ax: Axes,
-    title: str = "",
-    xlabel: str = "a",
-    ylabel: str = "b",
-    value=None,
-    log: bool = True,
-) -> Axes:
-    """Arrows of a gradient over a grid; colour: its size, or level lines of `value` under the arrows.
-
-    Parameters
-    ----------
-    x, y : [M], [N]
-        The grid's axes, > 0 where `log`.
-    dx, dy : [N, M]
-        The gradient's parts along the axes *as drawn* (with `log`: the derivatives by log x and log y).
-    value : [N, M], optional
-        What the gradient belongs to.
-    log : bool
-        Logarithmic axes.
-    """
-    x, y, dx, dy = (_numbers(v, name) for v, name in ((x, "x"), (y, "y"), (dx, "dx"), (dy, "dy")))
-    if log:
-        ax.set(xscale="log", yscale="log")
-    if value is not None:
-        ax.clabel(
-            ax.contour(x, y, _numbers(value, "value"), colors=GREY, linewidths=1), fontsize=10, fmt="%.2g"
-        )
-    size = np.hypot(dx, dy)
-    unit = np.where(size > 0, size, 1)
-    shrink = np.sqrt(size / size.max()) if size.max() > 0 else size
-    arrows = ax.quiver(
-        x,
-        y,
-        dx / unit * shrink,
-        dy / unit * shrink,
-        size,
-        cmap="viridis",
-        angles="uv",
-        pivot="mid",
-        width=0.006,
-    )
-    ax.figure.colorbar(arrows, ax=ax, label="size of the gradient")
-    return _dressed(ax, title, xlabel, ylabel)
-
-
-# --- what a model selects --------------------------------------------------------------------------------
-
-
-@_styled
 def draw_word_sentiment(
     all_counts: Sequence[int], counts: Mapping[str, Sequence[int]], ax: Axes, title: str = ""
 ) -> Axes:

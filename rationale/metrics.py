@@ -8,17 +8,12 @@ import torch
 from torch import Tensor
 
 
-def selected_rate(z: Tensor, mask: Tensor) -> Tensor:
-    """Micro share of real tokens with z != 0: [B, T], bool [B, T] -> []."""
-    return ((z != 0) & mask).sum() / mask.sum()
-
-
 def rationale_scores(selected: list[Tensor], gold: list[Tensor]) -> dict[str, float]:
     """Precision, recall and F1 of selected tokens against gold rationales, micro and macro.
 
         micro precision = sum_i |selected_i and gold_i| / sum_i |selected_i|
 
-    Source: spec of Table 2 in Bastings et al. 2019: "percentage of words with z != 0 that are in the annotation".
+    Source: Table 2 of Bastings et al. 2019: "percentage of words with z != 0 that are in the annotation".
     Texts without a gold token are left out. An empty selection never divides by zero: it adds nothing to
     micro figures and is left out of macro precision, and its macro recall is 0.
 

@@ -20,7 +20,7 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
 
         S_i = (1/T_i) sum_t mask_it P(H_it != 0)
 
-    Source: eq. (S1), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4.
+    Source: eq. (S3), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
 
         L_i = (1/T_i) sum_{t<T_i} P(H_t = 0) P(H_{t+1} != 0) + P(H_t != 0) P(H_{t+1} = 0)
 
-    Source: eq. (S2), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. Divided by the number of
+    Source: eq. (S4), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. Divided by the number of
     tokens, as in the authors' code, although there is one pair less.
 
     Parameters
@@ -77,7 +77,8 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
 
         ln (1/B) sum_i (1/T_i) sum_t mask_it exp(log_values_it)
 
-    With ln P(H != 0) it is the logarithm of the batch mean of eq. (S1); with ln P(H = 0), of one minus it.
+    With ln P(H != 0) it is the logarithm of the batch mean of eq. (S3); with ln P(H = 0), of one minus it.
+    Source: eq. (S7), notebooks/04_selecting_text.py.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class Constraint(nn.Module):
 
         c          = target (1 - target) (logit value - logit target)      about value - target near the target
         gap        = (moving sum of measured amounts) / (moving sum of sizes) - target
-        multiplier = multiplier + rate gap                                 either sign
+        multiplier = multiplier + step gap                                 either sign
         term       = multiplier c + quadratic / 2 c^2
 
     The multiplier integrates what is measured, the quadratic term damps. It pushes a rate that is too low up
@@ -118,23 +119,24 @@ class Constraint(nn.Module):
     `authors` is the multiplicative rule of the authors' code (GECO):
 
         gap        = smoothing gap + (1 - smoothing) (amount / size - target)      from 0
-        multiplier = multiplier exp(rate gap)                                      positive
+        multiplier = multiplier exp(step gap)                                      positive
         term       = multiplier gap, with the gradient of multiplier (value - target)
 
     It can only push a rate down. Once all gates are shut no gradient of the task reaches them and the model
-    stays empty: see eq. (S6), notebooks/04_selecting_text.py.
+    stays empty: see eq. (S12), notebooks/04_selecting_text.py.
 
     In both, multiplier and averages are buffers (saved, never seen by the optimiser), and `update` changes
     them in training mode only. Call `update` before `forward`, as the authors do.
 
-    Source: eqs. (S4)-(S6), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4; Rezende and Viola 2018.
+    Source: eqs. (S6), (S8)-(S11), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4; Rezende and
+    Viola 2018.
 
     Parameters
     ----------
     target : float, in (0, 1)
         Rate to hold.
     dynamics : "signed" or "authors"
-    rate : float, > 0
+    step : float, > 0
         Step size of the multiplier (of its logarithm for `authors`), per call of `update`.
     smoothing : float, in [0, 1)
         Share of the past in the moving averages.
@@ -153,9 +155,9 @@ class Constraint(nn.Module):
         self,
         target: float,
         dynamics: str = "signed",
-        rate: float = 0.05,
-        smoothing: float = 0.9,
-        quadratic: float = 20.0,
+        step: float = 0.2,
+        smoothing: float = 0.8,
+        quadratic: float = 50.0,
         multiplier: float = 0.0,
     ):
         super().__init__()
@@ -163,14 +165,14 @@ class Constraint(nn.Module):
             raise ValueError(f"dynamics: got {dynamics!r}, accepted are {', '.join(DYNAMICS)}")
         if not 0 < target < 1:
             raise ValueError(f"target: got {target}, accepted are rates in (0, 1)")
-        if not rate > 0 or not 0 <= smoothing < 1 or not quadratic >= 0:
+        if not step > 0 or not 0 <= smoothing < 1 or not quadratic >= 0:
             raise ValueError(
-                f"rate: got {rate}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
+                f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
                 f"quadratic: got {quadratic}, accepted >= 0"
             )
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
-        self.target, self.dynamics, self.rate = target, dynamics, rate
+        self.target, self.dynamics, self.step = target, dynamics, step
         self.smoothing, self.quadratic = smoothing, quadratic
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
             self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
@@ -189,12 +191,12 @@ class Constraint(nn.Module):
             return
         if self.dynamics == "authors":
             self.gap.lerp_(amount.double() / size - self.target, 1 - self.smoothing)
-            self.multiplier.mul_(torch.exp(self.rate * self.gap))
+            self.multiplier.mul_(torch.exp(self.step * self.gap))
             return
         self.amount.lerp_(amount.double(), 1 - self.smoothing)
         self.size.lerp_(torch.as_tensor(size).to(self.size), 1 - self.smoothing)
         self.gap.copy_(self.amount / self.size - self.target)
-        self.multiplier.add_(self.rate * self.gap)
+        self.multiplier.add_(self.step * self.gap)
 
     def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
         """The term to add to the loss.
@@ -293,7 +295,7 @@ class RationaleObjective(nn.Module):
 
     @staticmethod
     def _switches(gates, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of the switches per token, batch mean of eq. (S2), and of one minus them.
+        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
 
         In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
         """
@@ -344,6 +346,6 @@ def steps_to_multiplier(start: float, rate: float, gap: float, end: float = 1.0)
 
         n = ln(end / start) / (rate gap)
 
-    Source: eq. (S5), notebooks/04_selecting_text.py.
+    Source: eq. (S10), notebooks/04_selecting_text.py.
     """
     return math.log(end / start) / (rate * gap)

@@ -40,14 +40,13 @@ class Key:
 # fmt: off
 KEYS: dict[str, Key] = {
     # what is learned from
-    "seed":              Key(int,   "seed of all random choices: order, first weights, samples", "[0, inf)"),
-    "corpus":            Key(str,   "texts to learn from", choices=("synthetic", "sst")),
+    "seed":              Key(int,   "seed of all random choices: order, first weights, samples", "[0, 4294967295]"),
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
     "aspect":            Key(str,   "what the score is about", choices=("look", "smell", "taste")),
     "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
-    "vectors":           Key(str,   "word vectors: a file, or a name in the data folder; none = random"),
+    "vectors":           Key(str,   "word vectors: a file, or a name in the data folder, or random"),
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
     # the model
     "model":             Key(str,   "how words are selected",
@@ -203,7 +202,15 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
                 raise BadInput(f"{where}{name}: given twice on the command line")
             overridden |= {name} if is_override(item) else set()
             values[name] = check(name, value, where)
+    _check_together(values, f"{shown(notebook)}: ")
     return values
+
+
+def _check_together(values: Mapping[str, Any], where: str) -> None:
+    """Values that are right one by one and wrong together."""
+    if values.get("dynamics") == "authors" and values.get("multiplier_init") == 0:
+        raise BadInput(f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
+                       "give a number in (0, inf), 0.0001 in the authors' code for SST")
 
 
 def is_override(item: str) -> bool:
@@ -260,8 +267,10 @@ def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     therefore stops at the same mistakes as a run through the runner.
     """
     given = {name: namespace[name] for name in KEYS if name in namespace}
-    return SimpleNamespace(**{name: check(name, value) for name, value in given.items()
-                              if not isinstance(value, ModuleType) and not callable(value)})
+    values = {name: check(name, value) for name, value in given.items()
+              if not isinstance(value, ModuleType) and not callable(value)}
+    _check_together(values, "")
+    return SimpleNamespace(**values)
 
 
 def shown(path: str | Path) -> str:

@@ -133,7 +133,9 @@ def _shown(row: dict) -> str:
     kept = sum(z != 0 for z in row["z"]) / len(row["z"])
     color = None if sys.stdout.isatty() else False
     lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
-    if row["unknown"]:
+    if len(row["unknown"]) == len(row["tokens"]):
+        lines.append("no word of this text is known to this run: that is its answer to an empty text")
+    elif row["unknown"]:
         lines.append(f"unknown to this run: {' '.join(row['unknown'])}")
     return "\n".join(lines) + "\n"
 

@@ -22,7 +22,8 @@ import pandas as pd
 
 from rationale import saved
 from rationale.errors import BadInput
-from rationale.runs import root
+from rationale.params import defaults
+from rationale.runs import notebook_path, root
 from rationale.training import write_atomically
 
 COLUMNS = "task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit".split(",")
@@ -156,7 +157,7 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
     return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
 
 
-PLAIN = {"measure": "expected", "dynamics": "signed", "bucketed": True, "vectors_scale": 1.0, "epochs": 25}
+FREE = {"seed", "vectors", "model", "selection", "embedding_size", "device", "tensorboard"}  # what plain runs differ in
 
 
 def read_runs() -> pd.DataFrame:
@@ -166,21 +167,25 @@ def read_runs() -> pd.DataFrame:
     return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
 
 
-def runs_with(results: pd.DataFrame, task: str = "sst", **parameters) -> pd.DataFrame:
-    """Rows of a task's committed runs that have these parameters; any not named are as in `PLAIN`.
+def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", **parameters) -> pd.DataFrame:
+    """Rows of the committed runs of a notebook that have these parameters.
+
+    All parameters that are not named have the notebook's default, but for those in `FREE`, which may be anything.
 
     Raises
     ------
     BadInput
         If no such run has been committed.
     """
+    usual = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
     runs = read_runs()
-    for name, value in (PLAIN | parameters).items():
-        runs = runs[runs[name] == value]
-    found = results[(results["task"] == task) & results["run"].isin(runs.index)]
+    runs = runs[runs.index.str.startswith(f"{notebook}/")]
+    for name, value in (usual | parameters).items():
+        if name in runs:  # a parameter that is younger than the run had its default then
+            runs = runs[runs[name].isna() | (runs[name] == value)]
+    found = results[results["run"].isin(runs.index)]
     if found.empty:
-        wanted = parameters or "the defaults"
-        raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of task {task} with {wanted}")
+        raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of {notebook} with {parameters or 'the defaults'}")
     return found
 
 

@@ -449,17 +449,19 @@ def _write(path: Path, text: str) -> None:
 
 
 def report(folder: Path) -> str:
-    """Where to look, and what came out: the lines printed when a run has finished."""
+    """Where to look, and what came out: the notebook's own summary, or else all metrics."""
     lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
     try:
         metrics = _flat(json.loads(_read(folder / "metrics.json") or "{}"))
     except ValueError:
         metrics = {}
+    summary = _read(folder / "summary.txt").rstrip()
+    if summary:
+        return "\n".join([*lines, summary])
     width = max(map(len, metrics), default=0)
     lines += [f"  {name:{width}}  {f'{value:.4g}' if isinstance(value, float) else value}"
               for name, value in metrics.items()]
-    summary = _read(folder / "summary.txt").rstrip()
-    return "\n".join(lines + ([summary] if summary else []))
+    return "\n".join(lines)
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
@@ -479,7 +481,7 @@ def listing(notebook: str | None) -> str:
     else:
         rows = [("parameter", "default", "accepted", "meaning")]
         for name, value in defaults(notebook_path(notebook)).items():
-            value = str(value).lower() if isinstance(value, bool) else str(value)
+            value = yaml.safe_dump(value).splitlines()[0]  # as it may be given: 1.0e-05
             rows.append((name, value or '""', KEYS[name].accepts(), KEYS[name].meaning))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

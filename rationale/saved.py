@@ -99,10 +99,11 @@ def load_run(folder: Path | str) -> SavedRun:
     try:
         tensors, facts = read_tensors(path)
         p = SimpleNamespace(**facts["parameters"])
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: no model of this project ({error}); accepted is what a finished run wrote") from None
-    model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
-    model.load_state_dict(tensors)
+        model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        model.load_state_dict(tensors)
+    except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        said = str(error).splitlines()[0]
+        raise BadInput(f"{path}: no model of this project, or of another version ({said}); accepted is what a finished run wrote") from None
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
 
 

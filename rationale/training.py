@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from rationale import metrics
 from rationale.data import Batches, Example, Vocabulary, build_vocabulary
+from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.objectives import RationaleObjective, build_objective, expected_selection
 
@@ -31,13 +32,13 @@ def choose_device(name: str) -> torch.device:
 
     Raises
     ------
-    ValueError
+    BadInput
         If a device is asked for that this machine does not have.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device: got {name!r}, but this machine has no usable GPU; accepted are auto, cpu")
+        raise BadInput(f"device: got {name!r}, but this machine has no usable GPU; accepted are auto, cpu")
     return torch.device(name)
 
 
@@ -127,6 +128,7 @@ class Training:
     history: list[dict] = field(default_factory=list)
     best: dict | None = None  # history row of the kept evaluation
     best_weights: dict[str, Tensor] = field(default_factory=dict)
+    parameters: dict = field(default_factory=dict)  # of the run; a checkpoint with others is not continued
 
     def weights(self) -> dict[str, Tensor]:
         """Trained tensors only: the fixed word vectors are left out."""
@@ -142,16 +144,20 @@ class Training:
         if torch.cuda.is_available():
             tensors["random.cuda"] = torch.cuda.get_rng_state()
         facts = {"history": self.history, "best": self.best, "scheduler": self.scheduler.state_dict()}
+        facts["parameters"] = self.parameters
         facts["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         write_tensors(path, tensors, facts)
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path) -> bool:
+        """Continue from a checkpoint; False, and nothing done, if it was written with other parameters."""
         tensors, facts = read_tensors(path)
+        if facts["parameters"] != self.parameters:
+            return False
 
         def part(name: str) -> dict[str, Tensor]:
             return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
 
-        self.model.load_state_dict(part("model"), strict=False)
+        self._load_weights(part("model"))
         self.objective.load_state_dict(part("objective"))
         state = self.optimizer.state_dict()
         for key, value in part("optimizer").items():
@@ -164,6 +170,11 @@ class Training:
         if torch.cuda.is_available() and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"])
         self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
+        return True
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        unlike = self.model.load_state_dict(weights, strict=False)
+        assert unlike.missing_keys in ([], ["vectors"]) and not unlike.unexpected_keys, unlike
 
 
 def build_optimizer(model: nn.Module, p: SimpleNamespace) -> torch.optim.Optimizer:
@@ -205,11 +216,13 @@ def fit(
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimizer, factor=0.5, patience=5, cooldown=5, threshold=1e-4, min_lr=p.min_learning_rate
     )
-    state = Training(model, objective, optimizer, scheduler)
+    state = Training(model, objective, optimizer, scheduler, parameters=vars(p))
     checkpoint = folder / "checkpoint.safetensors"
     if checkpoint.exists():
-        state.load(checkpoint)
-        print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
+        if state.load(checkpoint):
+            print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
+        else:
+            print("the checkpoint found here has other parameters: beginning anew", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
     for epoch in range(len(state.history) + 1, p.epochs + 1):
         row = {"epoch": epoch, "learning_rate": optimizer.param_groups[0]["lr"]}
@@ -226,7 +239,7 @@ def fit(
         state.history.append(row)
         state.save(checkpoint)
         _report(row, choice, p.epochs, log)
-    model.load_state_dict(state.best_weights, strict=False)
+    state._load_weights(state.best_weights)
     model.eval()
     return state
 

@@ -185,8 +185,3 @@ def test_encode_refuses_nothing():
     for nothing in [[], [["w1"], []]]:
         with pytest.raises(BadInput):
             encode(nothing, VOCABULARY)
-
-
-def test_a_batch_moves_to_another_device():
-    batch = next(Batches(texts([2, 3]), VOCABULARY, 2).in_order()).to("meta")
-    assert isinstance(batch, Batch) and {tensor.device.type for tensor in batch} == {"meta"}

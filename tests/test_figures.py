@@ -150,8 +150,6 @@ def test_all_result_figures_draw_small_and_empty_data():
         xscale="log",
     )
     figures.draw_bars(["dev", "test"], {"A": [0.4, 0.5], "B": [0.3, 0.4]}, next(ax), errors={"A": [0.1, 0.1]})
-    x = np.logspace(-1, 1, 4)
-    figures.draw_gradient_field(x, x, np.ones((4, 4)), np.zeros((4, 4)), next(ax), value=np.outer(x, x))
     figures.draw_word_sentiment(
         [146, 992, 18231, 1511, 394], {"none": [0] * 5, "all": [146, 9, 8, 7, 6]}, next(ax)
     )

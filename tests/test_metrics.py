@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rationale.metrics import confusion, rationale_scores, selected_by_label, selected_rate
+from rationale.metrics import confusion, rationale_scores, selected_by_label
 
 
 def flags(text: str) -> torch.Tensor:
@@ -52,12 +52,6 @@ def test_lists_or_texts_of_different_lengths_are_refused():
         rationale_scores([flags("1")], [flags("1"), flags("0")])
     with pytest.raises(ValueError, match="text 1: 3 gates for 2 gold flags"):
         rationale_scores([flags("1"), flags("101")], [flags("1"), flags("10")])
-
-
-def test_the_selected_rate_counts_real_words_with_any_z_but_zero():
-    z = torch.tensor([[0.0, 1e-6, 1.0, 1.0], [0.5, 0.0, 0.9, 0.9]])
-    mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    assert selected_rate(z, mask).item() == pytest.approx(4 / 6), "micro, and padding never counts"
 
 
 def test_selected_words_are_counted_by_their_label():

@@ -163,7 +163,7 @@ def wants_none(z: Tensor) -> Tensor:
 @pytest.mark.parametrize("task", [wants_words, wants_none])
 @pytest.mark.parametrize("start", [SHUT, -0.7, OPEN])
 def test_the_signed_constraint_reaches_its_target_from_both_sides(start, task):
-    trace, constraint = solve(start, task, target=0.4, rate=0.5)
+    trace, constraint = solve(start, task, target=0.4, step=0.5, smoothing=0.9, quadratic=20.0)
     late = trace[-50:]
     assert abs(sum(late) / 50 - 0.4) < 0.01 and max(late) - min(late) < 0.05, (
         f"from rate {rate_of(start):.2g} with a task that {task.__name__}: the last 50 rates lie in "
@@ -174,7 +174,7 @@ def test_the_signed_constraint_reaches_its_target_from_both_sides(start, task):
 
 @pytest.mark.parametrize(("target", "start"), [(0.05, -0.7), (0.95, OPEN)])
 def test_the_signed_constraint_reaches_extreme_targets(target, start):
-    trace, _ = solve(start, wants_words, target=target, rate=0.5)
+    trace, _ = solve(start, wants_words, target=target, step=0.5, smoothing=0.9, quadratic=20.0)
     assert sum(trace[-50:]) / 50 == pytest.approx(target, abs=0.01)
 
 
@@ -189,7 +189,7 @@ def test_the_authors_constraint_is_the_published_rule_step_by_step():
     """A plain re-implementation of Algorithm 1 of Rezende and Viola (2018) as the authors run it: spec C.1."""
     torch.manual_seed(0)
     alpha, eta, target = 0.9, 0.05, 0.3
-    constraint = Constraint(target, "authors", rate=eta, smoothing=alpha, multiplier=1e-4)
+    constraint = Constraint(target, "authors", step=eta, smoothing=alpha, multiplier=1e-4)
     multiplier, average = 1e-4, 0.0  # the moving average starts at 0
     for step in range(50):
         value = torch.rand((), dtype=torch.float64, requires_grad=True)
@@ -235,7 +235,7 @@ def test_the_violation_is_the_gap_near_the_target():
 
 
 def test_a_first_measurement_counts_in_full_and_small_batches_count_less():
-    constraint = Constraint(0.4, rate=1.0, smoothing=0.9)
+    constraint = Constraint(0.4, step=1.0, smoothing=0.9)
     constraint.update(torch.tensor(20.0), 25)
     assert constraint.gap.item() == pytest.approx(0.8 - 0.4), "no ramp-up from 0"
     for _ in range(200):
@@ -276,7 +276,7 @@ def test_no_optimiser_sees_a_multiplier_and_a_checkpoint_holds_it():
         ({"target": 1.0}, r"target: got 1.0"),
         ({"target": 40}, r"target: got 40"),
         ({"target": 0.4, "dynamics": "sgined"}, "dynamics: got 'sgined', accepted are signed, authors"),
-        ({"target": 0.4, "rate": 0.0}, r"rate: got 0.0, accepted > 0"),
+        ({"target": 0.4, "step": 0.0}, r"step: got 0.0, accepted > 0"),
         ({"target": 0.4, "smoothing": 1.0}, r"smoothing: got 1.0, accepted \[0, 1\)"),
         ({"target": 0.4, "quadratic": -1.0}, r"quadratic: got -1.0, accepted >= 0"),
         ({"target": 0.4, "dynamics": "authors"}, r"multiplier: got 0.0, accepted is a start > 0"),
@@ -292,7 +292,7 @@ def test_arguments_out_of_range_are_named(arguments, message):
 )
 def test_steps_to_a_multiplier_of_one_are_those_of_the_three_tasks(start, rate, gap, steps):
     assert round(steps_to_multiplier(start, rate, gap)) == steps, "spec C.1: beer, SST, SNLI"
-    constraint = Constraint(0.1, "authors", rate=rate, smoothing=0.0, multiplier=start)
+    constraint = Constraint(0.1, "authors", step=rate, smoothing=0.0, multiplier=start)
     count = 0
     while constraint.multiplier < 1:
         constraint.update(torch.tensor(0.1 + gap, dtype=torch.float64), 1)
@@ -353,7 +353,7 @@ def test_a_measurement_leaves_no_gradient_and_draws_no_random_number(measure):
     losses = {}
     for every in (1, 100):
         model = model_of(dropout=0.5)
-        objective = RationaleObjective(Constraint(0.4, rate=1e-30), measure=measure, every=every)
+        objective = RationaleObjective(Constraint(0.4, step=1e-30), measure=measure, every=every)
         torch.manual_seed(7)
         losses[every] = [objective(model, BATCH).loss.item() for _ in range(3)]
         assert all(value.grad is None for value in model.parameters())

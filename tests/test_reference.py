@@ -4,21 +4,23 @@ import json
 
 import pandas as pd
 import pytest
+import yaml
 
 from rationale import reference
 from rationale.errors import BadInput
-from rationale.runs import root
+from rationale.params import defaults
+from rationale.runs import notebook_path, root
 
 
 def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
     folder = outputs / "12_train_sst" / name
     folder.mkdir(parents=True)
-    p = {"model": "hardkuma", "vectors": "v", "vectors_scale": 1.0, "selection": 0.4, "seed": 1}
-    p |= reference.PLAIN | changes
+    p = defaults(notebook_path("12_train_sst"))
+    p |= {"model": "hardkuma", "vectors": "v", "selection": 0.4, "seed": 1} | changes
     figures = {"accuracy": accuracy, "rate_expected": 0.41, "rate_selected": 0.39}
     metrics = {"dev": figures, "test": figures, "best_epoch": 2, "seconds": 3.5}
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    (folder / "params.yaml").write_text(json.dumps(p))
+    (folder / "params.yaml").write_text(yaml.safe_dump(p))
     (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\ntorch: 2.13.0\n")
     history = "epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n"
     (folder / "history.csv").write_text(history)
@@ -80,6 +82,16 @@ def test_summary_gives_mean_and_deviation_over_seeds(tmp_path):
     assert len(table) == 1 and table["seeds"][0] == 2
     assert table["accuracy"][0] == pytest.approx(0.45)
     assert table["accuracy_std"][0] == pytest.approx(0.1 / 2**0.5), "sample deviation of .4 and .5"
+
+
+def test_a_run_with_any_other_parameter_is_no_seed_of_the_plain_ones(home):
+    finished_run(home / "runs")
+    finished_run(home / "runs", "dropped", seed=2, dropout=0.2)
+    table = reference.collect(home / "runs")
+    assert set(reference.runs_with(table)["seed"]) == {1}
+    assert set(reference.runs_with(table, dropout=0.2)["seed"]) == {2}
+    with pytest.raises(BadInput, match="no committed run of 12_train_sst with {'epochs': 3}"):
+        reference.runs_with(table, epochs=3)
 
 
 def test_readme_keeps_its_text_and_gets_its_table(home):

@@ -253,3 +253,10 @@ def test_every_make_target_says_what_it_does():
 
 def test_the_command_of_continuous_integration_can_be_executed():
     assert os.access(root() / ".ci" / "run", os.X_OK)
+
+
+def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", readme) if "://" not in link]
+    missing = [link for link in links if not (root() / link).exists()]
+    assert links and not missing, f"README.md links to {missing}, which do not exist"

@@ -14,6 +14,7 @@ from torch import nn
 
 from rationale import runs, training
 from rationale.data import Batches, build_vocabulary
+from rationale.errors import BadInput
 from rationale.extractor import build_extractor
 from rationale.objectives import RationaleObjective, Step, build_objective
 from rationale.saved import load_run, read_metrics, save_run
@@ -510,5 +511,5 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_a_gpu_that_is_not_there_is_refused_before_any_training(monkeypatch, name):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=f"device: got '{name}', but this machine has no usable GPU; accepted are"):
+    with pytest.raises(BadInput, match=f"device: got '{name}', but this machine has no usable GPU; accepted are"):
         choose_device(name)

@@ -70,9 +70,6 @@ class Batch(NamedTuple):
     target: Tensor
     index: Tensor
 
-    def to(self, device: torch.device | str) -> "Batch":
-        return Batch(*(tensor.to(device) for tensor in self))
-
 
 class Batches:
     """All texts of a split as one flat tensor, and the batches cut from it.
