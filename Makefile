@@ -20,7 +20,7 @@ demo: setup  ## first rationales, on made-up reviews: no download, three minutes
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
 test: setup  ## lint, notebook checks, all tests and smoke runs
-	$(BIN)ruff check .
+	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
 
 lab: setup   ## JupyterLab, text notebooks open as notebooks

@@ -841,7 +841,7 @@ def _kl_kumaraswamy_uniform(p, q):
 def _kl_kumaraswamy_beta(p, q):
     """KL to Kumaraswamy(1, beta) = Beta(1, beta), plus what a first parameter alpha changes.
 
-        ln Beta(k; alpha, beta) = ln Beta(k; 1, beta) + (alpha - 1) ln k - ln [B(alpha, beta) beta]
+    ln Beta(k; alpha, beta) = ln Beta(k; 1, beta) + (alpha - 1) ln k - ln [B(alpha, beta) beta]
     """
     alpha, beta = q.concentration1.double(), q.concentration0.double()
     log_scale = torch.lgamma(alpha) + torch.lgamma(beta + 1) - torch.lgamma(alpha + beta)

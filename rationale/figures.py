@@ -352,14 +352,10 @@ def draw_decisions(a_values, b_values, values, ax: Axes, title: str = "") -> Axe
     """
     a_values, b_values = _numbers(a_values, "a_values"), _numbers(b_values, "b_values")
     values = _numbers(values, "values")
-    mesh = ax.pcolormesh(
-        a_values, b_values, values, cmap="cividis", vmin=0, vmax=1, shading="nearest", rasterized=True
-    )
+    mesh = ax.pcolormesh(a_values, b_values, values, cmap="cividis", vmin=0, vmax=1, shading="nearest", rasterized=True)
     inside = np.ma.masked_where((values == 0) | (values == 1), values)
     if inside.count():
-        levels = ax.contour(
-            a_values, b_values, inside, levels=np.arange(0.1, 1, 0.2), colors="white", linewidths=1
-        )
+        levels = ax.contour(a_values, b_values, inside, levels=np.arange(0.1, 1, 0.2), colors="white", linewidths=1)
         ax.clabel(levels, fontsize=10, fmt="%.1f")
     for region, text in ((values == 0, "z = 0"), (values == 1, "z = 1")):
         if region.any():
@@ -464,18 +460,14 @@ def draw_explorer(a, b, left, right, fig: Figure, num_samples: int = 2000, seed:
     """
     for ax in fig.axes:  # Figure.clear() would first empty each of them, which costs as much as a redraw
         fig.delaxes(ax)
-    fig.set_layout_engine(
-        "none"
-    )  # fixed margins: panels keep still while a slider moves, and drawing is faster
+    fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
     dist = HardKuma(_shape(a), _shape(b), float(left), float(right))
     uniform = np.random.default_rng(seed).random(num_samples)
     grid = {"left": 0.055, "right": 0.99, "bottom": 0.2, "top": 0.9, "wspace": 0.42}
     densities, cdf, histogram = fig.subplots(1, 3, width_ratios=(2.2, 1, 1.4), gridspec_kw=grid)
     draw_hardkuma(a, b, left, right, densities, title=f"HardKuma({a:.3g}, {b:.3g}, {left:.3g}, {right:.3g})")
     draw_cdf(dist, cdf, title="cdf")
-    draw_histogram_vs_density(
-        dist.icdf(torch.as_tensor(uniform)), dist, histogram, title=f"{num_samples} samples"
-    )
+    draw_histogram_vs_density(dist.icdf(torch.as_tensor(uniform)), dist, histogram, title=f"{num_samples} samples")
     return fig
 
 
@@ -624,9 +616,7 @@ def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> 
 
 
 @_styled
-def draw_history(
-    history: Mapping, target: float | None, ax: Axes, title: str = "", score: str = "accuracy"
-) -> Axes:
+def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = "", score: str = "accuracy") -> Axes:
     """Rates and score of a run, an epoch a point, on one per-cent axis, with the target rate dotted.
 
     Cells without a number (an epoch that was not evaluated) are left out: markers show what was measured.
@@ -757,9 +747,7 @@ def draw_score_against_rate(
     if band is not None:
         mean, spread = band
         ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
-        ax.plot(
-            [1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label="full text (± 2σ)", zorder=5
-        )
+        ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label="full text (± 2σ)", zorder=5)
     ax.set_xlim(0, 1.02)
     _percent(ax.xaxis)
     if percent:

@@ -25,15 +25,16 @@ class Key:
 
     type: type
     meaning: str
-    interval: str = ""                       # "(0, 1]": open at 0, closed at 1; "" = any
+    interval: str = ""  # "(0, 1]": open at 0, closed at 1; "" = any
     choices: tuple[str, ...] = ()
 
     def accepts(self) -> str:
         """What may be given, in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        name = {int: "a whole number", float: "a number", bool: "true or false", str: "text",
-                list: "a list of texts"}[self.type]
+        name = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list of texts"}[
+            self.type
+        ]
         return f"{name} in {self.interval}" if self.interval else name
 
 
@@ -122,8 +123,9 @@ def check(name: str, value: Any, where: str = "") -> Any:
         right_type = all(isinstance(item, str) for item in value)
     if key.type is float and isinstance(value, str) and (number := _as_yaml_number(value)):
         hint = f"; YAML reads this as text, write {number}"
-    in_range = right_type and (not key.interval or within(value, key.interval)) \
-        and (not key.choices or value in key.choices)
+    in_range = (
+        right_type and (not key.interval or within(value, key.interval)) and (not key.choices or value in key.choices)
+    )
     if not in_range:
         text = f'text "{value}"' if isinstance(value, str) and key.type is not str else _show(value)
         raise BadInput(f"{where}{name}: {text} is not accepted, give {key.accepts()} ({key.meaning}){hint}")
@@ -141,11 +143,16 @@ def defaults(notebook: Path) -> dict[str, Any]:
     """
     import jupytext
 
-    cells = [cell for cell in jupytext.read(notebook).cells
-             if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    cells = [
+        cell
+        for cell in jupytext.read(notebook).cells
+        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
+    ]
     if len(cells) != 1:
-        raise BadInput(f"{shown(notebook)}: {len(cells)} cells tagged `parameters`, give exactly one, "
-                       'headed `# %% tags=["parameters"]`')
+        raise BadInput(
+            f"{shown(notebook)}: {len(cells)} cells tagged `parameters`, give exactly one, "
+            'headed `# %% tags=["parameters"]`'
+        )
     where = f"{shown(notebook)}: parameters cell: "
     try:
         body = ast.parse(cells[0].source).body
@@ -209,8 +216,10 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
 def _check_together(values: Mapping[str, Any], where: str) -> None:
     """Values that are right one by one and wrong together."""
     if values.get("dynamics") == "authors" and values.get("multiplier_init") == 0:
-        raise BadInput(f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
-                       "give a number in (0, inf), 0.0001 in the authors' code for SST")
+        raise BadInput(
+            f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
+            "give a number in (0, inf), 0.0001 in the authors' code for SST"
+        )
 
 
 def is_override(item: str) -> bool:
@@ -256,8 +265,9 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
         if node.value in lines:
             raise BadInput(f"{path}:{line}: {node.value} is given twice, first on line {lines[node.value]}")
         lines[node.value] = line
-    return [(f"{path}:{line}: ", name, value)
-            for (name, line), value in zip(lines.items(), values.values(), strict=True)]
+    return [
+        (f"{path}:{line}: ", name, value) for (name, line), value in zip(lines.items(), values.values(), strict=True)
+    ]
 
 
 def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
@@ -267,8 +277,11 @@ def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     therefore stops at the same mistakes as a run through the runner.
     """
     given = {name: namespace[name] for name in KEYS if name in namespace}
-    values = {name: check(name, value) for name, value in given.items()
-              if not isinstance(value, ModuleType) and not callable(value)}
+    values = {
+        name: check(name, value)
+        for name, value in given.items()
+        if not isinstance(value, ModuleType) and not callable(value)
+    }
     _check_together(values, "")
     return SimpleNamespace(**values)
 

@@ -33,7 +33,7 @@ from rationale.params import KEYS, defaults, is_override, resolve, shown
 
 try:
     import fcntl
-except ImportError:                          # no file locks on this system: runs are not guarded
+except ImportError:  # no file locks on this system: runs are not guarded
     fcntl = None
 
 HELP = """\
@@ -62,7 +62,7 @@ exit code
 """
 
 NOT_MODELLING = {"figures", "widgets", "runs", "sweeps", "params", "errors", "predict", "reference"}
-USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}        # unless already set
+USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}  # unless already set
 
 
 class RunFailed(RuntimeError):
@@ -85,7 +85,7 @@ def results_folder(name: str) -> Path:
     given = os.environ.get("RATIONALE_RUN_DIR")
     folder = Path(given) if given else root() / "outputs" / name / "lab"
     folder.mkdir(parents=True, exist_ok=True)
-    if given and folder not in _kernel_locks:          # held until this process is really gone, see _Folder
+    if given and folder not in _kernel_locks:  # held until this process is really gone, see _Folder
         _kernel_locks[folder] = _lock(folder / "kernel.lock", seconds=30)
     return folder
 
@@ -128,7 +128,7 @@ def _imported(path: Path) -> set[str]:
     try:
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     except SyntaxError:
-        return set()                         # executing it will say what is wrong
+        return set()  # executing it will say what is wrong
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -147,9 +147,17 @@ def fingerprint(notebook: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def run(notebook: str | Path, items: Iterable[str | Path] = (), *, outputs: Path | None = None,
-        name: str | None = None, again: bool = False, again_if_changed: bool = False, wait: bool = False,
-        threads: int | None = None) -> Path:
+def run(
+    notebook: str | Path,
+    items: Iterable[str | Path] = (),
+    *,
+    outputs: Path | None = None,
+    name: str | None = None,
+    again: bool = False,
+    again_if_changed: bool = False,
+    wait: bool = False,
+    threads: int | None = None,
+) -> Path:
     """Execute `notebook` with parameters `items` and publish its folder.
 
     Parameters
@@ -192,20 +200,26 @@ def run(notebook: str | Path, items: Iterable[str | Path] = (), *, outputs: Path
             unlike = _difference(_saved_params(target), params)
             stale = _saved_code(target) != code
             if not unlike and not (stale and again_if_changed):
-                print(f"already finished: {shown(target)}"
-                      + (" (the code has changed since; --again runs it anew)" if stale else ""))
+                print(
+                    f"already finished: {shown(target)}"
+                    + (" (the code has changed since; --again runs it anew)" if stale else "")
+                )
                 return target
             if unlike and not again_if_changed:
-                raise BadInput(f"{shown(target)}: a finished run with other parameters ({unlike}), "
-                               "give --again to replace it or --name to keep both")
+                raise BadInput(
+                    f"{shown(target)}: a finished run with other parameters ({unlike}), "
+                    "give --again to replace it or --name to keep both"
+                )
         if work.resumed:
             unlike = _difference(_saved_params(work.path), params)
             stale = _saved_code(work.path) != code
             if again or (again_if_changed and (unlike or stale)):
                 work.clear()
             elif unlike:
-                raise BadInput(f"{shown(work.path)}: an unfinished run with other parameters ({unlike}), "
-                               "give --again to discard it or --name to keep both")
+                raise BadInput(
+                    f"{shown(work.path)}: an unfinished run with other parameters ({unlike}), "
+                    "give --again to discard it or --name to keep both"
+                )
             elif stale:
                 print("note: the code has changed since this run began; --again begins anew")
         if not (work.path / "run.ipynb").is_file():
@@ -215,8 +229,9 @@ def run(notebook: str | Path, items: Iterable[str | Path] = (), *, outputs: Path
     return target
 
 
-def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], code: str, work: "_Folder",
-             threads: int | None) -> None:
+def _execute(
+    notebook: Path, params: dict[str, Any], changed: dict[str, Any], code: str, work: "_Folder", threads: int | None
+) -> None:
     """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
     import jupytext
     import nbconvert
@@ -228,10 +243,9 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
     began = time.time()
     settings = {name: os.environ.get(name, value) for name, value in USUAL.items()}
-    settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline",
-                 "RATIONALE_RUN_DIR": str(work.path)}
+    settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "RATIONALE_RUN_DIR": str(work.path)}
     if os.environ.get("RATIONALE_DATA"):
-        settings["RATIONALE_DATA"] = os.path.abspath(os.environ["RATIONALE_DATA"])   # as seen from here
+        settings["RATIONALE_DATA"] = os.path.abspath(os.environ["RATIONALE_DATA"])  # as seen from here
     if threads:
         settings["OMP_NUM_THREADS"] = str(threads)
     if not work.resumed:
@@ -243,19 +257,30 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     with _environ(settings):
         error = _in_thread(
-            papermill.execute_notebook, str(running), str(running), parameters=changed, kernel_name="python3",
-            cwd=str(root()), progress_bar=False, stdout_file=sys.stdout, stderr_file=sys.stderr,
-            autosave_cell_every=5, shutdown_kernel="immediate",
-            config=Config({"KernelManager": {"transport_encryption": "auto"}}))
+            papermill.execute_notebook,
+            str(running),
+            str(running),
+            parameters=changed,
+            kernel_name="python3",
+            cwd=str(root()),
+            progress_bar=False,
+            stdout_file=sys.stdout,
+            stderr_file=sys.stderr,
+            autosave_cell_every=5,
+            shutdown_kernel="immediate",
+            config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+        )
     if error is not None:
         if getattr(error, "ename", "") == "BadInput":
             running.unlink(missing_ok=True)
             raise BadInput(" ".join(error.evalue.splitlines())) from None
         os.replace(running, failed)
         tail = "\n".join(str(error).strip().splitlines()[-12:])
-        raise RunFailed(f"{tail}\n\nfailed after {time.time() - began:.0f} s\n"
-                        f"the notebook up to there: {shown(failed)}\n"
-                        "the same command continues from the last checkpoint, if any") from None
+        raise RunFailed(
+            f"{tail}\n\nfailed after {time.time() - began:.0f} s\n"
+            f"the notebook up to there: {shown(failed)}\n"
+            "the same command continues from the last checkpoint, if any"
+        ) from None
 
     page = nbformat.read(running, as_version=4)
     page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
@@ -267,7 +292,7 @@ def _execute(notebook: Path, params: dict[str, Any], changed: dict[str, Any], co
     failed.unlink(missing_ok=True)
     nbformat.write(page, running)
     for checkpoint in work.path.glob("checkpoint*"):
-        checkpoint.unlink()                  # only an unfinished run needs one
+        checkpoint.unlink()  # only an unfinished run needs one
     os.replace(running, work.path / "run.ipynb")
     print(f"finished in {time.time() - began:.0f} s", flush=True)
 
@@ -309,11 +334,13 @@ class _Folder:
                 if os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock")):
                     break
             except FileNotFoundError:
-                continue                     # published or removed by the other process meanwhile
+                continue  # published or removed by the other process meanwhile
             except BlockingIOError:
                 if not self.wait:
-                    raise BadInput(f"{shown(self.path)}: another process executes this run, give --wait to "
-                                   "wait for it or --name to run under another name") from None
+                    raise BadInput(
+                        f"{shown(self.path)}: another process executes this run, give --wait to "
+                        "wait for it or --name to run under another name"
+                    ) from None
                 if not told:
                     print(f"waiting for the process that executes {shown(self.path)}", flush=True)
                 told = True
@@ -343,7 +370,7 @@ class _Folder:
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.glob("*checkpoint*"))
-        if worthless:                        # made by this call, which found nothing to do or a mistake
+        if worthless:  # made by this call, which found nothing to do or a mistake
             shutil.rmtree(self.path, ignore_errors=True)
         self._own.close()
 
@@ -377,6 +404,7 @@ def _environ(settings: dict[str, str]) -> Iterator[None]:
 
 def _environment(params: dict[str, Any], code: str, threads: str) -> str:
     """What a result depends on besides its parameters, one `name: value` a line."""
+
     def git(*args: str) -> str:
         done = subprocess.run(["git", "-C", str(root()), *args], capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else "unknown"
@@ -387,10 +415,17 @@ def _environment(params: dict[str, Any], code: str, threads: str) -> str:
     except OSError:
         commit = "unknown"
     cpu = re.search(r"model name\s*: (.*)", _read("/proc/cpuinfo"))
-    lines = [("started", time.strftime("%Y-%m-%d %H:%M:%S %z")), ("commit", commit), ("code", code),
-             ("python", platform.python_version()), ("platform", platform.platform()),
-             ("cpu", cpu[1] if cpu else platform.processor() or platform.machine()),
-             ("cores", os.cpu_count()), ("threads", threads), ("device", _device(params))]
+    lines = [
+        ("started", time.strftime("%Y-%m-%d %H:%M:%S %z")),
+        ("commit", commit),
+        ("code", code),
+        ("python", platform.python_version()),
+        ("platform", platform.platform()),
+        ("cpu", cpu[1] if cpu else platform.processor() or platform.machine()),
+        ("cores", os.cpu_count()),
+        ("threads", threads),
+        ("device", _device(params)),
+    ]
     project = tomllib.loads(_read(root() / "pyproject.toml")).get("project", {})
     for requirement in project.get("dependencies", []):
         name = re.match(r"[\w.-]+", requirement)[0]
@@ -459,8 +494,9 @@ def report(folder: Path) -> str:
     if summary:
         return "\n".join([*lines, summary])
     width = max(map(len, metrics), default=0)
-    lines += [f"  {name:{width}}  {f'{value:.4g}' if isinstance(value, float) else value}"
-              for name, value in metrics.items()]
+    lines += [
+        f"  {name:{width}}  {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in metrics.items()
+    ]
     return "\n".join(lines)
 
 
@@ -484,27 +520,38 @@ def listing(notebook: str | None) -> str:
             value = yaml.safe_dump(value).splitlines()[0]  # as it may be given: 1.0e-05
             rows.append((name, value or '""', KEYS[name].accepts(), KEYS[name].meaning))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-                     for row in rows)
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m rationale.runs", epilog=HELP, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Execute a notebook with parameters and save everything it produced in one folder.")
+        prog="python -m rationale.runs",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Execute a notebook with parameters and save everything it produced in one folder.",
+    )
     add = parser.add_argument
     add("notebook", nargs="?", metavar="NOTEBOOK", help="name of a notebook, or a path to one (.py)")
     add("items", nargs="*", metavar="PARAMS.yaml | key=value", help="parameter files and overrides")
     add("--list", action="store_true", help="list the notebooks, or a notebook's parameters")
     add("--again", action="store_true", help="begin anew, even if the run has finished")
-    add("--again-if-changed", action="store_true",
-        help="begin anew only where the run there had other parameters or other code (what a sweep uses)")
+    add(
+        "--again-if-changed",
+        action="store_true",
+        help="begin anew only where the run there had other parameters or other code (what a sweep uses)",
+    )
     add("--wait", action="store_true", help="wait if another process executes the same run")
     add("--name", help="name of the run (default: made of the arguments)")
     add("--outputs", type=Path, metavar="DIR", help="folder for the results (default: outputs/)")
-    add("--threads", type=int, metavar="N",
-        help="computing threads (default: OMP_NUM_THREADS, or 1; more only if nothing else runs)")
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="computing threads (default: OMP_NUM_THREADS, or 1; more only if nothing else runs)",
+    )
     args = parser.parse_intermixed_args(argv)
     if args.threads is not None and args.threads < 1:
         parser.error("--threads: give a whole number of at least 1")
@@ -516,7 +563,7 @@ def main(argv: list[str] | None = None) -> int:
     def interrupt(number: int, _: Any) -> None:
         received.append(number)
         for each in before:
-            signal.signal(each, signal.SIG_IGN)        # once is enough
+            signal.signal(each, signal.SIG_IGN)  # once is enough
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -524,8 +571,16 @@ def main(argv: list[str] | None = None) -> int:
         if args.list:
             print(listing(args.notebook))
             return 0
-        folder = run(args.notebook, args.items, outputs=args.outputs, name=args.name, again=args.again,
-                     again_if_changed=args.again_if_changed, wait=args.wait, threads=args.threads)
+        folder = run(
+            args.notebook,
+            args.items,
+            outputs=args.outputs,
+            name=args.name,
+            again=args.again,
+            again_if_changed=args.again_if_changed,
+            wait=args.wait,
+            threads=args.threads,
+        )
         print(report(folder))
         return 0
     except BadInput as error:

@@ -1,9 +1,9 @@
 """What a finished training run leaves in its folder, written and read in one place.
 
-    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
-    history.csv          one row an epoch
-    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
-    model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
+history.csv          one row an epoch
+rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
+model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
 """
 
 import json
@@ -102,8 +102,8 @@ def load_run(folder: Path | str) -> SavedRun:
         model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.load_state_dict(tensors)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        said = str(error).splitlines()[0]
-        raise BadInput(f"{path}: no model of this project, or of another version ({said}); accepted is what a finished run wrote") from None
+        said = f"{path}: no model of this project, or of another version ({str(error).splitlines()[0]})"
+        raise BadInput(f"{said}; accepted is what a finished run wrote") from None
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
 
 

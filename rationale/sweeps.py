@@ -46,8 +46,21 @@ class Planned:
 
     def command(self, outputs: str | Path) -> str:
         """What to type: it continues, waits or begins anew as needed, and leaves alone what is done."""
-        return shlex.join([sys.executable, "-m", "rationale.runs", str(self.notebook), *self.items, "--name",
-                           self.name, "--outputs", str(outputs), "--again-if-changed", "--wait"])
+        return shlex.join(
+            [
+                sys.executable,
+                "-m",
+                "rationale.runs",
+                str(self.notebook),
+                *self.items,
+                "--name",
+                self.name,
+                "--outputs",
+                str(outputs),
+                "--again-if-changed",
+                "--wait",
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,10 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
             raise BadInput(f"{line}{name}: {value} is not accepted, give {wanted}")
         wanted = int if name == "seeds" else str
         if isinstance(value, list) and not (value and all(type(item) is wanted for item in value)):
-            raise BadInput(f"{line}{name}: {value} is not accepted, give a list of "
-                           + ("whole numbers" if wanted is int else "texts, at least one"))
+            raise BadInput(
+                f"{line}{name}: {value} is not accepted, give a list of "
+                + ("whole numbers" if wanted is int else "texts, at least one")
+            )
         fields[name], where[name] = value, line
     for name in ("notebook", "runs"):
         if name not in fields:
@@ -102,8 +117,9 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
     return Sweep(path.stem, runs, _then(fields, items("then_params"), path, notebook, list(runs), outputs))
 
 
-def _then(fields: dict[str, Any], items: list[str], path: Path, trained: Path, names: list[str],
-          outputs: str | Path) -> Planned | None:
+def _then(
+    fields: dict[str, Any], items: list[str], path: Path, trained: Path, names: list[str], outputs: str | Path
+) -> Planned | None:
     """The run of the notebook that compares: it gets the runs' names, and their folder if it asks."""
     if "then" not in fields:
         return None
@@ -122,13 +138,21 @@ def _then(fields: dict[str, Any], items: list[str], path: Path, trained: Path, n
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m rationale.sweeps", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m rationale.sweeps", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sweep", metavar="SWEEP", help="a name in params/sweeps/, or a path (.yaml)")
-    parser.add_argument("--outputs", default="outputs", metavar="DIR",
-                        help="folder of the results, absolute or below the repository (default: outputs)")
-    parser.add_argument("--commands", action="store_true", help="print only the runs' commands, one a line: "
-                        "without Snakemake, pipe them into `xargs -P2 -I{} sh -c '{}'`")
+    parser.add_argument(
+        "--outputs",
+        default="outputs",
+        metavar="DIR",
+        help="folder of the results, absolute or below the repository (default: outputs)",
+    )
+    parser.add_argument(
+        "--commands",
+        action="store_true",
+        help="print only the runs' commands, one a line: without Snakemake, pipe them into `xargs -P2 -I{} sh -c '{}'`",
+    )
     args = parser.parse_args(argv)
     outputs = root() / args.outputs
     try:
@@ -141,8 +165,13 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
         folder = planned.folder(outputs)
-        state = "finished" if (folder / "run.ipynb").is_file() else \
-            "unfinished" if folder.with_name(f"{folder.name}.partial").is_dir() else "to do"
+        state = (
+            "finished"
+            if (folder / "run.ipynb").is_file()
+            else "unfinished"
+            if folder.with_name(f"{folder.name}.partial").is_dir()
+            else "to do"
+        )
         print(f"{state:10}  {shown(folder)}")
     return 0
 

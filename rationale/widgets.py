@@ -60,9 +60,7 @@ def _in_words(numbers: dict[str, float]) -> str:
     """The live line under the picture, as HTML."""
     decision = numbers["decision"]
     likeliest = "the interval, so the value is E[K]" if 0 < decision < 1 else f"{{{decision:.0f}}}"
-    cells = [
-        f"{html.escape(name)} = <b>{value:.3g}</b>" for name, value in numbers.items() if name != "decision"
-    ]
+    cells = [f"{html.escape(name)} = <b>{value:.3g}</b>" for name, value in numbers.items() if name != "decision"]
     return (
         f'<div style="font-size:16px;line-height:1.6">{" &nbsp; ".join(cells)} nats<br>'
         f"at test time: <b>z = {decision:.3g}</b> (likeliest: {likeliest})</div>"

@@ -46,8 +46,11 @@ def main() -> int:
         try:
             outputs = root() / "outputs"
             theory = notebook.name.startswith("0")
-            print(report(run(notebook, name="html", again_if_changed=True) if theory
-                         else smoke(notebook, outputs, "html")))
+            print(
+                report(
+                    run(notebook, name="html", again_if_changed=True) if theory else smoke(notebook, outputs, "html")
+                )
+            )
         except (BadInput, RunFailed) as error:
             print(f"{notebook.stem}: {error}", file=sys.stderr)
             failed = 1

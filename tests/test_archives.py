@@ -46,9 +46,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 def server(tmp_path_factory):
     """(folder that is served, its address)"""
     served = tmp_path_factory.mktemp("served")
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=str(served))
-    ) as httpd:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(served))) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield served, f"http://127.0.0.1:{httpd.server_port}"
         httpd.shutdown()
@@ -258,16 +256,13 @@ def test_a_data_folder_that_is_a_file_is_told(server):
 @pytest.mark.parametrize("archive", archives.ARCHIVES.values(), ids=lambda archive: archive.name)
 def test_every_archive_says_where_it_comes_from_and_how_to_get_it(archive):
     assert archive.what and archive.page and archive.terms and archive.places and archive.counts
-    assert bool(archive.downloads) != bool(archive.by_hand), (
-        "fetched by the program, or by hand: one of the two"
-    )
+    assert bool(archive.downloads) != bool(archive.by_hand), "fetched by the program, or by hand: one of the two"
     for download in archive.downloads:
         assert download.url.startswith(("http://", "https://"))
         assert download.sha256 is None or len(download.sha256) == 64
     promised = [p for d in archive.downloads for p in ([path for _, path in d.members] or [d.path])]
     found = [
-        all(any(Path(path).match(pattern) for path in promised) for pattern in patterns)
-        for patterns in archive.places
+        all(any(Path(path).match(pattern) for path in promised) for pattern in patterns) for patterns in archive.places
     ]
     assert not promised or any(found), "what is fetched is not what is looked for"
 

@@ -14,10 +14,7 @@ VOCABULARY = Vocabulary(WORDS)
 
 def texts(lengths: list[int]) -> list[Example]:
     """Text i has the label i, and words that tell it from the others."""
-    return [
-        Example(tuple(WORDS[(7 * i + t) % 50] for t in range(length)), label=i)
-        for i, length in enumerate(lengths)
-    ]
+    return [Example(tuple(WORDS[(7 * i + t) % 50] for t in range(length)), label=i) for i, length in enumerate(lengths)]
 
 
 def treebank_like(num: int) -> list[int]:

@@ -128,9 +128,7 @@ def exact(a: float, b: float) -> dict:
         return {name: (float(value), float(mp.log(abs(value)))) for name, value in numbers.items()}
 
 
-EXACT_GRID = [
-    (a, b) for a in (1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0, 1e3) for b in (1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0, 1e3)
-]
+EXACT_GRID = [(a, b) for a in (1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0, 1e3) for b in (1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0, 1e3)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -185,9 +183,7 @@ def test_rectified_statistics_match_integrals_over_the_value(a, b):
         survival = lambda h: gate.base.log_survival((h - LEFT) / (RIGHT - LEFT)).exp()  # noqa: E731
     mean, second = integral(survival), integral(lambda h: 2 * h * survival(h))
     closeness(gate.mean, mean, rtol=1e-11, what="E[H]")
-    closeness(
-        gate.mean, gate.prob_one + gate.prob_interior * gate.conditional_mean, rtol=1e-14, what="E[H] split"
-    )
+    closeness(gate.mean, gate.prob_one + gate.prob_interior * gate.conditional_mean, rtol=1e-14, what="E[H] split")
     closeness(gate.variance, second - mean**2, rtol=1e-10, atol=1e-15, what="Var H")
     log_density = lambda h: gate.base.log_prob((h - LEFT) / (RIGHT - LEFT)) - math.log(RIGHT - LEFT)  # noqa: E731
     inside = integral(lambda h: log_density(h).exp() * log_density(h))
@@ -237,9 +233,7 @@ def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fai
         with mp.workdps(40):
             log_s = mp.log1p(-mp.mpf(value.item())) / base.b.item()
             expected = mp.exp(mp.log(-mp.expm1(log_s)) / base.a.item())
-        closeness(
-            base.icdf(value), min(float(expected), 1 - 2**-24), rtol=3e-6, what=f"icdf({u}), a={a}, b={b}"
-        )
+        closeness(base.icdf(value), min(float(expected), 1 - 2**-24), rtol=3e-6, what=f"icdf({u}), a={a}, b={b}")
     gate = HardKuma(torch.tensor([7.0, 7.0, 1.0]), torch.tensor([1.0, 100.0, 1e-6]))
     closeness(
         gate.prob_zero,
@@ -262,16 +256,11 @@ def naive(a, b, u, left=LEFT, right=RIGHT):
 
 def test_values_and_gradients_match_the_textbook_formulas_in_their_safe_range():
     generator = torch.Generator().manual_seed(0)
-    a, b = (
-        torch.empty(500, dtype=torch.float64).uniform_(0.3, 4, generator=generator).requires_grad_()
-        for _ in "ab"
-    )
+    a, b = (torch.empty(500, dtype=torch.float64).uniform_(0.3, 4, generator=generator).requires_grad_() for _ in "ab")
     u = torch.empty(500, dtype=torch.float64).uniform_(0.01, 0.99, generator=generator)
     gate = HardKuma(a, b)
     ours = gate.icdf(u), gate.prob_zero, gate.prob_one, gate.prob_interior
-    for name, found, expected in zip(
-        ("draw", "P(0)", "P(1)", "P(interior)"), ours, naive(a, b, u), strict=True
-    ):
+    for name, found, expected in zip(("draw", "P(0)", "P(1)", "P(interior)"), ours, naive(a, b, u), strict=True):
         closeness(found, expected.detach(), rtol=1e-10, atol=1e-13, what=name)
         for by, left, right in zip("ab", *(torch.autograd.grad(x.sum(), (a, b), retain_graph=True)
                                            for x in (found, expected)), strict=True):  # fmt: skip
@@ -339,9 +328,7 @@ def test_gradients_match_finite_differences(name):
 @pytest.mark.parametrize("name", ["mean", "variance", "conditional_mean", "log_prob_zero", "prob_interior"])
 def test_hard_concrete_gradients_match_finite_differences(name):
     logits, temperature = (t.requires_grad_() for t in double([-3.0, 0.2, 4.0], [0.2, 0.7, 1.5]))
-    assert gradcheck(
-        lambda m, t: getattr(HardConcrete(m, t), name), (logits, temperature), rtol=1e-5, atol=1e-7
-    )
+    assert gradcheck(lambda m, t: getattr(HardConcrete(m, t), name), (logits, temperature), rtol=1e-5, atol=1e-7)
     assert gradcheck(lambda m, t: HardConcrete(m, t).entropy(), (logits, temperature), rtol=1e-5, atol=1e-7)
 
 
@@ -391,9 +378,7 @@ def test_float32_values_and_gradients_are_finite_on_the_whole_working_range():
     for name, value in everything(a, b).items():
         assert value.isfinite().all(), f"{name}: not finite at {culprits(a, b, ~value.isfinite())}"
         for by, grad in zip("ab", torch.autograd.grad(value.sum(), (a, b), retain_graph=True), strict=True):
-            assert grad.isfinite().all(), (
-                f"d {name} / d{by}: not finite at {culprits(a, b, ~grad.isfinite())}"
-            )
+            assert grad.isfinite().all(), f"d {name} / d{by}: not finite at {culprits(a, b, ~grad.isfinite())}"
 
 
 def culprits(a, b, bad) -> list:
@@ -431,9 +416,7 @@ def test_masses_sum_to_one(log_a, log_b):
         total = law.prob_zero + law.prob_one + law.prob_interior
         closeness(total, 1.0, rtol=5e-7, what=str(law))
         closeness(law.log_prob_nonzero.exp() + law.prob_zero, 1.0, rtol=5e-7, what=f"{law}: P(H != 0)")
-        closeness(
-            law.log_prob_interior.exp(), law.prob_interior, rtol=1e-5, atol=1e-30, what=f"{law}: log form"
-        )
+        closeness(law.log_prob_interior.exp(), law.prob_interior, rtol=1e-5, atol=1e-30, what=f"{law}: log form")
 
 
 def test_a_saturated_gate_still_has_a_gradient():
@@ -577,9 +560,7 @@ def test_moments_and_entropy_match_a_large_sample(make):
         ("entropy", -law.log_prob(draws), law.entropy()),
     ):
         error, deviation = (samples.mean(0) - expected).abs(), samples.std(0) / math.sqrt(num)
-        assert (error <= 4.5 * deviation + 1e-12).all(), (
-            f"{what}: off by {(error / deviation).tolist()} deviations"
-        )
+        assert (error <= 4.5 * deviation + 1e-12).all(), f"{what}: off by {(error / deviation).tolist()} deviations"
 
 
 @LAWS
@@ -697,9 +678,7 @@ def kl_by_series(a, b, alpha, beta, terms=400):
         entropy = 1 - 1 / b + (1 - 1 / a) * mp.harmonic(b) - mp.log(a * b)
         series = mp.fsum(b / m * mp.beta(1 + alpha * m / a, b) for m in range(1, terms + 1))
         tail = mp.gamma(b + 1) * (alpha / a) ** -b * mp.zeta(1 + b, terms + 1)
-        return float(
-            -entropy - mp.log(alpha * beta) + (alpha - 1) * mp.harmonic(b) / a + (beta - 1) * (series + tail)
-        )
+        return float(-entropy - mp.log(alpha * beta) + (alpha - 1) * mp.harmonic(b) / a + (beta - 1) * (series + tail))
 
 
 @pytest.mark.parametrize("shapes", [(2, 5, 1.5, 0.7), (0.5, 0.5, 2, 2), (3, 2, 1.5, 4), (1.5, 0.2, 3, 2.5)])
@@ -732,9 +711,7 @@ A, B, ALPHA, BETA = double([0.6, 2.0, 3.0], [1.7, 5.0, 0.8], [1.2, 0.7, 3.5], [1
 ], ids=lambda law: type(law).__name__)  # fmt: skip
 def test_divergences_match_a_large_sample(p, q):
     found, (expected, allowed) = kl_divergence(p, q), average_log_ratio(p, q)
-    assert ((found - expected).abs() <= allowed + 1e-9).all(), (
-        f"{found.tolist()}, sampled {expected.tolist()}"
-    )
+    assert ((found - expected).abs() <= allowed + 1e-9).all(), f"{found.tolist()}, sampled {expected.tolist()}"
     assert (found >= 0).all() and found.dtype == torch.float64
 
 

@@ -150,9 +150,7 @@ def test_all_result_figures_draw_small_and_empty_data():
         xscale="log",
     )
     figures.draw_bars(["dev", "test"], {"A": [0.4, 0.5], "B": [0.3, 0.4]}, next(ax), errors={"A": [0.1, 0.1]})
-    figures.draw_word_sentiment(
-        [146, 992, 18231, 1511, 394], {"none": [0] * 5, "all": [146, 9, 8, 7, 6]}, next(ax)
-    )
+    figures.draw_word_sentiment([146, 992, 18231, 1511, 394], {"none": [0] * 5, "all": [146, 9, 8, 7, 6]}, next(ax))
     figures.draw_confusion([[3, 1], [0, 0]], ["negative", "positive"], next(ax))
     figures.draw_dual({"rate": [1.0, 0.5], "gap_average": [0.6, 0.1], "multiplier": [0, 1]}, 0.4, next(ax))
     figures.draw_rate_histogram([0.0, 1.0, 0.4], next(ax), target=0.4)
@@ -161,9 +159,7 @@ def test_all_result_figures_draw_small_and_empty_data():
         next(ax),
         band=(0.463, 0.014),
     )
-    figures.draw_history(
-        {"epoch": [1, 2], "rate_expected": [0.9, 0.5], "dev_accuracy": [0.3, 0.4]}, 0.4, next(ax)
-    )
+    figures.draw_history({"epoch": [1, 2], "rate_expected": [0.9, 0.5], "dev_accuracy": [0.3, 0.4]}, 0.4, next(ax))
     assert len(figures.to_png(fig, dpi=40)) > 1000
 
 
@@ -194,9 +190,7 @@ def test_word_sentiment_writes_the_share_kept_on_each_bar():
 
 def test_scores_are_drawn_in_the_order_of_their_rates():
     _, ax = figures.new_figure()
-    figures.draw_score_against_rate(
-        {"m": [(0.4, 3.0), (0.1, 1.0), (0.2, 2.0)]}, ax, percent=False, ylabel="MSE"
-    )
+    figures.draw_score_against_rate({"m": [(0.4, 3.0), (0.1, 1.0), (0.2, 2.0)]}, ax, percent=False, ylabel="MSE")
     assert ax.lines[0].get_xydata().tolist() == [[0.1, 1.0], [0.2, 2.0], [0.4, 3.0]]
 
 

@@ -17,7 +17,7 @@ def cases() -> list:
         try:
             marks = [pytest.mark.data] if needs_data(notebook) else []
         except (BadInput, OSError):
-            marks = []                       # the test itself will say what is wrong
+            marks = []  # the test itself will say what is wrong
         found.append(pytest.param(notebook, id=notebook.stem, marks=marks))
     return found
 

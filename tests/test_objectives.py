@@ -384,9 +384,7 @@ def test_the_loss_is_the_task_plus_the_terms():
     output = model.eval()(BATCH.tokens, BATCH.mask)
     step = objective.loss(output, BATCH, model.head)
     rate = expected_selection(output.gates.log_prob_nonzero.exp(), BATCH.mask).mean()
-    switches = expected_transitions(
-        output.gates.prob_zero, output.gates.log_prob_nonzero.exp(), BATCH.mask
-    ).mean()
+    switches = expected_transitions(output.gates.prob_zero, output.gates.log_prob_nonzero.exp(), BATCH.mask).mean()
     task = nn.functional.cross_entropy(output.prediction, BATCH.target)
     terms = objective.selection(rate.log(), (-rate).log1p()) + objective.transitions(
         switches.log(), (-switches).log1p()

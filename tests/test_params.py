@@ -44,8 +44,15 @@ def file(folder: Path, text: str) -> str:
 
 
 def test_defaults_come_from_the_tagged_cell(tmp_path):
-    assert defaults(notebook(tmp_path)) == {"seed": 1, "selection": 0.4, "learning_rate": 2e-4,
-                                            "bucketed": True, "model": "hardkuma", "runs": [], "vectors": ""}
+    assert defaults(notebook(tmp_path)) == {
+        "seed": 1,
+        "selection": 0.4,
+        "learning_rate": 2e-4,
+        "bucketed": True,
+        "model": "hardkuma",
+        "runs": [],
+        "vectors": "",
+    }
 
 
 def test_files_and_overrides_are_merged_from_left_to_right(tmp_path):
@@ -64,44 +71,50 @@ def test_an_empty_parameter_file_changes_nothing(tmp_path):
     assert resolve(notebook(tmp_path), [file(tmp_path, "# nothing\n")]) == defaults(notebook(tmp_path))
 
 
-@pytest.mark.parametrize("text, parts", [
-    ("seed: 1\nselectoin: 0.3\n", ["p.yaml:2", "selectoin", "unknown", "did you mean selection"]),
-    ("zzz: 0.3\n", ["p.yaml:1", "zzz", "some_notebook has seed"]),
-    ("learning_rate: 1e-5\n", ["p.yaml:1", "learning_rate", 'text "1e-5"', "write 1.0e-5"]),
-    ("\n\nselection: 1.3\n", ["p.yaml:3", "selection", "1.3", "(0, 1]"]),
-    ("selection: 0\n", ["p.yaml:1", "selection", "(0, 1]"]),
-    ("selection: .nan\n", ["p.yaml:1", "selection", "nan", "(0, 1]"]),
-    ("learning_rate: .inf\n", ["p.yaml:1", "learning_rate", "inf"]),
-    ("seed: true\n", ["p.yaml:1", "seed", "true", "whole number"]),
-    ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
-    ("seed:\n", ["p.yaml:1", "seed", "empty"]),
-    ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
-    ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, hardkuma"]),
-    ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
-    ("runs: a\n", ["p.yaml:1", "runs", "list"]),
-    ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
-    ("seed: 1\nselection: 0.2\nseed: 2\n", ["p.yaml:3", "seed", "twice", "line 1"]),
-    ("- seed\n", ["p.yaml:1", "not a mapping"]),
-    ("just text\n", ["p.yaml:1", "not a mapping"]),
-    ("seed: 1\nseed2: [1\n", ["p.yaml:", "not valid YAML"]),
-    ("seed: *x\n", ["p.yaml:1", "not valid YAML"]),
-    ("? [a]\n: 1\n", ["p.yaml:1", "key: value"]),
-    ("a: &a {seed: 1}\n<<: *a\n", ["p.yaml:2", "not a plain key"]),
-])
+@pytest.mark.parametrize(
+    "text, parts",
+    [
+        ("seed: 1\nselectoin: 0.3\n", ["p.yaml:2", "selectoin", "unknown", "did you mean selection"]),
+        ("zzz: 0.3\n", ["p.yaml:1", "zzz", "some_notebook has seed"]),
+        ("learning_rate: 1e-5\n", ["p.yaml:1", "learning_rate", 'text "1e-5"', "write 1.0e-5"]),
+        ("\n\nselection: 1.3\n", ["p.yaml:3", "selection", "1.3", "(0, 1]"]),
+        ("selection: 0\n", ["p.yaml:1", "selection", "(0, 1]"]),
+        ("selection: .nan\n", ["p.yaml:1", "selection", "nan", "(0, 1]"]),
+        ("learning_rate: .inf\n", ["p.yaml:1", "learning_rate", "inf"]),
+        ("seed: true\n", ["p.yaml:1", "seed", "true", "whole number"]),
+        ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
+        ("seed:\n", ["p.yaml:1", "seed", "empty"]),
+        ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
+        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, hardkuma"]),
+        ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
+        ("runs: a\n", ["p.yaml:1", "runs", "list"]),
+        ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
+        ("seed: 1\nselection: 0.2\nseed: 2\n", ["p.yaml:3", "seed", "twice", "line 1"]),
+        ("- seed\n", ["p.yaml:1", "not a mapping"]),
+        ("just text\n", ["p.yaml:1", "not a mapping"]),
+        ("seed: 1\nseed2: [1\n", ["p.yaml:", "not valid YAML"]),
+        ("seed: *x\n", ["p.yaml:1", "not valid YAML"]),
+        ("? [a]\n: 1\n", ["p.yaml:1", "key: value"]),
+        ("a: &a {seed: 1}\n<<: *a\n", ["p.yaml:2", "not a plain key"]),
+    ],
+)
 def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, text, parts):
     message = refusal(tmp_path, file(tmp_path, text))
     for part in parts:
         assert part in message, f"{part!r} is not in: {message}"
 
 
-@pytest.mark.parametrize("items, parts", [
-    (["sed=1"], ["command line", "sed", "did you mean seed"]),
-    (["seed=a"], ["command line", "seed", 'text "a"']),
-    (["learning_rate=1e-5"], ["command line", "write 1.0e-5"]),
-    (["seed=1", "seed=2"], ["seed", "twice"]),
-    (["runs=[a"], ["runs", "[a"]),
-    (["nowhere.yaml"], ["nowhere.yaml", "no such file"]),
-])
+@pytest.mark.parametrize(
+    "items, parts",
+    [
+        (["sed=1"], ["command line", "sed", "did you mean seed"]),
+        (["seed=a"], ["command line", "seed", 'text "a"']),
+        (["learning_rate=1e-5"], ["command line", "write 1.0e-5"]),
+        (["seed=1", "seed=2"], ["seed", "twice"]),
+        (["runs=[a"], ["runs", "[a"]),
+        (["nowhere.yaml"], ["nowhere.yaml", "no such file"]),
+    ],
+)
 def test_a_mistake_on_the_command_line_is_named(tmp_path, items, parts):
     message = refusal(tmp_path, *items)
     for part in parts:
@@ -123,16 +136,19 @@ def test_a_folder_or_a_binary_file_is_no_parameter_file(tmp_path):
     assert "cannot be read" in refusal(tmp_path, str(tmp_path / "b.yaml"))
 
 
-@pytest.mark.parametrize("cell, part", [
-    ("seed = 1", "name: type = value"),
-    ("import os", "name: type = value"),
-    ("seed: int = 1 + 1", "plain value"),
-    ("seed: float = 1", "annotate it as int"),
-    ("selection: float = 1.3", "(0, 1]"),
-    ("unheard_of: int = 1", "KEYS"),
-    ("seed: int = 1\nseed: int = 2", "twice"),
-    ("seed: int =", "line 1"),
-])
+@pytest.mark.parametrize(
+    "cell, part",
+    [
+        ("seed = 1", "name: type = value"),
+        ("import os", "name: type = value"),
+        ("seed: int = 1 + 1", "plain value"),
+        ("seed: float = 1", "annotate it as int"),
+        ("selection: float = 1.3", "(0, 1]"),
+        ("unheard_of: int = 1", "KEYS"),
+        ("seed: int = 1\nseed: int = 2", "twice"),
+        ("seed: int =", "line 1"),
+    ],
+)
 def test_a_mistake_in_the_parameters_cell_is_named(tmp_path, cell, part):
     assert part in refusal(tmp_path, cell=cell)
 
@@ -152,18 +168,37 @@ def test_every_key_has_a_type_a_meaning_and_readable_limits():
             assert low < high and key.interval[0] in "[(" and key.interval[-1] in "])", name
 
 
-@pytest.mark.parametrize("value, interval, inside", [
-    (0.0, "(0, 1]", False), (1e-300, "(0, 1]", True), (1.0, "(0, 1]", True), (1.0, "[0, 1)", False),
-    (0.0, "[0, 1)", True), (-0.1, "(-inf, 0)", True), (float("nan"), "[0, inf)", False),
-    (float("inf"), "[0, inf)", False), (10**30, "[0, inf)", True),
-])
+@pytest.mark.parametrize(
+    "value, interval, inside",
+    [
+        (0.0, "(0, 1]", False),
+        (1e-300, "(0, 1]", True),
+        (1.0, "(0, 1]", True),
+        (1.0, "[0, 1)", False),
+        (0.0, "[0, 1)", True),
+        (-0.1, "(-inf, 0)", True),
+        (float("nan"), "[0, inf)", False),
+        (float("inf"), "[0, inf)", False),
+        (10**30, "[0, inf)", True),
+    ],
+)
 def test_intervals_are_read_as_in_mathematics(value, interval, inside):
     assert within(value, interval) is inside
 
 
-@given(st.sampled_from(sorted(KEYS)), st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.dates(),
-    st.dictionaries(st.text(), st.integers())))
+@given(
+    st.sampled_from(sorted(KEYS)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.lists(st.text()),
+        st.dates(),
+        st.dictionaries(st.text(), st.integers()),
+    ),
+)
 def test_any_value_is_either_accepted_with_the_right_type_or_refused_in_one_line(name, value):
     try:
         assert type(check(name, value)) is KEYS[name].type

@@ -42,7 +42,12 @@ def test_rows_carry_every_column_and_one_value_each(tmp_path):
     assert len(rows) == 8, "three metrics of two splits, seconds and best_epoch"
     row = rows[(rows["split"] == "test") & (rows["metric"] == "accuracy")].iloc[0]
     assert (row["task"], row["model"], row["target"], row["value"], row["run"]) == (
-        "sst", "hardkuma", 0.4, 0.4, "12_train_sst/hardkuma_s40-seed1")
+        "sst",
+        "hardkuma",
+        0.4,
+        0.4,
+        "12_train_sst/hardkuma_s40-seed1",
+    )
     assert row["commit"] == "0123456789ab" and row["device"] == "cpu"
 
 
@@ -62,8 +67,11 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
     finished_run(home / "three", "full_text-seed1", model="full_text", accuracy=0.7)
     table = reference.collect(home / "three")
     found = table.query("metric == 'accuracy' and split == 'dev'").set_index("run")["value"].to_dict()
-    assert found == {"12_train_sst/full_text-seed1": 0.7, "12_train_sst/hardkuma_s40-seed1": 0.5,
-                     "12_train_sst/hardkuma_s40-seed2": 0.6}
+    assert found == {
+        "12_train_sst/full_text-seed1": 0.7,
+        "12_train_sst/hardkuma_s40-seed1": 0.5,
+        "12_train_sst/hardkuma_s40-seed2": 0.6,
+    }
     lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines] == sorted(found)
     assert len(pd.read_csv(home / "outputs/reference/history.csv")) == 6

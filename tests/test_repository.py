@@ -76,8 +76,10 @@ def test_the_first_code_cell_holds_the_parameters(path):
 @each_notebook
 def test_imports_stand_in_one_cell_after_the_parameters(path):
     code = [cell.source for cell in cells(path, "code")]
-    imports = [[node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
-               for source in code]
+    imports = [
+        [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+        for source in code
+    ]
     where = [index for index, nodes in enumerate(imports) if nodes]
     assert where == [1], f"imports are in code cells {where} (from 0), put all of them in cell 1"
     imported = {(alias.asname or alias.name).split(".")[0] for node in imports[1] for alias in node.names}

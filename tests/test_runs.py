@@ -23,7 +23,9 @@ HEADER = """\
 #     name: python3
 # ---
 """
-TINY = HEADER + """
+TINY = (
+    HEADER
+    + """
 # %% tags=["parameters"]
 seed: int = 1  # seed
 selection: float = 0.4  # share
@@ -62,6 +64,7 @@ if p.vectors == "fail" and not (folder / "mended").exists():
     json.dumps({"dev": {"accuracy": 0.51234}, "steps": int(checkpoint.read_text())}))
 checkpoint.unlink()
 """
+)
 
 
 @pytest.fixture
@@ -79,8 +82,7 @@ def go(tiny: Path, *items: str, **options) -> Path:
 def start(tiny: Path, *items: str) -> subprocess.Popen:
     """The command, in a process of its own."""
     command = [sys.executable, "-m", "rationale.runs", tiny, *items, "--outputs", tiny.parent / "out"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            cwd=runs.root())
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=runs.root())
 
 
 def wait_for_step(process: subprocess.Popen, step: int) -> None:
@@ -97,13 +99,27 @@ def folders(tiny: Path) -> list[str]:
 def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, capfd):
     folder = go(tiny, "seed=2")
     assert folder == tiny.parent / "out" / "tiny" / "seed2" and folders(tiny) == ["seed2"]
-    assert {p.name for p in folder.iterdir()} == {"run.ipynb", "run.html", "params.yaml", "environment.txt",
-                                                  "metrics.json"}
+    assert {p.name for p in folder.iterdir()} == {
+        "run.ipynb",
+        "run.html",
+        "params.yaml",
+        "environment.txt",
+        "metrics.json",
+    }
     params = yaml.safe_load((folder / "params.yaml").read_text())
     assert params == {"seed": 2, "selection": 0.4, "vectors": ""}
     environment = (folder / "environment.txt").read_text()
-    for name in ("python: ", "platform: ", "cpu: ", "threads: ", "torch: ", "papermill: ", "commit: ",
-                 "device: cpu", "seconds: "):
+    for name in (
+        "python: ",
+        "platform: ",
+        "cpu: ",
+        "threads: ",
+        "torch: ",
+        "papermill: ",
+        "commit: ",
+        "device: cpu",
+        "seconds: ",
+    ):
         assert name in environment, f"{name} is missing in environment.txt"
     notebook = json.loads((folder / "run.ipynb").read_text())
     assert notebook["metadata"]["papermill"]["input_path"] == "tiny.py"
@@ -138,10 +154,15 @@ def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, cap
     assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 3
 
 
-@pytest.mark.parametrize("item, part", [
-    ("sed=2", "did you mean seed"), ("selection=1.3", "(0, 1]"), ("selection=1e-5", "write 1.0e-5"),
-    ("nowhere.yaml", "no such file"),
-])
+@pytest.mark.parametrize(
+    "item, part",
+    [
+        ("sed=2", "did you mean seed"),
+        ("selection=1.3", "(0, 1]"),
+        ("selection=1e-5", "write 1.0e-5"),
+        ("nowhere.yaml", "no such file"),
+    ],
+)
 def test_a_wrong_parameter_stops_it_before_anything_is_written(tiny, item, part):
     with pytest.raises(BadInput) as caught:
         go(tiny, item)
@@ -249,9 +270,11 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MPLBACKEND", "TkAgg")
     path = tmp_path / "env.py"
-    path.write_text(HEADER + '\n# %% tags=["parameters"]\nseed: int = 1  # seed\n\n# %%\nimport os\n\n# %%\n'
-                    'print({k: os.environ[k] for k in ("OMP_NUM_THREADS", "TQDM_DISABLE", "MPLBACKEND")})\n'
-                    'print(os.getcwd())\n')
+    path.write_text(
+        HEADER + '\n# %% tags=["parameters"]\nseed: int = 1  # seed\n\n# %%\nimport os\n\n# %%\n'
+        'print({k: os.environ[k] for k in ("OMP_NUM_THREADS", "TQDM_DISABLE", "MPLBACKEND")})\n'
+        "print(os.getcwd())\n"
+    )
     page = (run(path, outputs=tmp_path) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
     assert "TkAgg" not in page and str(runs.root()) in page
@@ -260,11 +283,17 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
     assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
 
 
-@pytest.mark.parametrize("items, name", [
-    ([], "default"), (["params/sst/hardkuma_s40.yaml"], "hardkuma_s40"),
-    (["a/x.yaml", "b/y.yaml", "seed=2"], "x-y-seed2"), (["left=-0.1"], "left-0.1"),
-    (["vectors=a/b c.txt"], "vectorsa_b_c.txt"), ([Path("p.yaml"), "runs=[a, b]"], "p-runs_a_b"),
-])
+@pytest.mark.parametrize(
+    "items, name",
+    [
+        ([], "default"),
+        (["params/sst/hardkuma_s40.yaml"], "hardkuma_s40"),
+        (["a/x.yaml", "b/y.yaml", "seed=2"], "x-y-seed2"),
+        (["left=-0.1"], "left-0.1"),
+        (["vectors=a/b c.txt"], "vectorsa_b_c.txt"),
+        ([Path("p.yaml"), "runs=[a, b]"], "p-runs_a_b"),
+    ],
+)
 def test_a_run_is_named_after_its_arguments(items, name):
     assert run_name(items) == name
 
@@ -279,13 +308,21 @@ def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
 def test_the_code_a_run_depends_on_is_followed_through_imports(tmp_path, monkeypatch):
     package = tmp_path / "rationale"
     (package / "data").mkdir(parents=True)
-    files = {"__init__": "", "gates": "from rationale import laws", "laws": "", "figures": "", "other": "",
-             "data/__init__": "from .sst import read", "data/sst": "import rationale.errors"}
+    files = {
+        "__init__": "",
+        "gates": "from rationale import laws",
+        "laws": "",
+        "figures": "",
+        "other": "",
+        "data/__init__": "from .sst import read",
+        "data/sst": "import rationale.errors",
+    }
     for name, text in files.items():
         (package / f"{name}.py").write_text(text)
     notebook = tmp_path / "n.py"
-    notebook.write_text("from rationale import figures\nfrom rationale.data import (\n    sst,\n)\n"
-                        "import rationale.gates\n")
+    notebook.write_text(
+        "from rationale import figures\nfrom rationale.data import (\n    sst,\n)\nimport rationale.gates\n"
+    )
     monkeypatch.setattr(runs, "root", lambda: tmp_path)
     found = {str(path.relative_to(tmp_path)) for path in runs.sources(notebook)}
     assert found == {"n.py"} | {f"rationale/{name}.py" for name in files if name not in ("figures", "other")}

@@ -18,7 +18,9 @@ from rationale.runs import root
 from rationale.sweeps import read_sweep
 from tests.test_runs import HEADER
 
-TRAIN = HEADER + """
+TRAIN = (
+    HEADER
+    + """
 # %% tags=["parameters"]
 seed: int = 1  # seed
 selection: float = 0.4  # share
@@ -40,7 +42,10 @@ while vectors == "wait" and not Path("GO").exists():
     time.sleep(0.1)
 (results_folder("train") / "metrics.json").write_text(json.dumps({"rate": selection}))
 """
-COMPARE = HEADER + """
+)
+COMPARE = (
+    HEADER
+    + """
 # %% tags=["parameters"]
 runs: list = []  # names
 runs_dir: str = ""  # where they are
@@ -55,6 +60,7 @@ from rationale.runs import results_folder
 rates = {run: json.loads(Path(runs_dir, run, "metrics.json").read_text())["rate"] for run in runs}
 (results_folder("compare") / "metrics.json").write_text(json.dumps(rates))
 """
+)
 
 
 class Playground:
@@ -77,18 +83,35 @@ class Playground:
 
     def sweep(self, text: str) -> str:
         path = self.folder / "params" / "sweeps" / "s.yaml"
-        path.write_text(text.replace("train", str(self.folder / "train.py"))
-                        .replace("compare", str(self.folder / "compare.py")))
+        path.write_text(
+            text.replace("train", str(self.folder / "train.py")).replace("compare", str(self.folder / "compare.py"))
+        )
         return str(path)
 
     def snakemake(self, *options: str) -> subprocess.Popen:
         pytest.importorskip("snakemake", reason="to test sweeps, install the extra: pip install -e .[batch]")
-        command = [sys.executable, "-m", "snakemake", "--snakefile", root() / "Snakefile",
-                   "--workflow-profile", root() / "profiles" / "default", *options,
-                   "--config", f"sweep={self.folder}/params/sweeps/s.yaml", f"outputs={self.folder}/outputs"]
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env=os.environ | {"PYTHONPATH": str(root())}, text=True,
-                                start_new_session=True)
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            root() / "Snakefile",
+            "--workflow-profile",
+            root() / "profiles" / "default",
+            *options,
+            "--config",
+            f"sweep={self.folder}/params/sweeps/s.yaml",
+            f"outputs={self.folder}/outputs",
+        ]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONPATH": str(root())},
+            text=True,
+            start_new_session=True,
+        )
 
     def execute(self, *options: str) -> tuple[int, str]:
         process = self.snakemake(*options)
@@ -112,8 +135,12 @@ def play(tmp_path: Path) -> Playground:
 
 def test_every_file_is_run_with_every_seed(play):
     path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\nseeds: [1, 2]\nwith: [selection=0.3]\n")
-    assert list(read_sweep(path).runs) == ["a-selection0.3-seed1", "a-selection0.3-seed2",
-                                           "b-selection0.3-seed1", "b-selection0.3-seed2"]
+    assert list(read_sweep(path).runs) == [
+        "a-selection0.3-seed1",
+        "a-selection0.3-seed2",
+        "b-selection0.3-seed1",
+        "b-selection0.3-seed2",
+    ]
 
 
 def test_the_comparison_gets_the_runs_names_and_their_folder(play):
@@ -122,21 +149,24 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
     assert then.name == "s" and then.items == ['runs=["a"]', f'runs_dir="{play.folder}/out/train"']
 
 
-@pytest.mark.parametrize("text, part", [
-    ("notebook: train\n", "runs is missing"),
-    ("runs: [a.yaml]\n", "notebook is missing"),
-    ("notebook: train\nruns: [a.yaml]\nsedes: [1]\n", "s.yaml:3: sedes: unknown"),
-    ("notebook: train\nruns: a.yaml\n", "s.yaml:2: runs: a.yaml is not accepted, give a list"),
-    ("notebook: train\nruns: []\n", "s.yaml:2: runs"),
-    ("notebook: train\nruns: [a.yaml]\nseeds: [one]\n", "whole numbers"),
-    ("notebook: train\nruns: [a.yaml]\nseeds: [-1]\n", "seed: -1 is not accepted"),
-    ("notebook: train\nruns: [a.yaml, a.yaml]\n", "two runs would be named a"),
-    ("notebook: train\nruns: [c.yaml]\n", "c.yaml: no such file"),
-    ("notebook: train\nruns: [a.yaml]\nwith: [selection=3]\n", "selection: 3.0 is not accepted"),
-    ("notebook: 98_nowhere\nruns: [a.yaml]\n", "no such notebook"),
-    ("notebook: train\nruns: [a.yaml]\nthen: train\n", "no parameter `runs`"),
-    ("- notebook\n", "not a mapping"),
-])
+@pytest.mark.parametrize(
+    "text, part",
+    [
+        ("notebook: train\n", "runs is missing"),
+        ("runs: [a.yaml]\n", "notebook is missing"),
+        ("notebook: train\nruns: [a.yaml]\nsedes: [1]\n", "s.yaml:3: sedes: unknown"),
+        ("notebook: train\nruns: a.yaml\n", "s.yaml:2: runs: a.yaml is not accepted, give a list"),
+        ("notebook: train\nruns: []\n", "s.yaml:2: runs"),
+        ("notebook: train\nruns: [a.yaml]\nseeds: [one]\n", "whole numbers"),
+        ("notebook: train\nruns: [a.yaml]\nseeds: [-1]\n", "seed: -1 is not accepted"),
+        ("notebook: train\nruns: [a.yaml, a.yaml]\n", "two runs would be named a"),
+        ("notebook: train\nruns: [c.yaml]\n", "c.yaml: no such file"),
+        ("notebook: train\nruns: [a.yaml]\nwith: [selection=3]\n", "selection: 3.0 is not accepted"),
+        ("notebook: 98_nowhere\nruns: [a.yaml]\n", "no such notebook"),
+        ("notebook: train\nruns: [a.yaml]\nthen: train\n", "no parameter `runs`"),
+        ("- notebook\n", "not a mapping"),
+    ],
+)
 def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, part):
     path = play.sweep(text)
     with pytest.raises(BadInput) as caught:
@@ -162,9 +192,9 @@ def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
     assert play.begun() == ["a", "b", "c"] and play.finished() == ["a", "b"], "the others go on"
     assert "RuntimeError: no" in out, "the failed run's log is shown"
 
-    play.params("c", "selection: 0.9")                                     # mended
-    os.utime(play.folder / "params" / "a.yaml")                            # new time stamp, same content
-    play.params("b", "selection: 0.3")                                     # new content
+    play.params("c", "selection: 0.9")  # mended
+    os.utime(play.folder / "params" / "a.yaml")  # new time stamp, same content
+    play.params("b", "selection: 0.3")  # new content
     code, out = play.execute()
     assert code == 0, out
     assert play.begun() == ["b", "c"], "exactly what failed or changed is run"
@@ -182,7 +212,7 @@ def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
         time.sleep(0.1)
     else:
         pytest.fail("a never finished: " + (first.kill() or first.stdout.read()))
-    os.killpg(first.pid, signal.SIGKILL)                                   # Snakemake and its runners
+    os.killpg(first.pid, signal.SIGKILL)  # Snakemake and its runners
     first.communicate()
     assert play.begun() == ["a", "b"] and play.finished() == ["a"]
 

@@ -83,8 +83,7 @@ def test_some_reviews_do_not_mention_palate_or_overall(corpus):
 def test_aspects_come_in_any_order(corpus):
     column = synthetic.ASPECTS.index
     orders = collections.Counter(
-        tuple(sorted(("look", "smell", "taste"), key=lambda a, r=review: r.ranges[column(a)][0]))
-        for review in corpus
+        tuple(sorted(("look", "smell", "taste"), key=lambda a, r=review: r.ranges[column(a)][0])) for review in corpus
     )
     assert len(orders) == 6 and min(orders.values()) > 0.1 * len(corpus), orders
 
@@ -209,9 +208,7 @@ def test_reading_all_opinions_whatever_they_are_about_explains_little(aspect):
 
 
 def selector_f1(examples, words):
-    hit = sum(
-        flag for e in examples for token, flag in zip(e.tokens, e.rationale, strict=True) if token in words
-    )
+    hit = sum(flag for e in examples for token, flag in zip(e.tokens, e.rationale, strict=True) if token in words)
     selected = sum(token in words for e in examples for token in e.tokens)
     gold = sum(sum(e.rationale) for e in examples)
     return 2 * hit / (selected + gold)
@@ -276,9 +273,7 @@ def test_another_aspect_is_another_view_of_the_same_reviews():
 
 
 def test_the_corpus_is_the_same_on_every_machine():
-    text = "\n".join(
-        " ".join(review.tokens) + repr(review.scores) for review in synthetic.reviews(50, seed=7)
-    )
+    text = "\n".join(" ".join(review.tokens) + repr(review.scores) for review in synthetic.reviews(50, seed=7))
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
     assert fingerprint == "856cb30405c2b1c8", "if the grammar was meant to change, write the new one here"
 

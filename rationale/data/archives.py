@@ -113,8 +113,7 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
         staging = Path(tempfile.mkdtemp(prefix=f".fetch-{archive.name}-", dir=root))
     except OSError as error:
         raise BadInput(
-            f"{archive.name}: cannot write into {root} ({error.strerror}); "
-            "set RATIONALE_DATA to a folder of your own"
+            f"{archive.name}: cannot write into {root} ({error.strerror}); set RATIONALE_DATA to a folder of your own"
         ) from error
     try:
         staged = [path for download in archive.downloads for path in _download(archive, download, staging)]
@@ -143,9 +142,7 @@ def verify(archive: Archive, root: Path | None = None) -> list[str]:
     """
     root = Path(root or folder())
     if not archive.files(root):
-        raise BadInput(
-            f"{archive.name}: not in {root}; looked for {places_in_words(archive)}. {how_to_get(archive)}"
-        )
+        raise BadInput(f"{archive.name}: not in {root}; looked for {places_in_words(archive)}. {how_to_get(archive)}")
     return archive.check(root)
 
 
@@ -190,9 +187,7 @@ def _download(archive: Archive, download: Download, staging: Path) -> list[Path]
             downloader=pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=60),
         )
     except (OSError, requests.exceptions.RequestException) as error:
-        raise BadInput(
-            f"{archive.name}: {download.url} cannot be fetched ({_brief(error)}). {by_hand}"
-        ) from error
+        raise BadInput(f"{archive.name}: {download.url} cannot be fetched ({_brief(error)}). {by_hand}") from error
     except ValueError as error:  # pooch: the hash is wrong
         raise BadInput(
             f"{archive.name}: {download.url} is not the file it should be: {_brief(error)}. {by_hand}"
@@ -206,8 +201,7 @@ def _download(archive: Archive, download: Download, staging: Path) -> list[Path]
                 (staging / path).write_bytes(file.read(member))  # read compares the checksum
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, OSError) as error:
         raise BadInput(
-            f"{archive.name}: {download.url} is cut short or damaged ({_brief(error)}); "
-            f"nothing was kept. {by_hand}"
+            f"{archive.name}: {download.url} is cut short or damaged ({_brief(error)}); nothing was kept. {by_hand}"
         ) from error
     target.unlink()
     return [staging / path for _, path in download.members]
@@ -415,9 +409,7 @@ def check_hotels(root: Path) -> list[str]:
     found = Counter()
     for name, read in _members(_one(root, "hotels/*Texts.*")):
         if name.endswith("_parsed.txt") and "__MACOSX" not in name:
-            found.update(
-                {"files": 1, "reviews": sum(line.startswith(b"<Rating>") for line in io.BytesIO(read()))}
-            )
+            found.update({"files": 1, "reviews": sum(line.startswith(b"<Rating>") for line in io.BytesIO(read()))})
     return _differences(found, {"files": 1849, "reviews": 243713})
 
 
@@ -477,11 +469,7 @@ def check_beer(root: Path) -> list[str]:
         with _open_text(path) as file:
             for num, line in enumerate(file, start=1):
                 scores = line.split("\t")[0].split()
-                if (
-                    len(scores) != 5
-                    or not all(0 <= float(score) <= 1 for score in scores)
-                    or "\t" not in line
-                ):
+                if len(scores) != 5 or not all(0 <= float(score) <= 1 for score in scores) or "\t" not in line:
                     accepted = "five scores in [0, 1], a tab, tokens"
                     problems.append(f"{path.name}:{num}: {line[:40]!r}; accepted: {accepted}")
                     break
@@ -497,9 +485,7 @@ def _one(root: Path, pattern: str) -> Path:
     return found[0]
 
 
-_MADE_HERE = (
-    "it was made for this project and has no public address; put the files into {}, or use another set"
-)
+_MADE_HERE = "it was made for this project and has no public address; put the files into {}, or use another set"
 
 _REGISTRY = (
     Archive(
@@ -514,9 +500,7 @@ _REGISTRY = (
             Download(
                 "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
                 "sst/trainDevTestTrees_PTB.zip",
-                members=tuple(
-                    (f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")
-                ),
+                members=tuple((f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")),
             ),
         ),
     ),
@@ -538,9 +522,7 @@ _REGISTRY = (
         places=(("vectors/glove.840B.300d.zip",), ("vectors/glove.840B.300d.txt*",)),
         counts="the same number of fields in every row",
         check=check_vectors("glove.840B*", {}),
-        downloads=(
-            Download("https://nlp.stanford.edu/data/glove.840B.300d.zip", "vectors/glove.840B.300d.zip"),
-        ),
+        downloads=(Download("https://nlp.stanford.edu/data/glove.840B.300d.zip", "vectors/glove.840B.300d.zip"),),
     ),
     Archive(
         name="imdb.w2v.300d",
@@ -701,9 +683,7 @@ _REGISTRY = (
         terms="CC BY-SA 4.0",
         places=(("squad/train-v1.1.json", "squad/dev-v1.1.json"),),
         counts="442 / 48 articles, 18,896 / 2,067 paragraphs, 87,599 / 10,570 questions",
-        check=check_questions(
-            {"squad/train-v1.1.json": (442, 18896, 87599), "squad/dev-v1.1.json": (48, 2067, 10570)}
-        ),
+        check=check_questions({"squad/train-v1.1.json": (442, 18896, 87599), "squad/dev-v1.1.json": (48, 2067, 10570)}),
         downloads=tuple(
             Download(
                 f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{split}-v1.1.json",

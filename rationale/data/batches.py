@@ -168,9 +168,7 @@ class Batches:
             yield self.rows(pieces[number])
 
 
-def encode(
-    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu"
-) -> Batch:
+def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:
     """One batch of texts that have no label, in the order given; the targets are zeros.
 
     Parameters

@@ -72,9 +72,7 @@ USAGES = {
         0.20,
         -0.6,
         (0.1, 0.3, 0.7, 0.9),
-        tuple(
-            "not|n't|n't exactly|n't really|not exactly|not at all|hardly|far from|anything but".split("|")
-        ),
+        tuple("not|n't|n't exactly|n't really|not exactly|not at all|hardly|far from|anything but".split("|")),
         ("not so", "hardly", "far from", "less than"),
     ),
 }
@@ -438,9 +436,7 @@ def _words(rng: random.Random, symbol: str, aspect: str | None) -> list[str]:
     return _pick(rng, _SLOTS[slot])
 
 
-def _opinion(
-    rng: random.Random, judgement: float, before_noun: bool, contractible: bool
-) -> tuple[float, list[str]]:
+def _opinion(rng: random.Random, judgement: float, before_noun: bool, contractible: bool) -> tuple[float, list[str]]:
     """An opinion phrase whose grade is near the judgement, and that grade.
 
         grade = 1/2 + factor (grade of the word - 1/2),   factor 1, 1.3 stronger, 0.6 weaker, -0.6 negated
@@ -508,6 +504,5 @@ _OPINION_WORDS = {grade: words.split() for grade, words in GRADES.items()}
 _ASPECT_WORDS = {aspect: words.split() for aspect, words in ASPECT_WORDS.items()}
 _SLOTS = {slot: [phrase.split() for phrase in phrases.split("|")] for slot, phrases in SLOTS.items()}
 _REACH = {
-    kind: [(0.5 + usage.factor * (level - 0.5), level) for level in usage.grades]
-    for kind, usage in USAGES.items()
+    kind: [(0.5 + usage.factor * (level - 0.5), level) for level in usage.grades] for kind, usage in USAGES.items()
 }

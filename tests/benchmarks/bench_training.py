@@ -36,9 +36,58 @@ STEPS = 20  # a timed call, over batches of all lengths
 
 # How many training sentences of SST have 1, 2, ... 52 words: mean 19.1.
 LENGTHS = (  # fmt: skip
-    0, 40, 96, 152, 154, 231, 218, 228, 265, 298, 305, 308, 319, 334, 353, 334, 327, 342, 351, 325, 312,
-    317, 296, 290, 259, 238, 223, 226, 171, 157, 158, 151, 124, 123, 99, 69, 54, 61, 38, 31, 40, 24, 24,
-    20, 18, 11, 3, 8, 8, 4, 4, 3,
+    0,
+    40,
+    96,
+    152,
+    154,
+    231,
+    218,
+    228,
+    265,
+    298,
+    305,
+    308,
+    319,
+    334,
+    353,
+    334,
+    327,
+    342,
+    351,
+    325,
+    312,
+    317,
+    296,
+    290,
+    259,
+    238,
+    223,
+    226,
+    171,
+    157,
+    158,
+    151,
+    124,
+    123,
+    99,
+    69,
+    54,
+    61,
+    38,
+    31,
+    40,
+    24,
+    24,
+    20,
+    18,
+    11,
+    3,
+    8,
+    8,
+    4,
+    4,
+    3,
 )
 
 
@@ -97,9 +146,7 @@ class Usual(nn.Module):
 
 def usual_from(model: Extractor, selection: float | None) -> Usual:
     """The same weights in the usual form."""
-    usual = Usual(
-        model.vectors, model.predictor.encoder.ahead.hidden_size, model.predictor.dropout.p, selection
-    )
+    usual = Usual(model.vectors, model.predictor.encoder.ahead.hidden_size, model.predictor.dropout.p, selection)
     pairs = [(model.predictor.encoder, usual.reader)]
     usual.output.load_state_dict(model.head.output.state_dict())
     if selection is not None:
