@@ -632,7 +632,7 @@ held = {target: hold(Constraint(target, **signed), toy_selector(), no_clue, one_
 # %% tags=["check"]
 damped = signed if settles else {**signed, "quadratic": 50.0}
 some, price = Constraint(p.selection, **damped), 1.5
-for _ in range(round(some.quadratic / some.rate)):  # a selector that is always settled at the price
+for _ in range(round(some.quadratic / some.step)):  # a selector that is always settled at the price
     some.update(p.selection + (price - some.multiplier) / some.quadratic, 1.0)
 learned_share = some.multiplier / price
 assert abs(learned_share - (1 - math.exp(-1))) < 0.03, "kappa / eta steps learn 1 - 1/e of the price"

@@ -149,9 +149,14 @@ class Training:
         write_tensors(path, tensors, facts)
 
     def load(self, path: Path) -> bool:
-        """Continue from a checkpoint; False, and nothing done, if it was written with other parameters."""
+        """Continue from a checkpoint; False, and nothing done, if it was written with other parameters.
+
+        Only the number of epochs may have grown since, and the device changed.
+        """
         tensors, facts = read_tensors(path)
-        if facts["parameters"] != self.parameters:
+        free = {"epochs", "device", "tensorboard"}
+        there, here = ({k: v for k, v in p.items() if k not in free} for p in (facts["parameters"], self.parameters))
+        if there != here or len(facts["history"]) > self.parameters.get("epochs", math.inf):
             return False
 
         def part(name: str) -> dict[str, Tensor]:
