@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rationale.errors import BadInput
 from rationale.params import KEYS, check, defaults, resolve, validated, within
+from rationale.runs import root
 
 CELL = """
 seed: int = 1  # seed
@@ -214,3 +215,9 @@ def test_validated_takes_the_parameters_and_nothing_else():
 def test_validated_refuses_what_the_runner_refuses():
     with pytest.raises(BadInput, match=r"selection: 1.3 is not accepted, give a number in \(0, 1\]"):
         validated({"selection": 1.3})
+
+
+def test_the_authors_dynamics_need_a_multiplier_to_multiply() -> None:
+    with pytest.raises(BadInput, match="multiplier_init: 0 is not accepted with dynamics authors"):
+        resolve(root() / "notebooks" / "12_train_sst.py", ["dynamics=authors"])
+    assert resolve(root() / "notebooks" / "12_train_sst.py", ["dynamics=authors", "multiplier_init=0.1"])

@@ -513,3 +513,19 @@ def test_a_gpu_that_is_not_there_is_refused_before_any_training(monkeypatch, nam
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BadInput, match=f"device: got '{name}', but this machine has no usable GPU; accepted are"):
         choose_device(name)
+
+
+def test_a_checkpoint_with_other_parameters_is_left_alone_and_the_run_begins_anew(tmp_path, capsys):
+    train(tmp_path / "lab", epochs=2, selection=0.4)
+    capsys.readouterr()
+    changed = train(tmp_path / "lab", epochs=2, selection=0.2)
+    assert "other parameters: beginning anew" in capsys.readouterr().out
+    fresh = train(tmp_path / "fresh", epochs=2, selection=0.2)
+    assert changed.evaluations["dev"].metrics == fresh.evaluations["dev"].metrics, "nothing of the old run is left"
+
+
+def test_a_finished_checkpoint_is_continued_with_more_epochs_and_not_with_fewer(tmp_path, capsys):
+    train(tmp_path / "lab", epochs=2)
+    assert len(train(tmp_path / "lab", epochs=3).history) == 3
+    assert "resumed after epoch 2 of 3" in capsys.readouterr().out
+    assert len(train(tmp_path / "lab", epochs=1).history) == 1
