@@ -208,7 +208,24 @@ def _mean_std(mean: float, std: float) -> str:
     return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std == std else "")
 
 
-TABLES = {"sst": sst_table}
+def bench_table(_: pd.DataFrame) -> str:
+    """README's table of speed, in Markdown, from `bench.json`."""
+    bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
+    lines = ["| what | way | threads | median ms | times as fast |", "|---|---|---|---|---|"]
+    for group in bench["groups"]:
+        for way in group["ways"]:
+            if "times_as_fast" in way and not way["name"].endswith("of like length"):
+                low, middle, high = way["times_as_fast"]
+                fast = "1" if low == high == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
+                cells = [group["group"], way["name"], str(group["threads"]), f"{way['median_ms']:.1f}", fast]
+                lines.append(f"| {' | '.join(cells)} |")
+    machine = bench["machine"]
+    return "\n".join(
+        [*lines, "", f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."]
+    )
+
+
+TABLES = {"sst": sst_table, "bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
