@@ -106,7 +106,7 @@ if len(extractors):
     names = [f"{target:.0%}" for target in extractors["target"]]
     bars = {"expected": off["expected_minus_target"].tolist(), "selected": off["selected_minus_target"].tolist()}
     worst = off["expected_minus_target"].abs().max()
-    title = f"The expected rate, which was measured, is at most {worst:.1f} points from its target"
+    title = f"Expected rates lie within {worst:.1f} points of their targets"
     figures.draw_bars(names, bars, ax, title=title, ylabel="rate minus target (points)", fmt="{:+.1f}")
     figures.save_figure(fig, folder / "figures", "rate_minus_target")
     display(figures.show(fig))
@@ -178,7 +178,7 @@ for label, names in (("signed", signed), ("authors", authors)):
 fig, ax = figures.new_figure(size=(9, 5))
 epochs = range(1, 1 + len(next(iter(curves.values()))))
 last = [curve[-1] for label, curve in curves.items() if label.startswith("authors")]
-title = f"The authors' rule ends at {min(last):.0%} to {max(last):.0%} of the words; the target is 40 %"
+title = f"In the end the authors' rule selects {max(last):.0%} of the words, for a target of 40 %"
 figures.draw_lines(list(epochs), curves, ax, title=title, xlabel="epoch", ylabel="selected words", target=0.4)
 figures.save_figure(fig, folder / "figures", "dynamics")
 figures.show(fig)
