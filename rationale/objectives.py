@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from rationale.gates import decide
 
@@ -301,8 +302,7 @@ class RationaleObjective(nn.Module):
         """
         shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
         switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
-        shares = switch - (mask.sum(1, keepdim=True) * len(mask)).log()
-        log_value = torch.where(mask[:, 1:], shares, -math.inf).logsumexp((0, 1))
+        log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
@@ -311,13 +311,13 @@ class RationaleObjective(nn.Module):
         if self.transitions is not None:
             self.transitions.update(self._switches(output.gates, batch.mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(self._rate(output.gates, batch.mask)[0].exp() * texts, texts)
+            self.selection.update(log_mean(output.gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             model.selector.eval()  # without dropout, as at test time
             gates = model.gates(batch.tokens, batch.mask)
             model.selector.train()
             if self.measure == "expected":
-                self.selection.update(self._rate(gates, batch.mask)[0].exp() * texts, texts)
+                self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
             else:
                 chosen = (decide(gates, model.rule) != 0) & batch.mask
                 self.selection.update(chosen.sum(), batch.mask.sum())
@@ -341,11 +341,11 @@ def build_objective(p) -> RationaleObjective:
     return RationaleObjective(selection, transitions, p.measure, p.measure_every)
 
 
-def steps_to_multiplier(start: float, rate: float, gap: float, end: float = 1.0) -> float:
+def steps_to_multiplier(start: float, step: float, gap: float, end: float = 1.0) -> float:
     """Training steps until the authors' multiplier reaches `end` under a constant gap.
 
-        n = ln(end / start) / (rate gap)
+        n = ln(end / start) / (step gap)
 
     Source: eq. (S10), notebooks/04_selecting_text.py.
     """
-    return math.log(end / start) / (rate * gap)
+    return math.log(end / start) / (step * gap)

@@ -1,7 +1,9 @@
 """Predictions and highlighted rationales for new text, from a saved run.
 
-python -m rationale.predict outputs/12_train_sst/hardkuma_s40-seed1 --text "A warm , funny film ."
-python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
+    python -m rationale.predict outputs/12_train_sst/hardkuma_s40-seed1 --text "A warm , funny film ."
+    python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
+
+`--help` lists the rest.
 """
 
 import argparse

@@ -22,9 +22,9 @@ import pandas as pd
 
 from rationale import saved
 from rationale.errors import BadInput
+from rationale.files import write_text
 from rationale.params import defaults
 from rationale.runs import notebook_path, root
-from rationale.training import write_atomically
 
 COLUMNS = "task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit".split(",")
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
@@ -109,10 +109,10 @@ def collect(outputs: Path) -> pd.DataFrame:
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = {json.loads(line)["run"]: line for line in old}
     lines |= {record["run"]: json.dumps(record) for record in records}
-    _write(path, "".join(lines[name] + "\n" for name in sorted(lines)))
+    write_text(path, "".join(lines[name] + "\n" for name in sorted(lines)))
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
-            _write(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
+            write_text(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
     return table
 
 
@@ -123,12 +123,8 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
         old = pd.read_csv(path)
         new = pd.concat([old[~old["run"].isin(runs)], new])
     new = new.sort_values("run", kind="stable").reset_index(drop=True)
-    _write(path, new.to_csv(index=False, float_format="%.6g"))
+    write_text(path, new.to_csv(index=False, float_format="%.6g"))
     return new
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
 # ------------------------------------------------------------------------------------------------- tables from it
@@ -249,7 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         results = read_results() if options.readme_only else collect(options.outputs)
         readme = root() / "README.md"
-        _write(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
+        write_text(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
     except BadInput as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

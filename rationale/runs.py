@@ -29,6 +29,7 @@ from typing import IO, Any
 import yaml
 
 from rationale.errors import BadInput
+from rationale.files import write_text
 from rationale.params import KEYS, defaults, is_override, resolve, shown
 
 try:
@@ -249,8 +250,8 @@ def _execute(
     if threads:
         settings["OMP_NUM_THREADS"] = str(threads)
     if not work.resumed:
-        _write(work.path / "environment.txt", _environment(params, code, settings["OMP_NUM_THREADS"]))
-        _write(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
+        write_text(work.path / "environment.txt", _environment(params, code, settings["OMP_NUM_THREADS"]))
+        write_text(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
 
     running, failed = work.path / "run.running.ipynb", work.path / "failed.ipynb"
     jupytext.write(jupytext.read(notebook), running)
@@ -286,7 +287,7 @@ def _execute(
     page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
     title = {"metadata": {"name": f"{notebook.stem} {work.name}"}}
     html, _ = nbconvert.HTMLExporter(template_name="lab").from_notebook_node(page, resources=title)
-    _write(work.path / "run.html", html)
+    write_text(work.path / "run.html", html)
     with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
         print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
     failed.unlink(missing_ok=True)
@@ -474,13 +475,6 @@ def _read(path: Path | str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file at once or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
 
 
 def report(folder: Path) -> str:

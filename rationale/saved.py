@@ -1,9 +1,11 @@
 """What a finished training run leaves in its folder, written and read in one place.
 
-metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
-history.csv          one row an epoch
-rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
-model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
+    history.csv          one row an epoch
+    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
+    model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+
+`params.yaml` beside them is the runner's.
 """
 
 import json
@@ -18,7 +20,8 @@ from safetensors import SafetensorError
 from rationale.data import Vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
-from rationale.training import Result, read_tensors, write_atomically, write_tensors
+from rationale.files import write_text
+from rationale.training import Result, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
     import pandas as pd
@@ -50,10 +53,10 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
         "labels": labels,
     }
     write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
-    _write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
-    _write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
-    _write_text(folder / "metrics.json", json.dumps(figures, indent=1))
+    write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
+    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
     return figures
 
 
@@ -69,10 +72,6 @@ def rationale_rows(result: Result):
             if example.word_labels is not None:
                 row["word_labels"] = example.word_labels
             yield row
-
-
-def _write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
 @dataclass

@@ -22,6 +22,7 @@ from rationale import metrics
 from rationale.data import Batches, Example, Vocabulary, build_vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
+from rationale.files import write_atomically
 from rationale.objectives import RationaleObjective, build_objective, expected_selection
 
 # ---------------------------------------------------------------------------------------------- devices, files
@@ -40,20 +41,6 @@ def choose_device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput(f"device: got {name!r}, but this machine has no usable GPU; accepted are auto, cpu")
     return torch.device(name)
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` make a file beside `path`, then move it there in one step: never half a file.
-
-    The draft has one name, so that what a killed process left of it is overwritten by the next.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        write(draft)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
