@@ -23,14 +23,24 @@ seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.840B.300d"  # name in the data folder's vectors/, or a file
 vectors_scale: float = 1.0  # factor on the vectors
 embedding_size: int = 300  # size of random vectors; unused when `vectors` names a file
-model: str = "hardkuma"  # full_text, hardkuma or hard_concrete
+model: str = "hardkuma"  # full_text, attention, hardkuma, hard_concrete, bernoulli or straight_through
+dependent: bool = False  # each gate knows what was selected before it
 encoder: str = "lstm"  # network that reads the text
 hidden_size: int = 150  # LSTM units a direction
 dropout: float = 0.5  # share of units dropped in training
 predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
+pool: str = "final"  # from word states to a text state: final, last, mean, max or attention
 left: float = -0.1  # support of the stretched gate
 right: float = 1.1  # upper end of that support
 rule: str = "argmax"  # from gate to decision at test time
+threshold: float = 0.5  # of the rule threshold
+budget: float = 1.0  # share of words kept by the rule top_k
+sparsity: float = 0.0  # price of a selected word, in nats
+coherence: float = 0.0  # price of a switch
+penalty: str = "expected"  # prices in closed form, or counted on the draw: sampled (bernoulli)
+warmup: float = 0.0  # epochs over which the prices rise
+samples: int = 1  # draws a text and step
+baseline: str = "none"  # of the score function: none, average, self_critical or leave_one_out
 selection: float = 0.3  # target share of words; 1 = no constraint
 transitions: float = 0.0  # target switches a word; 0 = no constraint
 measure: str = "expected"  # what is compared with the target: training, expected or selected
@@ -61,7 +71,7 @@ import inspect
 import pandas as pd
 from IPython.display import display
 
-from rationale import extractor, figures, objectives, saved, training
+from rationale import extractor, figures, judge, objectives, saved, training
 from rationale.data import read_sst
 from rationale.params import validated
 from rationale.runs import results_folder
@@ -115,26 +125,27 @@ print(inspect.getsource(objectives.RationaleObjective.forward))
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
 scores = saved.save_run(folder, result, p, labels)
+judged = judge.judge(folder)
 
 # %% tags=["check"]
 state = result.model.state_dict()
 trained = sum(value.numel() for name, value in state.items() if name != "vectors")
 size, width = result.model.vectors.shape[1], p.hidden_size
 lstm = 2 * 4 * width * (size + width + 2)
-expected_size = lstm + 2 * width * 5 + 5
-if p.model == "hardkuma":
-    expected_size += lstm + 2 * (2 * width + 1)
-if p.model != "hard_concrete":
+gate = {"hardkuma": 2, "hard_concrete": 1, "bernoulli": 1, "straight_through": 1}.get(p.model, 0)
+if p.model != "attention" and p.pool in ("final", "mean", "max") and not p.dependent:
+    expected_size = lstm * (1 + (gate > 0)) + gate * (2 * width + 1) + 2 * width * 5 + 5
     assert trained == expected_size, (trained, expected_size)
 print(f"{trained:,} trained parameters")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
-target = p.selection if p.model != "full_text" and p.selection < 1 else None
+chooses = result.model.selector is not None
+target = p.selection if chooses and p.selection < 1 else None
 title = f"Accuracy reaches {max(row['dev_accuracy'] for row in result.history):.1%} on dev"
 if target is not None:
     title += f", the expected rate ends at {result.history[-1]['dev_rate_expected']:.0%}"
-columns = ["epoch", "dev_accuracy"] + ["dev_rate_expected", "dev_rate_selected"] * (target is not None)
+columns = ["epoch", "dev_accuracy"] + ["dev_rate_expected", "dev_rate_selected"] * chooses
 figures.draw_history(pd.DataFrame(result.history)[columns], target, ax, title=title)
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
@@ -153,7 +164,7 @@ if target is not None:
 # `dynamics: signed` the multiplier may take either sign, so it can push from both sides.
 
 # %%
-table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
+table = pd.DataFrame({name: scores[name] | judged[name] for name in ("dev", "test")})
 print(f"kept epoch {scores['best_epoch']} of {len(result.history)}")
 table.round(4)
 

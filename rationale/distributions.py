@@ -1,4 +1,4 @@
-"""Gates with mass at exactly 0 and exactly 1: HardKuma, Hard Concrete, and what they are made of.
+"""Gates with mass at exactly 0 and exactly 1: HardKuma, Hard Concrete, what they are made of, and Bernoulli.
 
     K ~ Kumaraswamy(a, b) on (0, 1)      base, eq. (K1)-(K8), notebooks/01_kumaraswamy.py
     T = left + (right - left) K          stretched, eq. (H1), notebooks/02_hardkuma.py
@@ -32,6 +32,7 @@ from torch.distributions.utils import broadcast_all, lazy_property
 from torch.nn.functional import logsigmoid, softplus
 
 __all__ = ["Kumaraswamy", "BinaryConcrete", "StretchedRectified", "HardKuma", "HardConcrete", "log1mexp"]
+__all__ += ["Bernoulli", "StraightThroughBernoulli"]
 
 LN2 = math.log(2.0)
 ONCE = torch.Size()
@@ -797,6 +798,57 @@ class HardConcrete(StretchedRectified):
     def __init__(self, logits, temperature, left=-0.1, right=1.1, validate_args: bool | None = None):
         super().__init__(BinaryConcrete(logits, temperature, validate_args), left, right, validate_args)
         self.logits, self.temperature = self.base.logits, self.base.temperature
+
+
+# --- Bernoulli: nothing between the two masses ---------------------------------------------------
+
+
+class Bernoulli(torch.distributions.Bernoulli):
+    """A gate that is 0 or 1, with the names of the rectified gates: masses, their logarithms, `mean`.
+
+        ln P(Z = 1) = -softplus(-m),   ln P(Z = 0) = -softplus(m)        m: logits
+
+    Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
+    False): the objective takes the score function instead. Give either `probs` or `logits`.
+    """
+
+    @property
+    def log_prob_one(self) -> Tensor:
+        return logsigmoid(self.logits)
+
+    @property
+    def log_prob_zero(self) -> Tensor:
+        return logsigmoid(-self.logits)
+
+    @property
+    def log_prob_nonzero(self) -> Tensor:
+        return self.log_prob_one
+
+    @property
+    def prob_one(self) -> Tensor:
+        return self.logits.sigmoid()
+
+    @property
+    def prob_zero(self) -> Tensor:
+        return (-self.logits).sigmoid()
+
+    @property
+    def prob_interior(self) -> Tensor:
+        return torch.zeros_like(self.logits)
+
+
+class StraightThroughBernoulli(Bernoulli):
+    """A Bernoulli whose draw carries the gradient of its probability, dz/dm := dp/dm. Biased.
+
+    Source: eq. (R9), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape=ONCE) -> Tensor:
+        """Draws that are exactly 0 or 1, differentiable as if they were the probability."""
+        p = self.prob_one
+        return self.sample(sample_shape) + (p - p.detach())
 
 
 # --- Kullback-Leibler divergences (nats) ----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Encoders: from embedded tokens to one state a token and one state a text.
+"""Encoders: from embedded tokens to one state a token and one state a text; pools: from the former to the latter.
 
 Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`
 and an attribute `output_size` (S). Real tokens stand first in a row, padding after them.
@@ -62,3 +62,92 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
 
 
 ENCODERS = {"lstm": LSTMEncoder}
+
+
+class RCNNCell(nn.Module):
+    """One step of the recurrent convolution of order 2 (bigrams) of Lei et al.
+
+        g  = sigmoid(W_g x + U h + b_g)
+        c1' = g c1 + (1 - g) W_1 x
+        c2' = g c2 + (1 - g) (c1 + W_2 x)
+        h'  = tanh(c2' + b)
+
+    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Sizes E and H; 3 E H + H^2 + 2 H parameters.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.inputs = nn.Linear(input_size, 3 * hidden_size, bias=False)
+        self.recurrent = nn.Linear(hidden_size, hidden_size)  # U and b_g
+        self.bias = nn.Parameter(torch.zeros(hidden_size))
+        self.hidden_size = hidden_size
+
+    def start(self, num_rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The zero state (h, c1, c2), each [B, H]."""
+        zero = self.bias.new_zeros(num_rows, self.hidden_size)
+        return zero, zero, zero
+
+    def forward(self, projected: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """From W x [B, 3H] (`inputs` of x) and the state to the next state."""
+        hidden, first, second = state
+        one, two, gate = projected.chunk(3, -1)  # [B, H] each
+        gate = torch.sigmoid(gate + self.recurrent(hidden))
+        second = gate * second + (1 - gate) * (first + two)
+        first = gate * first + (1 - gate) * one
+        return torch.tanh(second + self.bias), first, second
+
+
+POOLS = ("final", "last", "mean", "max", "attention")
+
+
+class Pool(nn.Module):
+    """One state a text.
+
+    final      both directions' final states; the paper's
+    last       the forward state at the last real token alone
+    mean, max  over the real tokens
+    attention  sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases
+
+    Source: eq. (R11), notebooks/05_reinforce.py. A text without tokens gives zeros.
+
+    Parameters
+    ----------
+    kind : one of `POOLS`
+    num_features : int
+        Size S of the states.
+    attention_size : int
+        Rows of W; `attention` only.
+    """
+
+    def __init__(self, kind: str, num_features: int, attention_size: int = 100):
+        super().__init__()
+        if kind not in POOLS:
+            raise ValueError(f"pool: got {kind!r}, accepted are {', '.join(POOLS)}")
+        self.kind, self.output_size = kind, num_features // 2 if kind == "last" else num_features
+        if kind == "attention":
+            self.project = nn.Linear(num_features, attention_size, bias=False)
+            self.score = nn.Linear(attention_size, 1, bias=False)
+
+    def weights(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Attention weights [B, T]: they sum to 1 over the real tokens, and are 0 for an empty row."""
+        scores = self.score(torch.tanh(self.project(states))).squeeze(-1)  # [B, T]
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        return scores.softmax(-1) * mask
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        """States [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
+        if self.kind == "final":
+            return final
+        if self.kind == "last":
+            return final[:, : self.output_size]
+        if self.kind == "attention":
+            return torch.einsum("bt,bts->bs", self.weights(states, mask), states)
+        kept = mask.unsqueeze(-1)
+        if self.kind == "mean":
+            return torch.where(kept, states, 0.0).sum(1) / kept.sum(1).clamp(min=1)
+        return torch.where(kept, states, -torch.inf).amax(1).where(kept.any(1), 0.0)

@@ -8,6 +8,7 @@ Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, se
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -16,16 +17,19 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 from torch.nn import functional as F
 
-from rationale.encoders import ENCODERS
-from rationale.gates import GATES, decide
+from rationale.encoders import ENCODERS, Pool, RCNNCell
+from rationale.gates import GATES, STRETCHED, decide, top_k
+
+WITHOUT_GATES = ("full_text", "attention")  # models that read everything
+MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
 
 
 class Output(NamedTuple):
     """What one pass returns: everything a loss or an evaluation needs."""
 
-    prediction: Tensor  # [B, C]: logits (classes) or scores in [0, 1]
-    z: Tensor  # [B, T] gate values in [0, 1], 0 at padding
-    gates: Distribution | None  # of batch shape [B, T]; None for a model that reads everything
+    prediction: Tensor  # [K B, C]: logits (classes) or scores in [0, 1]; K draws a text, mostly 1
+    z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
+    gates: Distribution | None  # of batch shape [K B, T]; None for a model that reads everything
 
 
 class Classes(nn.Module):
@@ -81,16 +85,79 @@ class Scores(nn.Module):
 HEADS = {"classes": Classes, "scores": Scores}
 
 
+Draw = Callable[[Distribution], Tensor]  # from gates to their values
+
+
 class Selector(nn.Module):
-    """Encoder and gate: embedded tokens to one gate distribution a token."""
+    """Encoder and gate: embedded tokens to one gate a token, independent of each other given the text."""
+
+    dependent = False
 
     def __init__(self, encoder: nn.Module, gate: nn.Module, dropout: float = 0.0):
         super().__init__()
         self.encoder, self.gate, self.dropout = encoder, gate, nn.Dropout(dropout)
 
-    def forward(self, embedded: Tensor, mask: Tensor) -> Distribution:
+    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Distribution]:
+        """Values of the gates and their distributions.
+
+        Parameters
+        ----------
+        embedded : [B, T, E]
+        mask : bool [B, T]
+        draw : function
+            From gates to values, e.g. `lambda gates: gates.rsample()`.
+        num_samples : int, K >= 1
+            Rows are repeated K times, the whole batch after itself: row k B + i is draw k of text i.
+
+        Returns
+        -------
+        z [K B, T], gates of batch shape [K B, T]
+        """
+        gates = self.gates(embedded, mask, draw, num_samples)
+        return draw(gates), gates
+
+    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
+        """The gates alone; `draw` matters only where they depend on each other."""
         states, _ = self.encoder(self.dropout(embedded), mask)  # [B, T, S]
-        return self.gate(states)
+        return self.gate(states.repeat(num_samples, 1, 1))
+
+
+class DependentSelector(Selector):
+    """Gates that know which words before them were selected: p(z_t | x, z_1 .. z_{t-1}).
+
+        gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
+
+    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B. At test time the
+    decided value is what is fed back. Where draws pass gradients (HardKuma), they flow through s as well.
+
+    Parameters
+    ----------
+    encoder : encoder
+    gate : gate over S + cell.hidden_size features
+    cell : RCNNCell with S + 1 inputs
+    """
+
+    dependent = True
+
+    def __init__(self, encoder: nn.Module, gate: nn.Module, cell: RCNNCell, dropout: float = 0.0):
+        super().__init__(encoder, gate, dropout)
+        self.cell = cell
+
+    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Distribution]:
+        states, _ = self.encoder(self.dropout(embedded), mask)
+        states = states.repeat(num_samples, 1, 1)  # [K B, T, S]
+        of_states, of_z = self.cell.inputs.weight.split((states.shape[-1], 1), 1)
+        projected = F.linear(states, of_states)  # [K B, T, 3H]: all that does not wait for z
+        state, memory, z = self.cell.start(len(states)), [], []
+        for features, inputs in zip(states.unbind(1), projected.unbind(1), strict=True):
+            memory.append(state[0])
+            z.append(draw(self.gate(torch.cat([features, state[0]], -1))))  # [K B]
+            state = self.cell(inputs + z[-1].unsqueeze(-1) * of_z.squeeze(-1), state)
+        gates = self.gate(torch.cat([states, torch.stack(memory, 1)], -1))  # all at once, for the objective
+        return torch.stack(z, 1), gates
+
+    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
+        return self(embedded, mask, draw, num_samples)[1]
 
 
 class Predictor(nn.Module):
@@ -102,20 +169,28 @@ class Predictor(nn.Module):
         zero: gated embeddings stay in place, unselected ones are zero vectors. The paper's; an LSTM still
         steps over them, so the length of the text and the place of the gaps remain visible.
         compact: unselected tokens are removed and the rest closes up, so only the rationale is seen.
+    pool : Pool or None
+        From the states to one state a text; None: the encoder's final states.
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0, mode: str = "zero"):
+    def __init__(
+        self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
+    ):
         super().__init__()
         if mode not in ("zero", "compact"):
             raise ValueError(f"mode: got {mode!r}, accepted are 'zero', 'compact'")
         self.encoder, self.head, self.dropout, self.mode = encoder, head, nn.Dropout(dropout), mode
+        self.pool = Pool("final", encoder.output_size) if pool is None else pool
 
-    def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
+    def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The encoder over the gated tokens: states, final state, and the mask of what it read."""
         gated = self.dropout(embedded) * z.unsqueeze(-1)  # [B, T, E]
         if self.mode == "compact":
             gated, mask = compact(gated, mask & (z > 0))
-        _, final = self.encoder(gated, mask)  # [B, S]
-        return self.head(self.dropout(final))
+        return *self.encoder(gated, mask), mask
+
+    def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
+        return self.head(self.dropout(self.pool(*self.read(embedded, mask, z))))  # [B, C]
 
 
 def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,39 +224,89 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`.
+        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but
+        with `top_k`, at test time, it reads only the words of the largest attention weights.
+    threshold, budget : float
+        Of the rules `threshold` and `top_k`.
     """
 
-    def __init__(self, vectors: Tensor, selector: Selector | None, predictor: Predictor, rule: str = "argmax"):
+    def __init__(
+        self,
+        vectors: Tensor,
+        selector: Selector | None,
+        predictor: Predictor,
+        rule: str = "argmax",
+        threshold: float = 0.5,
+        budget: float = 1.0,
+    ):
         super().__init__()
         self.register_buffer("vectors", vectors)
-        self.selector, self.predictor, self.rule = selector, predictor, rule
+        self.selector, self.predictor = selector, predictor
+        self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
     def head(self) -> nn.Module:
         return self.predictor.head
 
-    def gates(self, tokens: Tensor, mask: Tensor) -> Distribution | None:
-        """The gate distributions alone, batch shape [B, T]."""
-        return None if self.selector is None else self.selector(F.embedding(tokens, self.vectors), mask)
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Word vectors [B, T, E] of tokens [B, T]."""
+        return F.embedding(tokens, self.vectors)
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Output:
-        """Select and predict: samples the gates in training mode, decides by `rule` in evaluation mode.
+    def decided(self, mask: Tensor) -> Draw:
+        """The test-time rule, ready for the gates of a batch with this mask."""
+        return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
+
+    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+        """The gates alone, batch shape [B, T]. Dependent gates are fed with `draw` (None: the test-time rule)."""
+        if self.selector is None:
+            return None
+        return self.selector.gates(self.embed(tokens), mask, draw or self.decided(mask))
+
+    def forward(self, tokens: Tensor, mask: Tensor, num_samples: int = 1) -> Output:
+        """Select and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
 
         Parameters
         ----------
         tokens : long [B, T]
         mask : bool [B, T]
             True for real tokens, first in each row.
+        num_samples : int, K >= 1
+            Draws a text. The output has K B rows, the whole batch after itself.
         """
-        embedded = F.embedding(tokens, self.vectors)  # [B, T, E]
-        if self.selector is None:
-            gates, z = None, mask.to(embedded.dtype)
+        embedded = self.embed(tokens)  # [B, T, E]
+        if self.selector is not None:
+            z, gates = self.selector(embedded, mask, sample if self.training else self.decided(mask), num_samples)
         else:
-            gates = self.selector(embedded, mask)
-            z = gates.rsample() if self.training else decide(gates, self.rule)
-            z = z * mask  # [B, T]
+            attends = self.rule == "top_k" and not self.training
+            z = top_k(self.importance(tokens, mask), mask, self.budget) if attends else mask.to(embedded.dtype)
+            z, gates = z.repeat(num_samples, 1), None
+        embedded, mask = embedded.repeat(num_samples, 1, 1), mask.repeat(num_samples, 1)
+        z = z * mask  # [K B, T]
         return Output(self.predictor(embedded, mask, z), z, gates)
+
+    def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """How much the model itself says each word counts: [B, T], larger is more.
+
+        ln P(z_t != 0) for gates (what the rule decided is fed back where they depend on each other), else the
+        attention weights over the whole text.
+
+        Raises
+        ------
+        ValueError
+            If the model has neither gates nor attention.
+        """
+        if self.selector is not None:
+            return self.gates(tokens, mask).log_prob_nonzero
+        if self.predictor.pool.kind != "attention":
+            raise ValueError("a model without gates and without attention says nothing about single words")
+        embedded = self.embed(tokens)
+        states, _, mask = self.predictor.read(embedded, mask, mask.to(embedded.dtype))
+        return self.predictor.pool.weights(states, mask)
+
+
+def sample(gates: Distribution) -> Tensor:
+    """One draw, which passes gradients on where the distribution has `rsample`."""
+    return gates.rsample() if gates.has_rsample else gates.sample()
 
 
 def initialise(module: nn.Module) -> nn.Module:
@@ -203,7 +328,7 @@ def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs:
     Parameters
     ----------
     p : parameters
-        Uses model, encoder, hidden_size, dropout, predictor, rule, left, right.
+        Uses model, dependent, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget, left, right.
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"
@@ -216,10 +341,15 @@ def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs:
         return ENCODERS[p.encoder](size, p.hidden_size)
 
     selector = None
-    if p.model != "full_text":
+    if p.model not in WITHOUT_GATES:
         features = encoder()
-        gate = GATES[p.model](features.output_size, left=p.left, right=p.right)
-        selector = Selector(features, gate, p.dropout)
+        support = {"left": p.left, "right": p.right} if p.model in STRETCHED else {}
+        if p.dependent:
+            gate = GATES[p.model](features.output_size + MEMORY, **support)
+            selector = DependentSelector(features, gate, RCNNCell(features.output_size + 1, MEMORY), p.dropout)
+        else:
+            selector = Selector(features, GATES[p.model](features.output_size, **support), p.dropout)
     reader = encoder()
-    predictor = Predictor(reader, HEADS[head](reader.output_size, num_outputs), p.dropout, p.predictor)
-    return initialise(Extractor(vectors, selector, predictor, p.rule))
+    pool = Pool("attention" if p.model == "attention" else p.pool, reader.output_size)
+    predictor = Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, p.predictor, pool)
+    return initialise(Extractor(vectors, selector, predictor, p.rule, p.threshold, p.budget))

@@ -2,16 +2,17 @@
 
 A gate is a small module whose `forward(features)` returns a distribution over [0, 1] with point masses
 at 0 ("unselected") and 1 ("selected"). In training the gate is sampled; at test time one of the named
-`RULES` turns the distribution into a number.
+`RULES` turns the distribution into a number. Whether a sample passes gradients on is the distribution's
+own `has_rsample`; where it does not, the objective takes the score function.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rationale.distributions import HardConcrete, HardKuma
+from rationale.distributions import Bernoulli, HardConcrete, HardKuma, StraightThroughBernoulli
 
-RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample")
+RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample", "top_k")
 
 
 class HardKumaGate(nn.Module):
@@ -68,10 +69,44 @@ class HardConcreteGate(nn.Module):
         return HardConcrete(logits, self.temperature, self.left, self.right, validate_args=False)
 
 
-GATES = {"hardkuma": HardKumaGate, "hard_concrete": HardConcreteGate}
+class BernoulliGate(nn.Module):
+    """One linear layer gives the logit of a gate that is 0 or 1; trained by the score function.
+
+    Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016.
+
+    Parameters
+    ----------
+    num_features : int
+        Size H of the features.
+    """
+
+    distribution = Bernoulli
+
+    def __init__(self, num_features: int):
+        super().__init__()
+        self.logits = nn.Linear(num_features, 1)
+
+    def forward(self, features: Tensor) -> Bernoulli:
+        """Features [..., H] to a Bernoulli of batch shape [...]."""
+        return self.distribution(logits=self.logits(features).squeeze(-1), validate_args=False)
 
 
-def decide(gates, rule: str = "argmax") -> Tensor:
+class StraightThroughGate(BernoulliGate):
+    """The same gate, trained by passing the gradient straight through the draw."""
+
+    distribution = StraightThroughBernoulli
+
+
+GATES = {
+    "hardkuma": HardKumaGate,
+    "hard_concrete": HardConcreteGate,
+    "bernoulli": BernoulliGate,
+    "straight_through": StraightThroughGate,
+}
+STRETCHED = ("hardkuma", "hard_concrete")  # gates with a support (left, right)
+
+
+def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
     """The value of each gate at test time, by a named rule.
 
     argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
@@ -79,21 +114,29 @@ def decide(gates, rule: str = "argmax") -> Tensor:
                         where it is strictly likelier than both masses, 1 where the masses are equal.
     argmax_conditional  the same choice, but E[H | 0 < H < 1] where the interval wins
     expected            E[H]; hardly ever exactly 0
-    threshold           1 where P(H != 0) >= 1/2, else 0
+    threshold           1 where P(H != 0) >= threshold, else 0
     sample              one draw
+    top_k               1 for the share `budget` of each text's tokens with the largest P(H != 0), else 0
 
-    Source: eq. (H9), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 5.
+    For gates without an interval (Bernoulli) both kinds of argmax are the threshold at 1/2.
+
+    Source: eq. (H9), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 5; eq. (R10), notebooks/05_reinforce.py.
 
     Parameters
     ----------
     gates : distribution
-        A rectified distribution of batch shape [...], e.g. `HardKuma`.
+        A distribution of batch shape [..., T] with the masses of a gate, e.g. `HardKuma` or `Bernoulli`.
     rule : str
         One of `RULES`.
+    mask : bool [..., T] or None
+        True for real tokens; only `top_k` looks at it. None: all are real.
+    threshold : float, in [0, 1]
+    budget : float, in (0, 1]
+        Share of tokens that `top_k` keeps; see `top_k`.
 
     Returns
     -------
-    [...], in [0, 1]
+    [..., T], in [0, 1]
         Values; a token is selected where its value is not 0.
 
     Raises
@@ -106,10 +149,40 @@ def decide(gates, rule: str = "argmax") -> Tensor:
     if rule == "sample":
         return gates.sample()
     if rule == "threshold":
-        return (gates.log_prob_nonzero.exp() >= 0.5).to(gates.prob_zero.dtype)
+        return (gates.log_prob_nonzero.exp() >= threshold).to(gates.prob_zero.dtype)
+    if rule == "top_k":
+        return top_k(gates.log_prob_nonzero, mask, budget)
     if rule not in ("argmax", "argmax_conditional"):
         raise ValueError(f"rule: got {rule!r}, accepted are {', '.join(RULES)}")
     zero, one, interior = gates.prob_zero, gates.prob_one, gates.prob_interior
-    inside = gates.base.mean if rule == "argmax" else gates.conditional_mean
     hard = (zero <= one).to(zero.dtype)
+    if isinstance(gates, Bernoulli):
+        return hard
+    inside = gates.base.mean if rule == "argmax" else gates.conditional_mean
     return torch.where((interior > zero) & (interior > one), inside, hard)
+
+
+def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
+    """1 for the k tokens of each text with the largest scores, 0 for the rest.
+
+        k_i = max(1, round(budget T_i))
+
+    Among equal scores the earlier token wins, so exactly k are kept. Source: eq. (R10), notebooks/05_reinforce.py.
+
+    Parameters
+    ----------
+    scores : [..., T]
+        Any real numbers; larger is kept first. Scores at padding do not matter.
+    mask : bool [..., T] or None
+    budget : float, in (0, 1]
+        Share of the tokens to keep.
+
+    Returns
+    -------
+    [..., T], 0 or 1, 0 at padding; of the dtype of `scores`
+    """
+    mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
+    order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+    rank = order.argsort(-1)  # [..., T]: 0 for the largest score
+    k = (budget * mask.sum(-1, keepdim=True)).round().clamp(min=1)
+    return ((rank < k) & mask).to(scores.dtype)

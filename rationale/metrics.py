@@ -69,3 +69,41 @@ def confusion(predicted: Tensor, target: Tensor, num_classes: int) -> Tensor:
     """Counts [num_classes, num_classes]: rows are targets, columns predictions."""
     flat = torch.bincount(target * num_classes + predicted, minlength=num_classes**2)
     return flat.view(num_classes, num_classes)
+
+
+def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15) -> float:
+    """Expected calibration error: how far confidence and accuracy lie apart, in bins of like confidence.
+
+        ECE = sum_b (n_b / N) |accuracy_b - confidence_b|
+
+    Source: Guo et al. 2017, eq. (3); bins of equal width over (0, 1].
+
+    Parameters
+    ----------
+    probabilities : [N, C]
+        Of the classes; each row sums to 1.
+    target : long [N]
+
+    Returns
+    -------
+    float, in [0, 1]
+    """
+    confidence, answer = probabilities.double().max(1)
+    bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1/15] is bin 0
+    over = confidence - (answer == target).double()
+    return (torch.zeros(num_bins, dtype=torch.float64).index_add_(0, bins.cpu(), over.cpu()).abs().sum() / len(target)).item()
+
+
+def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
+    """Token F1 between two selections of the same texts: 2 |A and B| / (|A| + |B|), over all words.
+
+    Symmetric; 1 where both are empty. Two selections that know nothing of each other, of rates p and q, agree by
+    2 p q / (p + q) on average.
+
+    Parameters
+    ----------
+    selected, other : list of bool [T_i]
+    """
+    a, b = torch.cat(selected), torch.cat(other)
+    size = (a.sum() + b.sum()).item()
+    return 2 * (a & b).sum().item() / size if size else 1.0

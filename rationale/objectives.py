@@ -1,9 +1,11 @@
-"""Objectives: expected penalties in closed form, and the constraint that holds them at a target.
+"""Objectives: expected penalties in closed form, the constraint that holds them at a target, the score function.
 
     minimise  E[task loss]  subject to  rate = target
+    minimise  E[task loss + sparsity * selected words + coherence * switches]
 
-The gates are independent given the text, so the expected number of selected tokens and of switches are sums
-of products of masses: no sampling, no score-function gradient.
+Where the gates are independent given the text, the expected number of selected tokens and of switches are sums
+of products of masses: no sampling, no score-function gradient. The expected task loss has a gradient through
+the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the score function.
 """
 
 import math
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from rationale.gates import decide
+from rationale.extractor import WITHOUT_GATES, sample
 
 
 def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
@@ -71,6 +73,23 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
     _same_shape(prob_nonzero, mask)
     switch = prob_zero[:, :-1] * prob_nonzero[:, 1:] + prob_nonzero[:, :-1] * prob_zero[:, 1:]
     return torch.where(mask[:, 1:], switch, 0.0).sum(1) / mask.sum(1)
+
+
+def count_selected(z: Tensor) -> Tensor:
+    """Selected tokens of each text, [..., T] -> [...]; z is 0 at padding."""
+    return (z != 0).to(z.dtype).sum(-1)
+
+
+def count_switches(z: Tensor, mask: Tensor) -> Tensor:
+    """Switches between selected and unselected within each text, [..., T] -> [...].
+
+        sum_{t<T_i} 1[z_t != 0] xor 1[z_{t+1} != 0]
+
+    The end of the text is no switch; in the authors' code, where padding counts as unselected, a last word that is
+    selected pays one unless its text is the longest of the batch (trap I-16).
+    """
+    on = z != 0
+    return ((on[..., :-1] ^ on[..., 1:]) & mask[..., 1:]).to(z.dtype).sum(-1)
 
 
 def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
@@ -216,7 +235,42 @@ class Constraint(nn.Module):
         return multiplier * violation + self.quadratic / 2 * violation.square()
 
 
+# ------------------------------------------------------------------------------------------ the score function
+
+BASELINES = ("none", "average", "self_critical", "leave_one_out")
+
+
+def leave_one_out(cost: Tensor) -> Tensor:
+    """For each of K draws of a text the mean cost of the other K - 1: [K, B] -> [K, B].
+
+    Source: eq. (R6), notebooks/05_reinforce.py; Kool, van Hoof & Welling 2019.
+    """
+    return (cost.sum(0) - cost) / (len(cost) - 1)
+
+
+def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> Tensor:
+    """A term whose value is 0 and whose gradient is the score-function estimate of that of the mean cost.
+
+        gradient = (1 / K B) sum_kb (cost_kb - baseline_kb) grad ln p(z_kb)
+
+    Unbiased for every baseline that does not depend on z_kb itself.
+    Source: eqs. (R4)-(R6), notebooks/05_reinforce.py; Williams 1992; Lei et al. 2016.
+
+    Parameters
+    ----------
+    cost : [K, B]
+        Of each draw; its own gradient is not used here.
+    baseline : [K, B], [B] or a number
+    log_prob : [K, B]
+        ln p(z) of the whole selection of each draw.
+    """
+    return ((cost - baseline).detach() * (log_prob - log_prob.detach())).mean()
+
+
+# ----------------------------------------------------------------------------------------------- the whole loss
+
 MEASURES = ("training", "expected", "selected")
+PENALTIES = ("expected", "sampled")
 
 
 class Step(NamedTuple):
@@ -227,7 +281,7 @@ class Step(NamedTuple):
 
 
 class RationaleObjective(nn.Module):
-    """Task loss of a sampled rationale plus constraints on how much is selected.
+    """Task loss of a sampled rationale, and what keeps the rationale short: penalties or constraints.
 
     Parameters
     ----------
@@ -242,52 +296,151 @@ class RationaleObjective(nn.Module):
         that the test-time rule selects, without dropout. The gradient is that of the training pass in all.
     every : int, >= 1
         Training steps between two measurements without dropout; each costs one more pass of the selector.
+    sparsity, coherence : float, >= 0
+        Price of a selected word and of a switch, in units of the task loss. Both count per text, not per word.
+    penalty : "expected" or "sampled"
+        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that its
+        gradient, and that of a constraint, comes from the score function, as in Lei et al.
+    samples : int, K >= 1
+        Draws a text and training step.
+    baseline : one of `BASELINES`
+        What the score function subtracts from a cost. average: the moving average of the costs of earlier
+        steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
+        pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
+    warmup : int, >= 0
+        Training steps over which the prices rise from 0; evaluation uses the full ones.
+
+    Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
     """
+
+    AVERAGING = 0.95  # share of the past in the moving average of the cost
 
     def __init__(
         self,
-        selection: Constraint | None,
+        selection: Constraint | None = None,
         transitions: Constraint | None = None,
         measure: str = "expected",
         every: int = 2,
+        sparsity: float = 0.0,
+        coherence: float = 0.0,
+        penalty: str = "expected",
+        samples: int = 1,
+        baseline: str = "none",
+        warmup: int = 0,
     ):
         super().__init__()
-        if measure not in MEASURES:
-            raise ValueError(f"measure: got {measure!r}, accepted are {', '.join(MEASURES)}")
+        for name, value, accepted in (
+            ("measure", measure, MEASURES),
+            ("penalty", penalty, PENALTIES),
+            ("baseline", baseline, BASELINES),
+        ):
+            if value not in accepted:
+                raise ValueError(f"{name}: got {value!r}, accepted are {', '.join(accepted)}")
+        if baseline == "leave_one_out" and samples < 2:
+            raise ValueError(f"samples: got {samples}, baseline leave_one_out needs 2 or more")
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
+        self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
+        self.samples, self.baseline, self.warmup = samples, baseline, warmup
         self.register_buffer("steps", torch.tensor(0), persistent=True)
+        if baseline == "average":
+            self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
     def forward(self, model: nn.Module, batch) -> Step:
         """One training pass over a batch: updates the constraints, then returns the loss."""
-        output = model(batch.tokens, batch.mask)
-        if output.gates is not None and self.training:
-            self._update(model, output, batch)
-        return self.loss(output, batch, model.head)
+        output = model(batch.tokens, batch.mask, self.samples)
+        if output.gates is None or not self.training:
+            return self.loss(output, batch, model.head)
+        self._update(model, output, batch)
+        reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
+        step = self.loss(output, batch, model.head, reference, model.selector.dependent)
+        self.steps += 1
+        return step
 
-    def loss(self, output, batch, head: nn.Module) -> Step:
+    def loss(self, output, batch, head: nn.Module, reference: Tensor | None = None, dependent: bool = False) -> Step:
         """The loss of a pass already made, with the multipliers as they stand.
 
         Parameters
         ----------
         output : extractor.Output
+            Of one draw a text, or of several.
         batch : data.Batch
         head : nn.Module
             Gives `loss(prediction, target) -> [B]`.
+        reference : [B] or None
+            Baseline cost of each text, for `self_critical`.
+        dependent : bool
+            True where a gate depends on the draws before it.
         """
-        loss = head.loss(output.prediction, batch.target).mean()
-        parts = {"task": loss.detach()}
+        num_samples = len(output.z) // len(batch.mask)
+        mask, target = _repeat(batch.mask, num_samples), _repeat(batch.target, num_samples)
+        task = head.loss(output.prediction, target)  # [K B]
+        parts = {"task": task.detach().mean()}
         if output.gates is None:
-            return Step(loss, parts)
+            return Step(task.mean(), parts)
+        price = self._price(output, mask)  # [K B]
+        loss = (task + price).mean()
         for name, constraint, logs in (
             ("rate", self.selection, self._rate),
             ("switches", self.transitions, self._switches),
         ):
-            if constraint is not None:
-                log_value, log_rest = logs(output.gates, batch.mask)
-                if name == "rate" or batch.mask.shape[1] > 1:  # texts of one word cannot switch
-                    loss = loss + constraint(log_value, log_rest)
+            if constraint is not None or name == "rate":
+                log_value, log_rest = logs(output.gates, mask)
                 parts[name] = log_value.detach().exp()
+            some = name == "rate" or mask.shape[1] > 1  # texts of one word cannot switch
+            if constraint is not None and some and not self._counts(output.gates):
+                loss = loss + constraint(log_value, log_rest)
+        if self.training and not output.gates.has_rsample:
+            # the price of independent gates is a closed form whose own gradient is all of it
+            cost = task + price if dependent or self._counts(output.gates) else task
+            cost = cost.detach().view(num_samples, -1)  # [K, B]
+            log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
+            loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return Step(loss, parts)
+
+    def _counts(self, gates) -> bool:
+        """Whether prices and constraints count the draw instead of taking an expectation."""
+        return self.penalty == "sampled" and not gates.has_rsample
+
+    def _price(self, output, mask: Tensor) -> Tensor:
+        """What the selection of each row costs, [K B]; rises during the warm-up."""
+        counts = self._counts(output.gates)
+        if not (self.sparsity or self.coherence or counts):
+            return output.z.new_zeros(len(mask))
+        if counts:
+            words, switches = count_selected(output.z), count_switches(output.z, mask)
+        else:
+            shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
+            words = torch.where(mask, kept, 0.0).sum(1)
+            switches = expected_transitions(shut, kept, mask) * mask.sum(1)
+        price = self.sparsity * words + self.coherence * switches
+        if self.training and self.warmup:
+            price = price * ((self.steps + 1) / self.warmup).clamp(max=1)
+        for constraint, count in ((self.selection, words), (self.transitions, switches)):
+            if counts and constraint is not None:
+                price = price + constraint.multiplier.to(price) * count / mask.sum(1)
+        return price
+
+    def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
+        """What is subtracted from the costs [K, B]; never depends on the draw it is subtracted from."""
+        if self.baseline == "leave_one_out":
+            return leave_one_out(cost)
+        if self.baseline == "self_critical":
+            return reference
+        if self.baseline == "none":
+            return 0.0
+        before, mean = self.average.to(cost), cost.mean().double()  # 0 at the first step
+        self.average.copy_(torch.where(self.steps == 0, mean, self.average.lerp(mean, 1 - self.AVERAGING)))
+        return before
+
+    @torch.no_grad()
+    def _self_critical(self, model: nn.Module, batch) -> Tensor:
+        """Cost [B] of what the model would select and say at test time."""
+        model.eval()
+        output = model(batch.tokens, batch.mask)
+        model.train()
+        cost = model.head.loss(output.prediction, batch.target)
+        counts = self._counts(output.gates) or model.selector.dependent
+        return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
     def _rate(gates, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -307,38 +460,55 @@ class RationaleObjective(nn.Module):
 
     @torch.no_grad()
     def _update(self, model: nn.Module, output, batch) -> None:
-        texts = len(batch.mask)
+        mask = _repeat(batch.mask, len(output.z) // len(batch.mask))
+        texts = len(mask)
         if self.transitions is not None:
-            self.transitions.update(self._switches(output.gates, batch.mask)[0].exp() * texts, texts)
+            self.transitions.update(self._switches(output.gates, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(output.gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
+            self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             model.selector.eval()  # without dropout, as at test time
-            gates = model.gates(batch.tokens, batch.mask)
+            gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             model.selector.train()
             if self.measure == "expected":
+                texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
             else:
-                chosen = (decide(gates, model.rule) != 0) & batch.mask
+                chosen = (model.decided(batch.mask)(gates) != 0) & batch.mask
                 self.selection.update(chosen.sum(), batch.mask.sum())
-        self.steps += 1
 
 
-def build_objective(p) -> RationaleObjective:
+def _repeat(values: Tensor, num_samples: int) -> Tensor:
+    """[B, ...] -> [K B, ...], the whole batch after itself."""
+    return values if num_samples == 1 else torch.cat([values] * num_samples)
+
+
+def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
     """The objective that the parameters of a run describe.
 
-    Uses model, selection, transitions, measure, dynamics, multiplier_init, multiplier_rate, smoothing and
-    quadratic. A target selection of 1 or transitions of 0 means: no such constraint.
+    Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate, smoothing,
+    quadratic, sparsity, coherence, penalty, samples, baseline and warmup (in epochs, of `steps_per_epoch`).
+    A target selection of 1 or transitions of 0 means: no such constraint.
     """
 
     def constraint(target: float) -> Constraint:
         start = p.multiplier_init
         return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start)
 
-    chooses = p.model != "full_text"
-    selection = constraint(p.selection) if chooses and p.selection < 1 else None
-    transitions = constraint(p.transitions) if chooses and p.transitions > 0 else None
-    return RationaleObjective(selection, transitions, p.measure, p.measure_every)
+    if p.model in WITHOUT_GATES:
+        return RationaleObjective()
+    return RationaleObjective(
+        constraint(p.selection) if p.selection < 1 else None,
+        constraint(p.transitions) if p.transitions > 0 else None,
+        p.measure,
+        p.measure_every,
+        p.sparsity,
+        p.coherence,
+        p.penalty,
+        p.samples,
+        p.baseline,
+        round(p.warmup * steps_per_epoch),
+    )
 
 
 def steps_to_multiplier(start: float, step: float, gap: float, end: float = 1.0) -> float:

@@ -51,14 +51,28 @@ KEYS: dict[str, Key] = {
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
     # the model
     "model":             Key(str,   "how words are selected",
-                             choices=("full_text", "hardkuma", "hard_concrete")),
+                             choices=("full_text", "attention", "hardkuma", "hard_concrete", "bernoulli", "straight_through")),
+    "dependent":         Key(bool,  "each gate knows what was selected before it"),
     "encoder":           Key(str,   "network that reads a text", choices=("lstm",)),
     "predictor":         Key(str,   "unselected words are zeroed or removed", choices=("zero", "compact")),
+    "pool":              Key(str,   "from the states of the words to one state a text",
+                             choices=("final", "last", "mean", "max", "attention")),
     "embedding_size":    Key(int,   "numbers a word vector", "[1, inf)"),
     "hidden_size":       Key(int,   "LSTM units a direction", "[1, inf)"),
     "dropout":           Key(float, "probability of dropping a unit in training", "[0, 1)"),
     "rule":              Key(str,   "how a gate becomes a number at test time",
-                             choices=("argmax", "argmax_conditional", "expected", "sample", "threshold")),
+                             choices=("argmax", "argmax_conditional", "expected", "sample", "threshold", "top_k")),
+    "threshold":         Key(float, "probability from which the rule threshold selects", "[0, 1]"),
+    "budget":            Key(float, "share of each text that the rule top_k keeps", "(0, 1]"),
+    # the price of the selection
+    "sparsity":          Key(float, "price of a selected word, in units of the task loss", "[0, inf)"),
+    "coherence":         Key(float, "price of a switch between kept and not", "[0, inf)"),
+    "penalty":           Key(str,   "prices in closed form, or counted on the draw", choices=("expected", "sampled")),
+    "warmup":            Key(float, "epochs over which the prices rise from 0", "[0, inf)"),
+    # the score function
+    "samples":           Key(int,   "draws a text and training step", "[1, 1000]"),
+    "baseline":          Key(str,   "what is subtracted from the cost of a draw",
+                             choices=("none", "average", "self_critical", "leave_one_out")),
     # the constraint on the selection
     "selection":         Key(float, "share of words to keep; 1 = no constraint", "(0, 1]"),
     "transitions":       Key(float, "switches between kept and not, a word; 0 = no constraint", "[0, 1)"),
@@ -95,6 +109,12 @@ KEYS: dict[str, Key] = {
     "runs_dir":          Key(str,   "folder that holds the runs"),
 }
 # fmt: on
+
+# What a notebook, or a saved run, that does not name one of these parameters means by it.
+UNLESS_NAMED: dict[str, Any] = {
+    "dependent": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
+    "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "warmup": 0.0, "samples": 1, "baseline": "none",
+}  # fmt: skip
 
 
 def within(value: float, interval: str) -> bool:
@@ -220,6 +240,32 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
+    if "samples" in values:
+        _check_gates(values, where)
+
+
+def _check_gates(values: Mapping[str, Any], where: str) -> None:
+    """Choices of gate, estimator and rule that exclude each other."""
+    model, given = values.get("model"), values.get
+    scored = model == "bernoulli"
+    if given("baseline") == "leave_one_out" and given("samples") == 1:
+        raise BadInput(f"{where}samples: 1 is not accepted with baseline leave_one_out, give a whole number from 2")
+    if not scored and given("penalty") == "sampled":
+        raise BadInput(f"{where}penalty: sampled is not accepted with model {model}, only bernoulli counts its draws")
+    if not scored and given("baseline", "none") != "none":
+        raise BadInput(f"{where}baseline: {given('baseline')} is not accepted with model {model}, only with bernoulli")
+    held = given("selection", 1) < 1 or given("transitions", 0) > 0
+    if scored and held and given("penalty") == "sampled" and given("dynamics") == "signed":
+        raise BadInput(
+            f"{where}dynamics: signed is not accepted with penalty sampled and a target, give dynamics=authors, or "
+            "penalty=expected"
+        )
+    if scored and held and given("dependent") and given("penalty") == "expected":
+        raise BadInput(f"{where}penalty: expected is not accepted with dependent Bernoulli gates and a target, give sampled")
+    if given("dependent") and given("rule") == "top_k":
+        raise BadInput(f"{where}rule: top_k is not accepted with dependent gates, which are decided one after the other")
+    if model == "attention" and given("pool", "final") not in ("final", "attention"):
+        raise BadInput(f"{where}pool: {given('pool')} is not accepted with model attention, which pools by attention")
 
 
 def is_override(item: str) -> bool:
@@ -273,7 +319,7 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
 def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     """The parameters of a notebook, checked again where they are used: `p = validated(globals())`.
 
-    Every name of `KEYS` that the notebook has defined so far is taken. A run by hand, in JupyterLab,
+    Every name of `KEYS` that the notebook has defined so far is taken, and `UNLESS_NAMED` for the rest. A run by hand, in JupyterLab,
     therefore stops at the same mistakes as a run through the runner.
     """
     given = {name: namespace[name] for name in KEYS if name in namespace}
@@ -283,7 +329,12 @@ def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
         if not isinstance(value, ModuleType) and not callable(value)
     }
     _check_together(values, "")
-    return SimpleNamespace(**values)
+    return completed(values)
+
+
+def completed(values: Mapping[str, Any]) -> SimpleNamespace:
+    """Parameters by name, with `UNLESS_NAMED` where they say nothing."""
+    return SimpleNamespace(**(UNLESS_NAMED | dict(values)))
 
 
 def shown(path: str | Path) -> str:

@@ -4,7 +4,8 @@
 
 reads every finished training run below OUTPUTS (default outputs/) and writes to outputs/reference/
 
-    results.csv    one value a row: task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit
+    results.csv    one value a row: task,corpus,model,vectors,target,sparsity,seed,split,
+                   metric,value,run,device,commit
     history.csv    one epoch of one run a row
     runs.jsonl     one run a line: all its parameters and its environment
     figures/       the pictures named in FIGURES
@@ -19,14 +20,16 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import torch
 
-from rationale import saved
+from rationale import metrics, saved
 from rationale.errors import BadInput
+from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
 from rationale.params import defaults
 from rationale.runs import notebook_path, root
 
-COLUMNS = "task,corpus,model,vectors,target,seed,split,metric,value,run,device,commit".split(",")
+COLUMNS = "task,corpus,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
 TASKS = {"10_first_rationale": ("reviews", "synthetic"), "12_train_sst": ("sst", "sst")}  # by notebook
 FIGURES = (  # below OUTPUTS; kept where the run is there
@@ -46,7 +49,7 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    return pd.read_csv(path)
+    return pd.read_csv(path).fillna({"sparsity": 0.0})
 
 
 def read_history() -> pd.DataFrame:
@@ -76,14 +79,36 @@ def rows_of(run: Path) -> pd.DataFrame:
     task, corpus = TASKS[run.parent.name]
     vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
     common = {"task": task, "corpus": corpus, "model": p["model"], "vectors": vectors}
-    common |= {"target": 1.0 if p["model"] == "full_text" else p["selection"], "seed": p["seed"]}
+    common |= {"target": 1.0 if p["model"] in WITHOUT_GATES else p["selection"]}
+    common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
     found = saved.read_metrics(run)
     values = [(split, name, value) for split in ("dev", "test") for name, value in found[split].items()]
+    if (run / "judged.json").is_file():
+        judged = json.loads((run / "judged.json").read_text(encoding="utf-8"))
+        values += [(split, name, value) for split in ("dev", "test") for name, value in judged[split].items()]
     values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
     rows = [common | {"split": split, "metric": name, "value": value} for split, name, value in values]
     return pd.DataFrame(rows)[COLUMNS]
+
+
+def agreements(runs: list[Path]) -> list[pd.DataFrame]:
+    """For each run, the mean agreement of its test rationales with those of the runs that differ in the seed alone."""
+    alike: dict[str, list[Path]] = {}
+    for run in runs:
+        p = saved.read_parameters(run)
+        if p["model"] not in WITHOUT_GATES:
+            same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
+            alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
+    found = []
+    for group in (group for group in alike.values() if len(group) > 1):
+        chosen = [[torch.tensor(z) != 0 for z in saved.read_rationales(run, "test")["z"]] for run in group]
+        for i, run in enumerate(group):
+            others = [metrics.agreement(chosen[i], chosen[j]) for j in range(len(group)) if j != i]
+            row = rows_of(run).query("split == 'test'").head(1)
+            found.append(row.assign(metric="agreement", value=sum(others) / len(others)))
+    return found
 
 
 def _environment(run: Path) -> dict[str, str]:
@@ -103,7 +128,7 @@ def collect(outputs: Path) -> pd.DataFrame:
         {"run": name, "parameters": saved.read_parameters(run), "environment": _environment(run)}
         for run, name in zip(runs, names, strict=True)
     ]
-    table = _merge("results.csv", pd.concat([rows_of(run) for run in runs]), names)
+    table = _merge("results.csv", pd.concat([*map(rows_of, runs), *agreements(runs)]), names)
     _merge("history.csv", pd.concat([h[k] for h, k in zip(history, keep, strict=True)]), names)
     path = folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -131,7 +156,7 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 
 
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
-    """Mean and standard deviation over seeds of some metrics: one row a (model, vectors, target).
+    """Mean and standard deviation over seeds of some metrics: one row a (model, vectors, target, sparsity).
 
     Parameters
     ----------
@@ -146,14 +171,14 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
         for one seed.
     """
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
-    groups = part.groupby(["model", "vectors", "target", "metric"])["value"]
+    groups = part.groupby(["model", "vectors", "target", "sparsity", "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
     columns = {name: table["mean"][name] for name in metrics}
     columns |= {f"{name}_std": table["std"][name] for name in metrics}
     return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
 
 
-FREE = {"seed", "vectors", "model", "selection", "embedding_size", "device", "tensorboard"}  # what plain runs differ in
+FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}  # what plain runs differ in
 
 
 def read_runs() -> pd.DataFrame:

@@ -21,6 +21,7 @@ from rationale.data import Vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
+from rationale.params import completed
 from rationale.training import Result, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
@@ -97,7 +98,7 @@ def load_run(folder: Path | str) -> SavedRun:
         raise BadInput(f"{folder}: holds no model.safetensors; accepted is the folder of a finished training run")
     try:
         tensors, facts = read_tensors(path)
-        p = SimpleNamespace(**facts["parameters"])
+        p = completed(facts["parameters"])
         model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.load_state_dict(tensors)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:

@@ -58,15 +58,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
 # ------------------------------------------------------------------------------------------------- model choice
 
 
+AUTHORS_PATIENCE = 3  # epochs, on SST
+
+
 @dataclass(frozen=True)
 class Choice:
     """Which evaluation of a run is kept.
 
-    within_tolerance   the best task score among evaluations whose rate lies within `tolerance` of `target`;
-                       while there is none, the one whose rate is nearest
-    authors            the lowest dev loss, Lagrangian terms with their current multipliers included, by more
-                       than a relative 1e-4, after `patience` epochs (trap: these losses are not comparable
-                       between epochs, because the multiplier moves)
+    within_tolerance   after `patience` epochs, the best task score among evaluations whose rate lies within
+                       `tolerance` of `target`; while there is none, the one whose rate is nearest
+    authors            the lowest dev loss by more than a relative 1e-4, after `patience` epochs; Lagrangian terms
+                       count with their current multipliers (trap: such losses are not comparable between epochs)
 
     Parameters
     ----------
@@ -75,7 +77,9 @@ class Choice:
         Columns of the history that hold the task score and the rate.
     higher_is_better : bool
     target : float or None
-        None for a model without a target (full text).
+        None for a model without a target (full text, prices).
+    patience : int
+        Epochs that are kept only as long as there is nothing later (while prices rise, for example).
     """
 
     kind: str
@@ -84,7 +88,7 @@ class Choice:
     rate: str = ""
     target: float | None = None
     tolerance: float = 0.015
-    patience: int = 3
+    patience: int = 0
 
     def better(self, new: dict, best: dict | None) -> bool:
         """Whether the evaluation `new` replaces `best` (history rows; None before the first)."""
@@ -96,9 +100,10 @@ class Choice:
             return new["dev_loss"] < best["dev_loss"] - 1e-4 * abs(best["dev_loss"])
         return best is None or self._order(new) < self._order(best)
 
-    def _order(self, row: dict) -> tuple[float, float]:
+    def _order(self, row: dict) -> tuple[bool, float, float]:
+        early = row["epoch"] <= self.patience
         outside = 0.0 if self.target is None else max(0.0, abs(row[self.rate] - self.target) - self.tolerance)
-        return outside, -row[self.score] if self.higher_is_better else row[self.score]
+        return early, outside, -row[self.score] if self.higher_is_better else row[self.score]
 
 
 # ------------------------------------------------------------------------------------------------------- the loop
@@ -372,11 +377,11 @@ def train_extractor(
     torch.manual_seed(p.seed)
     vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
-    objective = build_objective(p).to(device)
     batches = {
         name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
         for name, examples in splits.items()
     }
+    objective = build_objective(p, steps_per_epoch=len(batches["train"])).to(device)
     choice = Choice(
         p.model_choice,
         score=f"dev_{model.head.metric}",
@@ -384,6 +389,7 @@ def train_extractor(
         rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
         target=p.selection if objective.selection is not None else None,
         tolerance=p.tolerance,
+        patience=AUTHORS_PATIENCE if p.model_choice == "authors" else math.ceil(p.warmup),
     )
     state = fit(
         model,

@@ -1,0 +1,186 @@
+"""Judge a finished run's rationales: are they faithful, plausible, calibrated, and is anything leaked beside them?
+
+    python -m rationale.judge RUN...
+
+reads the model and the texts a training run has saved and writes judged.json beside them, one dict of numbers a split.
+Nothing is trained and the data folder is not needed.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rationale import metrics
+from rationale.data import Batches, Example
+from rationale.errors import BadInput
+from rationale.extractor import Extractor
+from rationale.files import write_text
+from rationale.gates import top_k
+from rationale.saved import load_run, read_rationales
+
+BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.5)  # of a text, ERASER's
+NEUTRAL = 2  # the middle one of SST's five word labels
+
+
+@torch.no_grad()
+def faithfulness(model: Extractor, batches: Batches) -> dict[str, float]:
+    """How far the prediction follows the rationale, after ERASER.
+
+        sufficiency       = p(y' | x) - p(y' | r)        small: the rationale is enough
+        comprehensiveness = p(y' | x) - p(y' | x \\ r)    large: nothing else would do
+        y' = argmax p(. | x)
+
+    p is the run's own predictor: x is the whole text (every gate 1), r what the test-time rule selects, x \\ r the
+    rest (gates 1). `*_aopc` average the same over `BUDGETS`: r is then the share of the text that the model itself
+    ranks highest (`Extractor.importance`); left out for a model that ranks nothing.
+
+    Source: eqs. (R12)-(R13), notebooks/05_reinforce.py; DeYoung et al. 2020.
+
+    Parameters
+    ----------
+    model : Extractor
+        With a head of classes; in evaluation mode.
+    batches : Batches
+
+    Returns
+    -------
+    dict
+        Means over the texts, in [-1, 1]; also accuracy_whole, the accuracy on the whole text.
+    """
+    sums: dict[str, Tensor] = {}
+    ranks = model.selector is not None or model.predictor.pool.kind == "attention"
+    for batch in batches.in_order(max_batch=256):
+        mask, embedded = batch.mask, model.embed(batch.tokens)
+
+        def probability(z: Tensor) -> Tensor:
+            return model.predictor(embedded, mask, z).softmax(1)  # noqa: B023 - used within this turn only
+
+        everything = mask.to(embedded.dtype)
+        whole, answer = probability(everything).max(1)  # [B]
+
+        def drops(name: str, z: Tensor) -> dict[str, Tensor]:
+            rest = everything * (z == 0)  # noqa: B023
+            kept, left = (probability(part).gather(1, answer.unsqueeze(1)).squeeze(1) for part in (z, rest))  # noqa: B023
+            return {f"sufficiency{name}": whole - kept, f"comprehensiveness{name}": whole - left}  # noqa: B023
+
+        found = {"accuracy_whole": (answer == batch.target).float()}
+        found |= drops("", model(batch.tokens, mask).z)
+        if ranks:
+            scores = model.importance(batch.tokens, mask)
+            rows = [drops("_aopc", top_k(scores, mask, budget)) for budget in BUDGETS]
+            found |= {name: torch.stack([row[name] for row in rows]).mean(0) for name in rows[0]}
+        for name, values in found.items():
+            sums[name] = sums.get(name, 0.0) + values.double().sum()
+    return {name: (total / len(batches.examples)).item() for name, total in sums.items()}
+
+
+@torch.no_grad()
+def unread_states(model: Extractor, batches: Batches) -> tuple[Tensor, Tensor]:
+    """What the head gets to see of each text when *nothing* is selected, and the texts' lengths: [N, S], [N]."""
+    states, lengths = [], []
+    for batch in batches.in_order(max_batch=256):
+        embedded = model.embed(batch.tokens)
+        read = model.predictor.read(embedded, batch.mask, torch.zeros_like(batch.mask, dtype=embedded.dtype))
+        states.append(model.predictor.pool(*read))
+        lengths.append(batch.mask.sum(1))
+    return torch.cat(states).double(), torch.cat(lengths).double()
+
+
+def length_leak(fitted: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) -> float:
+    """R^2 of a linear regression of the length on the state of an unread text; 0: nothing leaks, 1: all of it.
+
+        R^2 = 1 - sum (n - n')^2 / sum (n - mean n)^2
+
+    Source: eq. (R14), notebooks/05_reinforce.py; trap I-7.
+
+    Parameters
+    ----------
+    fitted, judged : ([N, S], [N])
+        States and lengths that the regression is fitted on, and others that it is judged on.
+    """
+
+    def design(states: Tensor) -> Tensor:
+        return torch.cat([torch.ones(len(states), 1).to(states), states], 1)
+
+    states, lengths = (part.cpu() for part in fitted)
+    weights = torch.linalg.lstsq(design(states), lengths.unsqueeze(1), rcond=1e-10, driver="gelsd").solution
+    states, lengths = (part.cpu() for part in judged)
+    missed = (design(states) @ weights).squeeze(1) - lengths
+    return 1 - (missed.square().sum() / (lengths - lengths.mean()).square().sum()).item()
+
+
+def judge(folder: Path | str) -> dict[str, dict[str, float]]:
+    """Everything there is to say about the rationales of a finished run, by split; written to judged.json.
+
+    faithfulness, calibration_error and length_leak (fitted on dev), and where words have labels (SST):
+    word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral) and
+    words_<label>, selected_<label>: how many words there are and how many are selected.
+
+    Raises
+    ------
+    BadInput
+        If the folder is not that of a finished training run, or its model predicts scores instead of classes.
+    """
+    run = load_run(folder)
+    if not run.labels:
+        raise BadInput(f"{folder}: its model predicts scores; accepted are models of classes")
+    rows = read_rationales(folder)
+    splits = {name: part for name, part in rows.groupby("split")}
+    batches = {
+        name: Batches([Example(tuple(r.tokens), int(r.label)) for r in part.itertuples()], run.vocabulary, 256)
+        for name, part in splits.items()
+    }
+    states = {name: unread_states(run.model, part) for name, part in batches.items()}
+    found = {}
+    for name, part in splits.items():
+        found[name] = faithfulness(run.model, batches[name])
+        found[name]["calibration_error"] = _calibration(run.model, batches[name])
+        found[name]["length_leak"] = length_leak(states["dev"], states[name])
+        if "word_labels" in part:
+            found[name] |= _plausibility(part)
+    write_text(Path(folder) / "judged.json", json.dumps(found, indent=1))
+    return found
+
+
+@torch.no_grad()
+def _calibration(model: Extractor, batches: Batches) -> float:
+    said, target = [], []
+    for batch in batches.in_order(max_batch=256):
+        said.append(model(batch.tokens, batch.mask).prediction.softmax(1))
+        target.append(batch.target)
+    return metrics.calibration_error(torch.cat(said), torch.cat(target))
+
+
+def _plausibility(rows) -> dict[str, float]:
+    labels = [torch.tensor(words) for words in rows["word_labels"]]
+    chosen = [torch.tensor(z) != 0 for z in rows["z"]]
+    scores = metrics.rationale_scores(chosen, [words != NEUTRAL for words in labels])
+    found = {f"word_{name}": scores[name] for name in ("precision", "recall", "f1") if name in scores}
+    everything = metrics.selected_by_label(labels, [torch.ones_like(z) for z in chosen])
+    selected = metrics.selected_by_label(labels, chosen)
+    for label in range(len(everything)):
+        found |= {f"words_{label}": everything[label].item(), f"selected_{label}": selected[label].item()}
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    form = argparse.ArgumentParser(
+        "python -m rationale.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    form.add_argument("runs", nargs="+", metavar="RUN", help="folder of a finished training run")
+    try:
+        for folder in form.parse_args(arguments).runs:
+            test = judge(folder)["test"]
+            print(folder, "  ".join(f"{name} {test[name]:.3f}" for name in ("sufficiency", "comprehensiveness")))
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
