@@ -38,6 +38,7 @@ budget: float = 1.0  # share of words kept by the rule top_k
 sparsity: float = 0.0  # price of a selected word, in nats
 coherence: float = 0.0  # price of a switch
 penalty: str = "expected"  # prices in closed form, or counted on the draw: sampled (bernoulli)
+entropy: float = 0.0  # reward for a nat of a gate's entropy
 warmup: float = 0.0  # epochs over which the prices rise
 samples: int = 1  # draws a text and step
 baseline: str = "none"  # of the score function: none, average, self_critical or leave_one_out

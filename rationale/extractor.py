@@ -275,9 +275,10 @@ class Extractor(nn.Module):
         """
         embedded = self.embed(tokens)  # [B, T, E]
         if self.selector is not None:
-            z, gates = self.selector(embedded, mask, sample if self.training else self.decided(mask), num_samples)
+            draw = sample if self.training else self.decided(mask.repeat(num_samples, 1))
+            z, gates = self.selector(embedded, mask, draw, num_samples)
         else:
-            attends = self.rule == "top_k" and not self.training
+            attends = self.rule == "top_k" and self.predictor.pool.kind == "attention" and not self.training
             z = top_k(self.importance(tokens, mask), mask, self.budget) if attends else mask.to(embedded.dtype)
             z, gates = z.repeat(num_samples, 1), None
         embedded, mask = embedded.repeat(num_samples, 1, 1), mask.repeat(num_samples, 1)
@@ -299,8 +300,7 @@ class Extractor(nn.Module):
             return self.gates(tokens, mask).log_prob_nonzero
         if self.predictor.pool.kind != "attention":
             raise ValueError("a model without gates and without attention says nothing about single words")
-        embedded = self.embed(tokens)
-        states, _, mask = self.predictor.read(embedded, mask, mask.to(embedded.dtype))
+        states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from rationale import metrics
 from rationale.data import Batches, Example
 from rationale.errors import BadInput
-from rationale.extractor import Extractor
+from rationale.extractor import Classes, Extractor
 from rationale.files import write_text
 from rationale.gates import top_k
 from rationale.saved import load_run, read_rationales
@@ -126,7 +126,7 @@ def judge(folder: Path | str) -> dict[str, dict[str, float]]:
         If the folder is not that of a finished training run, or its model predicts scores instead of classes.
     """
     run = load_run(folder)
-    if not run.labels:
+    if not isinstance(run.model.head, Classes):
         raise BadInput(f"{folder}: its model predicts scores; accepted are models of classes")
     rows = read_rationales(folder)
     splits = {name: part for name, part in rows.groupby("split")}

@@ -91,7 +91,8 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     confidence, answer = probabilities.double().max(1)
     bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1/15] is bin 0
     over = confidence - (answer == target).double()
-    return (torch.zeros(num_bins, dtype=torch.float64).index_add_(0, bins.cpu(), over.cpu()).abs().sum() / len(target)).item()
+    sums = torch.zeros(num_bins, dtype=torch.float64).index_add_(0, bins.cpu(), over.cpu())
+    return sums.abs().sum().item() / len(target)
 
 
 def agreement(selected: list[Tensor], other: list[Tensor]) -> float:

@@ -309,6 +309,9 @@ class RationaleObjective(nn.Module):
         pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
     warmup : int, >= 0
         Training steps over which the prices rise from 0; evaluation uses the full ones.
+    entropy : float, >= 0
+        Reward for a nat of entropy of a gate (that is, a price on its KL divergence from a fair coin): a gate
+        whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R15), and cannot saturate.
 
     Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
     """
@@ -327,6 +330,7 @@ class RationaleObjective(nn.Module):
         samples: int = 1,
         baseline: str = "none",
         warmup: int = 0,
+        entropy: float = 0.0,
     ):
         super().__init__()
         for name, value, accepted in (
@@ -340,7 +344,7 @@ class RationaleObjective(nn.Module):
             raise ValueError(f"samples: got {samples}, baseline leave_one_out needs 2 or more")
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
-        self.samples, self.baseline, self.warmup = samples, baseline, warmup
+        self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
@@ -404,7 +408,7 @@ class RationaleObjective(nn.Module):
     def _price(self, output, mask: Tensor) -> Tensor:
         """What the selection of each row costs, [K B]; rises during the warm-up."""
         counts = self._counts(output.gates)
-        if not (self.sparsity or self.coherence or counts):
+        if not (self.sparsity or self.coherence or self.entropy or counts):
             return output.z.new_zeros(len(mask))
         if counts:
             words, switches = count_selected(output.z), count_switches(output.z, mask)
@@ -418,6 +422,8 @@ class RationaleObjective(nn.Module):
         for constraint, count in ((self.selection, words), (self.transitions, switches)):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
+        if self.entropy:
+            price = price - self.entropy * torch.where(mask, output.gates.entropy(), 0.0).sum(1)
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
@@ -487,7 +493,7 @@ def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
     """The objective that the parameters of a run describe.
 
     Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate, smoothing,
-    quadratic, sparsity, coherence, penalty, samples, baseline and warmup (in epochs, of `steps_per_epoch`).
+    quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in epochs, of `steps_per_epoch`).
     A target selection of 1 or transitions of 0 means: no such constraint.
     """
 
@@ -508,6 +514,7 @@ def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
         p.samples,
         p.baseline,
         round(p.warmup * steps_per_epoch),
+        p.entropy,
     )
 
 

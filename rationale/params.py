@@ -8,6 +8,7 @@ types and ranges. The runner reads the cell without executing it, merges paramet
 import ast
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ KEYS: dict[str, Key] = {
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
     # the model
     "model":             Key(str,   "how words are selected",
-                             choices=("full_text", "attention", "hardkuma", "hard_concrete", "bernoulli", "straight_through")),
+                             choices=("full_text", "attention", "hardkuma", "hard_concrete", "bernoulli",
+                                      "straight_through")),
     "dependent":         Key(bool,  "each gate knows what was selected before it"),
     "encoder":           Key(str,   "network that reads a text", choices=("lstm",)),
     "predictor":         Key(str,   "unselected words are zeroed or removed", choices=("zero", "compact")),
@@ -68,6 +70,7 @@ KEYS: dict[str, Key] = {
     "sparsity":          Key(float, "price of a selected word, in units of the task loss", "[0, inf)"),
     "coherence":         Key(float, "price of a switch between kept and not", "[0, inf)"),
     "penalty":           Key(str,   "prices in closed form, or counted on the draw", choices=("expected", "sampled")),
+    "entropy":           Key(float, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)"),
     "warmup":            Key(float, "epochs over which the prices rise from 0", "[0, inf)"),
     # the score function
     "samples":           Key(int,   "draws a text and training step", "[1, 1000]"),
@@ -113,7 +116,8 @@ KEYS: dict[str, Key] = {
 # What a notebook, or a saved run, that does not name one of these parameters means by it.
 UNLESS_NAMED: dict[str, Any] = {
     "dependent": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
-    "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "warmup": 0.0, "samples": 1, "baseline": "none",
+    "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "entropy": 0.0, "warmup": 0.0,
+    "samples": 1, "baseline": "none",
 }  # fmt: skip
 
 
@@ -152,6 +156,24 @@ def check(name: str, value: Any, where: str = "") -> Any:
     return value
 
 
+def import_jupytext() -> ModuleType:
+    """The package jupytext, imported without the parser of international addresses (IRIs) that no notebook needs.
+
+    jsonschema, on which all readers of notebooks depend, builds that parser on import where it is installed: two
+    thirds of the time that a run needs before its kernel starts. Where it is not, jsonschema checks all but IRIs.
+    """
+    parser = "rfc3987_syntax"
+    hidden = parser not in sys.modules
+    if hidden:
+        sys.modules[parser] = None  # looks as if not installed
+    try:
+        import jupytext
+    finally:
+        if hidden:
+            sys.modules.pop(parser, None)
+    return jupytext
+
+
 def defaults(notebook: Path) -> dict[str, Any]:
     """Parameters of a text notebook and their defaults, read without running anything.
 
@@ -161,11 +183,9 @@ def defaults(notebook: Path) -> dict[str, Any]:
         If there is not exactly one cell tagged `parameters`, if it holds anything but
         `name: type = literal` lines, or if a name or a default disagrees with `KEYS`.
     """
-    import jupytext
-
     cells = [
         cell
-        for cell in jupytext.read(notebook).cells
+        for cell in import_jupytext().read(notebook).cells
         if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
     ]
     if len(cells) != 1:
@@ -251,9 +271,10 @@ def _check_gates(values: Mapping[str, Any], where: str) -> None:
     if given("baseline") == "leave_one_out" and given("samples") == 1:
         raise BadInput(f"{where}samples: 1 is not accepted with baseline leave_one_out, give a whole number from 2")
     if not scored and given("penalty") == "sampled":
-        raise BadInput(f"{where}penalty: sampled is not accepted with model {model}, only bernoulli counts its draws")
+        raise BadInput(f"{where}penalty: sampled is not accepted with model {model}, give expected, or model=bernoulli")
     if not scored and given("baseline", "none") != "none":
-        raise BadInput(f"{where}baseline: {given('baseline')} is not accepted with model {model}, only with bernoulli")
+        said = f"{where}baseline: {given('baseline')} is not accepted with model {model}"
+        raise BadInput(f"{said}, give none, or model=bernoulli")
     held = given("selection", 1) < 1 or given("transitions", 0) > 0
     if scored and held and given("penalty") == "sampled" and given("dynamics") == "signed":
         raise BadInput(
@@ -261,11 +282,13 @@ def _check_gates(values: Mapping[str, Any], where: str) -> None:
             "penalty=expected"
         )
     if scored and held and given("dependent") and given("penalty") == "expected":
-        raise BadInput(f"{where}penalty: expected is not accepted with dependent Bernoulli gates and a target, give sampled")
+        said = f"{where}penalty: expected is not accepted with dependent Bernoulli gates and a target"
+        raise BadInput(f"{said}, give sampled")
     if given("dependent") and given("rule") == "top_k":
-        raise BadInput(f"{where}rule: top_k is not accepted with dependent gates, which are decided one after the other")
+        said = f"{where}rule: top_k is not accepted with dependent gates, which are decided one after the other"
+        raise BadInput(f"{said}; give another rule, such as argmax")
     if model == "attention" and given("pool", "final") not in ("final", "attention"):
-        raise BadInput(f"{where}pool: {given('pool')} is not accepted with model attention, which pools by attention")
+        raise BadInput(f"{where}pool: {given('pool')} is not accepted with model attention, give final or attention")
 
 
 def is_override(item: str) -> bool:
@@ -319,8 +342,8 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
 def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     """The parameters of a notebook, checked again where they are used: `p = validated(globals())`.
 
-    Every name of `KEYS` that the notebook has defined so far is taken, and `UNLESS_NAMED` for the rest. A run by hand, in JupyterLab,
-    therefore stops at the same mistakes as a run through the runner.
+    Every name of `KEYS` that the notebook has defined so far is taken, and `UNLESS_NAMED` for the rest. A run by
+    hand, in JupyterLab, therefore stops at the same mistakes as a run through the runner.
     """
     given = {name: namespace[name] for name in KEYS if name in namespace}
     values = {

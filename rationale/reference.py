@@ -26,7 +26,7 @@ from rationale import metrics, saved
 from rationale.errors import BadInput
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
-from rationale.params import defaults
+from rationale.params import completed, defaults
 from rationale.runs import notebook_path, root
 
 COLUMNS = "task,corpus,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
@@ -49,7 +49,10 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    return pd.read_csv(path).fillna({"sparsity": 0.0})
+    table = pd.read_csv(path)
+    if "sparsity" not in table:  # written before there were prices
+        table.insert(COLUMNS.index("sparsity"), "sparsity", 0.0)
+    return table.fillna({"sparsity": 0.0})
 
 
 def read_history() -> pd.DataFrame:
@@ -97,7 +100,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ in the seed alone."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = saved.read_parameters(run)
+        p = vars(completed(saved.read_parameters(run)))
         if p["model"] not in WITHOUT_GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
@@ -146,7 +149,7 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
     path = folder() / name
     if path.exists():
         old = pd.read_csv(path)
-        new = pd.concat([old[~old["run"].isin(runs)], new])
+        new = pd.concat([new, old[~old["run"].isin(runs)]])  # in this order: the new table's columns come first
     new = new.sort_values("run", kind="stable").reset_index(drop=True)
     write_text(path, new.to_csv(index=False, float_format="%.6g"))
     return new
@@ -178,7 +181,8 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
     return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
 
 
-FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}  # what plain runs differ in
+# What plain runs differ in.
+FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}
 
 
 def read_runs() -> pd.DataFrame:
@@ -230,16 +234,21 @@ def _mean_std(mean: float, std: float) -> str:
 
 
 def bench_table(_: pd.DataFrame) -> str:
-    """README's table of speed, in Markdown, from `bench.json`."""
+    """README's tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
     bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
     lines = ["| what | way | threads | median ms | times as fast |", "|---|---|---|---|---|"]
+    whole = []
     for group in bench["groups"]:
         for way in group["ways"]:
+            if "seconds" in way and not way["name"].startswith("of it"):
+                whole.append(f"| {group['group']} | {way['name']} | {way['seconds']:.1f} |")
             if "times_as_fast" in way and not way["name"].endswith("of like length"):
                 low, middle, high = way["times_as_fast"]
                 fast = "1" if low == high == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
                 cells = [group["group"], way["name"], str(group["threads"]), f"{way['median_ms']:.1f}", fast]
                 lines.append(f"| {' | '.join(cells)} |")
+    if whole:
+        lines += ["", "| what | part | seconds |", "|---|---|---|", *whole]
     machine = bench["machine"]
     return "\n".join(
         [*lines, "", f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."]

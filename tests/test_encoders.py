@@ -1,11 +1,13 @@
-"""Encoders: the LSTM without packing is the packed one, and padding never matters."""
+"""Encoders and pools: the LSTM without packing is the packed one, the others plain loops; padding never matters."""
+
+import math
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rationale.encoders import ENCODERS, LSTMEncoder
+from rationale.encoders import ENCODERS, POOLS, LSTMEncoder, Pool, RCNNCell
 
 LENGTHS = [[5, 5, 5], [7, 1, 4, 2, 7], [1], [1, 1], [3, 9, 2, 6]]
 
@@ -97,3 +99,114 @@ def test_sizes_are_as_announced(name):
 def test_the_lstm_of_the_paper_has_542400_parameters():
     encoder = LSTMEncoder(300, 150)
     assert sum(value.numel() for value in encoder.parameters()) == 542_400, "spec B.4"
+
+
+# --- one step of the recurrent convolution
+
+
+@pytest.mark.parametrize(("inputs", "hidden"), [(1, 1), (7, 3), (301, 30), (401, 30)])
+def test_an_rcnn_cell_has_3eh_and_hh_and_2h_parameters(inputs, hidden):
+    found = sum(value.numel() for value in RCNNCell(inputs, hidden).parameters())
+    assert found == 3 * inputs * hidden + hidden**2 + 2 * hidden
+
+
+def test_an_rcnn_cell_is_its_equations_number_by_number():
+    torch.manual_seed(0)
+    cell = RCNNCell(3, 2).double()
+    nn.init.normal_(cell.bias)
+    one, two, gate = cell.inputs.weight.detach().split(2)  # W_1, W_2, W_g: [H, E] each
+    u, gate_bias, bias = cell.recurrent.weight.detach(), cell.recurrent.bias.detach(), cell.bias.detach()
+    x = torch.randn(5, 4, 3, dtype=torch.float64)  # 5 steps of 4 rows
+    state = cell.start(4)
+    h, c1, c2 = ([[0.0] * 2 for _ in range(4)] for _ in range(3))
+    for step in range(5):
+        state = cell(cell.inputs(x[step]), state)
+        for row in range(4):
+            old, word = torch.tensor(h[row], dtype=torch.float64), x[step, row]
+            for k in range(2):
+                g = torch.sigmoid(gate[k] @ word + u[k] @ old + gate_bias[k]).item()
+                c2[row][k] = g * c2[row][k] + (1 - g) * (c1[row][k] + (two[k] @ word).item())
+                c1[row][k] = g * c1[row][k] + (1 - g) * (one[k] @ word).item()
+                h[row][k] = math.tanh(c2[row][k] + bias[k].item())
+        for name, ours, theirs in zip(("h", "c1", "c2"), state, (h, c1, c2), strict=True):
+            torch.testing.assert_close(ours, torch.tensor(theirs, dtype=torch.float64), msg=f"{name}, step {step + 1}")
+
+
+def test_an_rcnn_cell_starts_from_zeros():
+    h, c1, c2 = RCNNCell(3, 2).start(4)
+    assert all(part.shape == (4, 2) and not part.any() for part in (h, c1, c2))
+
+
+# --- pools: one state a text
+
+
+def pooled_one_by_one(pool: Pool, states: torch.Tensor, final: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    """`Pool` text by text, over the real tokens alone."""
+    rows = []
+    for i, length in enumerate(lengths):
+        real = list(states[i, :length])
+        half = states.shape[-1] // 2
+        if pool.kind == "final":
+            rows.append(final[i])
+        elif pool.kind == "last":
+            rows.append(real[-1][:half] if real else torch.zeros(half).to(states))
+        elif not real:
+            rows.append(torch.zeros(states.shape[-1]).to(states))
+        elif pool.kind == "mean":
+            rows.append(sum(real) / length)
+        elif pool.kind == "max":
+            rows.append(torch.stack([max(state[k] for state in real) for k in range(states.shape[-1])]))
+        else:
+            scores = [pool.score.weight[0] @ torch.tanh(pool.project.weight @ state) for state in real]
+            total = sum(math.exp(score) for score in scores)
+            rows.append(sum(math.exp(score) / total * state for score, state in zip(scores, real, strict=True)))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_a_pool_is_the_plain_loop_whatever_stands_in_the_padding(kind):
+    torch.manual_seed(3)
+    lengths = [5, 1, 3, 0]
+    encoder, mask, pool = LSTMEncoder(4, 3).double(), mask_of(lengths), Pool(kind, 6, 7).double()
+    states, final = encoder(torch.randn(4, 5, 4).double(), mask)
+    with torch.no_grad():
+        expected = pooled_one_by_one(pool, states, final, lengths)
+        torch.testing.assert_close(pool(states, final, mask), expected)
+        other = torch.where(mask.unsqueeze(-1), states, 1e6)
+        torch.testing.assert_close(pool(other, final, mask), expected, msg="padding matters")
+    assert expected.shape == (4, pool.output_size)
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_pooling_an_empty_row_gives_zeros_and_a_finite_gradient(kind):
+    torch.manual_seed(0)
+    mask, pool = mask_of([3, 0]), Pool(kind, 6)
+    encoder, inputs = LSTMEncoder(4, 3), torch.randn(2, 3, 4, requires_grad=True)
+    value = pool(*encoder(inputs, mask), mask)
+    value.square().sum().backward()
+    assert value[1].eq(0).all() and value[0].ne(0).any()
+    gradients = [inputs.grad, *(weight.grad for weight in (*pool.parameters(), *encoder.parameters()))]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert inputs.grad[1].eq(0).all() and inputs.grad[0].ne(0).any()
+
+
+def test_attention_weights_sum_to_one_over_the_real_tokens_also_for_huge_scores():
+    torch.manual_seed(0)
+    mask, pool = mask_of([5, 2, 0]), Pool("attention", 6)
+    nn.init.constant_(pool.score.weight, 1e4)
+    for states in (torch.randn(3, 5, 6), torch.zeros(3, 5, 6)):
+        weights = pool.weights(states, mask)
+        torch.testing.assert_close(weights.sum(1), torch.tensor([1.0, 1.0, 0.0]))
+        assert weights[~mask].eq(0).all() and (weights >= 0).all()
+    torch.testing.assert_close(weights[1, :2], torch.tensor([0.5, 0.5]), msg="equal states, equal weights")
+
+
+def test_the_attention_of_the_paper_has_no_biases():
+    assert sum(weight.numel() for weight in Pool("attention", 300).parameters()) == 300 * 100 + 100
+    for kind in POOLS[:-1]:
+        assert not list(Pool(kind, 300).parameters()), f"{kind} learns nothing"
+
+
+def test_an_unknown_pool_is_refused_with_the_pools_there_are():
+    with pytest.raises(ValueError, match="pool: got 'sum', accepted are final, last, mean, max, attention"):
+        Pool("sum", 6)

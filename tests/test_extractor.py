@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import Distribution
 
 from rationale.extractor import Classes, Predictor, Scores, build_extractor, compact, initialise
-from rationale.gates import decide
+from rationale.gates import decide, top_k
 
 
 def built(head: str = "classes", num_outputs: int = 3, **changes):
@@ -35,6 +35,30 @@ def test_sizes_are_those_of_the_paper():
     assert num_trained(model) == 543_905 + 543_002, "word vectors are not trained"
     full_text = build_extractor(parameters(hidden_size=150, model="full_text"), vectors, "classes", 5)
     assert num_trained(full_text) == 543_905
+
+
+def test_the_bernoulli_selector_of_the_paper_has_542701_parameters():
+    sizes = {"embedding_size": 300, "hidden_size": 150}
+    for model in ("bernoulli", "straight_through"):
+        built = build_extractor(parameters(model=model, **sizes), torch.zeros(3, 300), "classes", 5)
+        assert num_trained(built.selector) == 542_701, f"{model}: independent Bernoulli generator of SST, spec B.4"
+
+
+@pytest.mark.parametrize(("model", "generator"), [("bernoulli", 358_281), ("hardkuma", 358_712)])
+def test_gate_and_memory_of_a_dependent_selector_have_the_papers_size(model, generator):
+    """Spec B.4 counts them over an encoder of 320,800 parameters and as many states (400) as this one."""
+    p = parameters(model=model, dependent=True, hidden_size=200)
+    selector = build_extractor(p, torch.zeros(3, 200), "classes", 5).selector
+    assert num_trained(selector) - num_trained(selector.encoder) == generator - 320_800
+
+
+@pytest.mark.parametrize(
+    ("pool", "features"), [("final", 12), ("last", 6), ("mean", 12), ("max", 12), ("attention", 12)]
+)
+def test_the_head_has_the_size_of_what_the_pool_gives(pool, features):
+    model, tokens, mask = built(pool=pool)
+    assert model.head.output.in_features == features
+    assert model(tokens, mask).prediction.shape == (3, 3)
 
 
 # --- compact
@@ -130,7 +154,7 @@ def test_an_unknown_mode_is_refused():
 # --- training mode and evaluation mode
 
 
-@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete"])
+@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "bernoulli", "straight_through"])
 @pytest.mark.parametrize("mode", ["zero", "compact"])
 def test_it_samples_in_training_and_decides_in_evaluation(model, mode):
     model, tokens, mask = built(model=model, predictor=mode)
@@ -150,8 +174,31 @@ def test_evaluation_follows_the_rule_it_was_built_with(rule):
     assert output.z.equal(decide(output.gates, rule) * mask)
 
 
+def test_evaluation_uses_the_threshold_and_the_budget_it_was_built_with():
+    for threshold, kept in ((0.0, "all"), (0.9, "some"), (1.0, "none")):
+        model, tokens, mask = built(rule="threshold", threshold=threshold)
+        output = model.eval()(tokens, mask)
+        expected = (output.gates.log_prob_nonzero.exp() >= threshold) & mask
+        assert output.z.equal(expected.float())
+        share = output.z[mask].mean()
+        assert (share == 1, share == 0) == (kept == "all", kept == "none"), f"threshold {threshold}: {share:.2f}"
+    model, tokens, mask = built(rule="top_k", budget=0.5)
+    output = model.eval()(tokens, mask)
+    assert output.z.sum(1).tolist() == [3, 2, 1], "half of 6, 4 and 1 words, at least one"
+    assert output.z.equal(top_k(output.gates.log_prob_nonzero, mask, 0.5))
+
+
+@pytest.mark.parametrize("rule", ["argmax", "threshold", "top_k"])
+@pytest.mark.parametrize("model", ["hardkuma", "bernoulli", "attention", "full_text"])
+def test_several_draws_in_evaluation_are_the_same_decision_several_times(model, rule):
+    model, tokens, mask = built(model=model, rule=rule, budget=0.5)
+    once, thrice = model.eval()(tokens, mask), model(tokens, mask, 3)
+    torch.testing.assert_close(thrice.z, once.z.repeat(3, 1))
+    torch.testing.assert_close(thrice.prediction, once.prediction.repeat(3, 1))
+
+
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "full_text"])
+@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "bernoulli", "full_text", "attention"])
 def test_gates_are_zero_at_padding_and_in_the_unit_interval_elsewhere(model, training):
     model, tokens, mask = built(model=model)
     z = model.train(training)(tokens, mask).z
@@ -187,6 +234,62 @@ def test_a_full_text_model_reads_everything_and_has_no_gates():
     output = model(tokens, mask)
     assert output.gates is None and model.gates(tokens, mask) is None
     assert output.z.equal(mask.float())
+
+
+# --- attention: reads everything, and says what counts
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+@pytest.mark.parametrize("training", [True, False])
+def test_an_attention_model_reads_everything_and_weighs_it(mode, training):
+    model, tokens, mask = built(model="attention", predictor=mode)
+    output = model.train(training)(tokens, mask)
+    assert output.gates is None and output.z.equal(mask.float())
+    weights = model.importance(tokens, mask)
+    assert weights.shape == mask.shape and weights[~mask].eq(0).all() and (weights[mask] > 0).all()
+    torch.testing.assert_close(weights.sum(1), torch.ones(3))
+    states, _ = model.predictor.encoder(model.embed(tokens), mask)
+    text = (weights.unsqueeze(-1) * states).sum(1)
+    torch.testing.assert_close(model.head(text), output.prediction, msg="the head reads the weighted sum of the states")
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_the_importance_of_a_word_does_not_depend_on_the_padding(mode):
+    model, tokens, mask = built(model="attention", predictor=mode)
+    wider = torch.nn.functional.pad(tokens, (0, 4), value=1), torch.nn.functional.pad(mask, (0, 4))
+    weights = model.eval().importance(*wider)
+    assert weights.shape == (3, 10) and weights[:, 6:].eq(0).all()
+    torch.testing.assert_close(weights[:, :6], model.importance(tokens, mask))
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_attention_with_top_k_reads_only_the_words_of_the_largest_weights_again(mode):
+    model, tokens, mask = built(model="attention", predictor=mode, rule="top_k", budget=0.4)
+    assert model.train()(tokens, mask).z.equal(mask.float()), "in training it reads everything"
+    output = model.eval()(tokens, mask)
+    weights = model.importance(tokens, mask)
+    assert output.z.equal(top_k(weights, mask, 0.4)) and output.z.sum(1).tolist() == [2, 2, 1]
+    others = torch.where(output.z.unsqueeze(-1) > 0, model.embed(tokens), torch.randn(3, 6, 8))
+    assert model.predictor(others, mask, output.z).equal(output.prediction), "a word that is not among the top leaks"
+    whole = model.predictor(model.embed(tokens), mask, mask.float())
+    assert not torch.allclose(whole[:2], output.prediction[:2]), "reading less gives another prediction"
+    torch.testing.assert_close(whole[2], output.prediction[2], msg="a text of one word keeps it")
+
+
+@pytest.mark.parametrize("model", ["hardkuma", "bernoulli"])
+@pytest.mark.parametrize("dependent", [True, False])
+def test_importance_of_gates_is_the_logarithm_of_their_chance_to_be_open(model, dependent):
+    model, tokens, mask = built(model=model, dependent=dependent)
+    importance = model.eval().importance(tokens, mask)
+    assert importance.equal(model(tokens, mask).gates.log_prob_nonzero) and importance.shape == mask.shape
+    assert importance.equal(model.importance(tokens, mask)), "nothing is drawn"
+
+
+def test_a_full_text_model_says_nothing_of_words_and_reads_all_of_them_under_every_rule():
+    model, tokens, mask = built(model="full_text", rule="top_k", budget=0.4)
+    assert model.eval()(tokens, mask).z.equal(mask.float())
+    with pytest.raises(ValueError, match="without gates and without attention"):
+        model.importance(tokens, mask)
 
 
 def test_gates_alone_are_those_of_a_pass():

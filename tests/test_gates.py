@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.distributions import Distribution
 
-from rationale.distributions import HardConcrete, HardKuma
-from rationale.gates import GATES, RULES, HardConcreteGate, HardKumaGate, decide
+from rationale.distributions import Bernoulli, HardConcrete, HardKuma
+from rationale.extractor import sample
+from rationale.gates import GATES, RULES, STRETCHED, HardConcreteGate, HardKumaGate, decide, top_k
 
 BASE_MEAN, CONDITIONAL_MEAN, MEAN = 0.3, 0.6, 0.45  # all different, to tell from the result what was used
 
@@ -63,6 +64,30 @@ def test_threshold_is_one_where_the_gate_is_open_with_probability_one_half(zero,
     assert decide(made((zero, 0.25, 0.75 - zero)), "threshold").item() == expected, f"P(0) = {zero}"
 
 
+@pytest.mark.parametrize(("threshold", "expected"), [(0.0, 1.0), (0.3, 1.0), (0.31, 0.0), (0.5, 0.0), (1.0, 0.0)])
+def test_the_threshold_is_a_probability_and_may_be_chosen(threshold, expected):
+    gates = made((0.7, 0.2, 0.1))  # P(H != 0) = 0.3
+    assert decide(gates, "threshold", threshold=threshold - 1e-6).item() == expected, f"P(H != 0) = 0.3 >= {threshold}"
+
+
+def test_at_threshold_one_only_certain_words_are_kept():
+    gates = Bernoulli(logits=torch.tensor([200.0, 5.0, -5.0]))
+    assert decide(gates, "threshold", threshold=1.0).tolist() == [1, 0, 0]
+    assert decide(gates, "threshold", threshold=0.0).tolist() == [1, 1, 1]
+
+
+def test_only_the_rule_threshold_looks_at_the_threshold():
+    gates = made(*(masses for masses, _ in MASSES))
+    for rule in ("argmax", "argmax_conditional", "expected"):
+        assert decide(gates, rule, threshold=0.9).equal(decide(gates, rule)), rule
+
+
+@pytest.mark.parametrize("rule", ["argmax", "argmax_conditional", "threshold"])
+def test_a_bernoulli_has_no_interval_so_both_kinds_of_argmax_are_the_threshold_at_one_half(rule):
+    gates = Bernoulli(logits=torch.tensor([-30.0, -0.01, 0.0, 0.01, 30.0]))
+    assert decide(gates, rule).tolist() == [0, 0, 1, 1, 1], f"{rule}: masses that tie give 1"
+
+
 def test_sample_draws_once():
     assert decide(made((0.5, 0.3, 0.2)), "sample").item() == pytest.approx(0.123)
 
@@ -88,13 +113,66 @@ def test_argmax_reproduces_the_reference_table(a, b, value):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("law", [HardKuma, HardConcrete])
+@pytest.mark.parametrize("law", [HardKuma, HardConcrete, Bernoulli])
 def test_every_rule_gives_values_in_the_unit_interval_with_shape_and_dtype_kept(rule, law):
     x, y = torch.meshgrid(torch.logspace(-3, 2, 6), torch.logspace(-3, 2, 7), indexing="ij")
-    gates = law(x, y) if law is HardKuma else law(x.log(), y)
+    gates = Bernoulli(logits=(x / y).log()) if law is Bernoulli else law(x if law is HardKuma else x.log(), y)
     z = decide(gates, rule)
     assert z.shape == (6, 7) and z.dtype == torch.float32
     assert ((z >= 0) & (z <= 1)).all(), f"{rule}: {z}"
+
+
+# --- the k largest of a text
+
+
+def text_by_text(scores: torch.Tensor, mask: torch.Tensor, budget: float) -> list[list[float]]:
+    """`top_k` by sorting each text with the tools of the language."""
+    rows = []
+    for row, real in zip(scores.tolist(), mask.tolist(), strict=True):
+        places = [t for t in range(len(row)) if real[t]]
+        k = max(1, round(budget * len(places)))
+        kept = sorted(places, key=lambda t: -row[t])[:k]  # stable: the earlier of equals first  # noqa: B023
+        rows.append([float(t in kept) for t in range(len(row))])
+    return rows
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.05, 0.1, 0.13, 0.2, 0.5, 0.75, 1.0])
+@pytest.mark.parametrize("kinds", [3, 10**6])
+def test_top_k_is_the_plain_loop_also_with_ties_and_with_large_scores_at_padding(budget, kinds):
+    torch.manual_seed(0)
+    lengths = torch.tensor([40, 1, 2, 3, 17, 20, 39, 10, 30, 0])
+    mask = torch.arange(40) < lengths.unsqueeze(1)
+    scores = torch.where(mask, torch.randint(0, kinds, mask.shape).float() - 1e6, 1e9)
+    z = top_k(scores, mask, budget)
+    assert z.tolist() == text_by_text(scores, mask, budget), f"budget {budget}, {kinds} different scores"
+    expected = [min(n, max(1, round(budget * n))) for n in lengths.tolist()]
+    assert z.sum(1).tolist() == expected, "exactly k of each text, padding never, an empty text nothing"
+
+
+def test_a_text_keeps_at_least_one_word_and_a_budget_of_one_keeps_all():
+    mask = torch.arange(5) < torch.tensor([[5], [2]])
+    scores = torch.tensor([[0.1, 0.5, 0.2, 0.3, 0.4], [0.3, 0.2, 9.0, 9.0, 9.0]])
+    assert top_k(scores, mask, 1e-6).tolist() == [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]]
+    assert top_k(scores, mask, 1.0).equal(mask.float())
+
+
+def test_of_equal_scores_the_earlier_word_wins():
+    assert top_k(torch.zeros(1, 6), None, 0.5).tolist() == [[1, 1, 1, 0, 0, 0]]
+    assert top_k(torch.tensor([[1.0, 2, 1, 2, 1]]), None, 0.6).tolist() == [[1, 1, 0, 1, 0]]
+
+
+def test_a_word_that_is_never_selected_still_comes_before_padding():
+    scores = torch.tensor([[-torch.inf, -torch.inf, 0.0]])
+    assert top_k(scores, torch.tensor([[True, True, False]]), 1.0).tolist() == [[1, 1, 0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_rule_top_k_ranks_by_the_chance_of_being_open(dtype):
+    gates = HardKuma(torch.tensor([[0.2, 3.0, 1.0, 0.5]], dtype=dtype), torch.ones(1, 4, dtype=dtype))
+    mask = torch.tensor([[True, False, True, True]])
+    assert decide(gates, "top_k", mask, budget=0.6).tolist() == [[0, 0, 1, 1]]
+    assert decide(gates, "top_k", budget=0.5).tolist() == [[0, 1, 1, 0]], "without a mask all words are real"
+    assert decide(gates, "top_k", mask).dtype == dtype
 
 
 # --- gate modules
@@ -104,10 +182,21 @@ def test_every_rule_gives_values_in_the_unit_interval_with_shape_and_dtype_kept(
 def test_a_gate_maps_features_to_one_distribution_a_token(name):
     gates = GATES[name](5)(torch.randn(3, 4, 5))
     assert isinstance(gates, Distribution) and gates.batch_shape == (3, 4)
-    assert gates.rsample().shape == (3, 4)
+    z = sample(gates)
+    assert z.shape == (3, 4) and ((z >= 0) & (z <= 1)).all()
+    assert z.requires_grad == gates.has_rsample, "a draw passes gradients on where the distribution says so"
+    assert gates.has_rsample == (name != "bernoulli"), f"{name}: only Bernoulli needs the score function"
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", [name for name in GATES if name not in STRETCHED])
+def test_a_gate_without_support_is_one_linear_layer_and_draws_zeros_and_ones(name):
+    gate = GATES[name](5)
+    z = sample(gate(torch.randn(30, 4, 5)))
+    assert z.eq(0).logical_or(z.eq(1)).all() and 0 < z.mean() < 1
+    assert sum(weight.numel() for weight in gate.parameters()) == 6
+
+
+@pytest.mark.parametrize("name", STRETCHED)
 def test_a_gate_has_the_support_it_was_given(name):
     gates = GATES[name](5, left=-0.5, right=1.2)(torch.randn(2, 5))
     assert (gates.left, gates.right) == (-0.5, 1.2)
@@ -128,9 +217,16 @@ def test_shapes_of_a_hardkuma_gate_are_positive_and_unbounded_above():
     assert gates.a[2] > 9e3, "no clamp at 100"
 
 
-@pytest.mark.parametrize("name", GATES)
+DIFFERENTIABLE = [
+    (name, use)
+    for name in GATES
+    for use in ("rsample", "log_prob_nonzero", "log_prob_zero", "prob_zero")
+    if (name, use) != ("bernoulli", "rsample")  # its draw has no gradient
+]
+
+
+@pytest.mark.parametrize(("name", "use"), DIFFERENTIABLE)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e2, 1e4])
-@pytest.mark.parametrize("use", ["rsample", "log_prob_nonzero", "log_prob_zero", "prob_zero"])
 def test_gradients_stay_finite_in_float32_for_extreme_features(name, scale, use):
     torch.manual_seed(0)
     gate = GATES[name](6)

@@ -1,9 +1,11 @@
 """Metrics on examples small enough to count by hand."""
 
+import math
+
 import pytest
 import torch
 
-from rationale.metrics import confusion, rationale_scores, selected_by_label
+from rationale.metrics import agreement, calibration_error, confusion, rationale_scores, selected_by_label
 
 
 def flags(text: str) -> torch.Tensor:
@@ -72,3 +74,86 @@ def test_confusion_has_targets_in_rows_and_predictions_in_columns():
 
 def test_confusion_keeps_classes_that_never_occur():
     assert confusion(torch.tensor([0]), torch.tensor([0]), 5).shape == (5, 5)
+
+
+# --- calibration
+
+
+def test_the_calibration_error_of_a_hand_made_example():
+    probabilities = torch.tensor([[0.95, 0.05], [0.85, 0.15], [0.35, 0.65], [0.45, 0.55]])
+    target = torch.tensor([0, 1, 1, 0])
+    # two bins: (0, 1/2] is empty; (1/2, 1] holds all, confidence .75, accuracy 2/4
+    assert calibration_error(probabilities, target, num_bins=2) == pytest.approx(0.75 - 0.5)
+    # ten bins: .95 right; .85 wrong; .65 right; .55 wrong, each in a bin of its own
+    assert calibration_error(probabilities, target, num_bins=10) == pytest.approx((0.05 + 0.85 + 0.35 + 0.55) / 4)
+
+
+def test_gaps_of_one_bin_cancel_and_those_of_two_bins_do_not():
+    probabilities, target = torch.tensor([[0.72, 0.28], [0.74, 0.26]]), torch.tensor([0, 1])
+    assert calibration_error(probabilities, target, num_bins=4) == pytest.approx(0.73 - 0.5)
+    assert calibration_error(probabilities, target, num_bins=50) == pytest.approx((0.28 + 0.74) / 2)
+
+
+def test_who_says_75_per_cent_and_is_right_three_times_of_four_is_calibrated():
+    probabilities = torch.tensor([[0.75, 0.25], [0.25, 0.75], [1.0, 0.0]]).repeat_interleave(4, 0)
+    target = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0])
+    assert calibration_error(probabilities, target) == 0
+    assert calibration_error(probabilities, 1 - target) == pytest.approx((0.5 * 8 + 1.0 * 4) / 12)
+
+
+@pytest.mark.parametrize("num_bins", [1, 2, 7, 15])
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_the_calibration_error_is_the_plain_loop(num_bins, num_classes):
+    torch.manual_seed(0)
+    probabilities = (2 * torch.randn(300, num_classes, dtype=torch.float64)).softmax(1)
+    probabilities[:num_bins] = 0.0  # confidences on the bins' upper ends, 1 among them
+    for b in range(num_bins):
+        probabilities[b, 0] = (b + 1) / num_bins
+    target = torch.randint(0, num_classes, (300,))
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for row, label in zip(probabilities.tolist(), target.tolist(), strict=True):
+        confidence = max(row)
+        bins.setdefault(math.ceil(confidence * num_bins), []).append((confidence, row.index(confidence) == label))
+    expected = 0.0
+    for members in bins.values():
+        accuracy, confidence = sum(right for _, right in members), sum(said for said, _ in members)
+        expected += abs(accuracy - confidence) / 300
+    assert calibration_error(probabilities, target, num_bins) == pytest.approx(expected)
+
+
+def test_the_calibration_error_is_a_plain_number_between_0_and_1():
+    wrong = calibration_error(torch.tensor([[1.0, 0.0]] * 3), torch.tensor([1, 1, 1]))
+    assert type(wrong) is float and wrong == 1
+
+
+# --- agreement of two selections
+
+
+def test_the_agreement_of_a_hand_made_example():
+    a, b = [flags("1100"), flags("011")], [flags("1010"), flags("001")]
+    assert agreement(a, b) == pytest.approx(2 * 2 / (4 + 3)), "two common words; four and three selected"
+    assert agreement(a, b) == agreement(b, a), "symmetric"
+
+
+def test_selections_agree_with_themselves_and_not_with_their_complement():
+    chosen = [flags("1100"), flags("011"), flags("0")]
+    assert agreement(chosen, chosen) == 1
+    assert agreement(chosen, [~part for part in chosen]) == 0
+
+
+def test_two_empty_selections_agree_and_one_empty_one_does_not():
+    nothing, something = [flags("00"), flags("000")], [flags("01"), flags("000")]
+    assert agreement(nothing, nothing) == 1.0
+    assert agreement(nothing, something) == agreement(something, nothing) == 0.0
+
+
+def test_agreement_is_the_f1_of_one_selection_against_the_other():
+    torch.manual_seed(0)
+    a, b = ([torch.rand(n) < rate for n in (4, 9, 30)] for rate in (0.4, 0.6))
+    assert agreement(a, b) == pytest.approx(rationale_scores(a, b)["f1"])
+
+
+def test_selections_that_know_nothing_of_each_other_agree_by_chance():
+    torch.manual_seed(0)
+    a, b = ([torch.rand(100_000) < rate] for rate in (0.2, 0.6))
+    assert agreement(a, b) == pytest.approx(2 * 0.2 * 0.6 / (0.2 + 0.6), abs=0.01), "100,000 words"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rationale.errors import BadInput
-from rationale.params import KEYS, check, defaults, resolve, validated, within
+from rationale.params import KEYS, UNLESS_NAMED, check, completed, defaults, resolve, validated, within
 from rationale.runs import root
 
 CELL = """
@@ -86,7 +86,7 @@ def test_an_empty_parameter_file_changes_nothing(tmp_path):
         ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
         ("seed:\n", ["p.yaml:1", "seed", "empty"]),
         ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
-        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, hardkuma"]),
+        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, attention, hardkuma"]),
         ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
         ("runs: a\n", ["p.yaml:1", "runs", "list"]),
         ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
@@ -209,7 +209,21 @@ def test_any_value_is_either_accepted_with_the_right_type_or_refused_in_one_line
 
 def test_validated_takes_the_parameters_and_nothing_else():
     p = validated({"seed": 3, "selection": 1, "a": pytest, "b": len, "something": 7, "_": 1})
-    assert p == SimpleNamespace(seed=3, selection=1.0)
+    assert p == SimpleNamespace(seed=3, selection=1.0, **UNLESS_NAMED)
+
+
+def test_what_is_not_named_keeps_its_meaning_and_what_is_named_wins():
+    assert vars(completed({"samples": 4, "seed": 3})) == UNLESS_NAMED | {"samples": 4, "seed": 3}
+    assert validated({"budget": 0.2}).budget == 0.2
+    p = completed({})
+    p.samples = 7
+    assert completed({}).samples == UNLESS_NAMED["samples"] == 1, "the shared values are not handed out"
+
+
+def test_every_unnamed_value_is_an_accepted_one():
+    for name, value in UNLESS_NAMED.items():
+        assert check(name, value) == value and type(check(name, value)) is type(value), name
+    assert validated(UNLESS_NAMED) == SimpleNamespace(**UNLESS_NAMED), "and they go together"
 
 
 def test_validated_refuses_what_the_runner_refuses():
@@ -221,3 +235,75 @@ def test_the_authors_dynamics_need_a_multiplier_to_multiply() -> None:
     with pytest.raises(BadInput, match="multiplier_init: 0 is not accepted with dynamics authors"):
         resolve(root() / "notebooks" / "12_train_sst.py", ["dynamics=authors"])
     assert resolve(root() / "notebooks" / "12_train_sst.py", ["dynamics=authors", "multiplier_init=0.1"])
+
+
+# --- gates, estimators and rules that exclude each other
+
+HELD = {"model": "bernoulli", "selection": 0.4}
+PRICED = {"model": "bernoulli", "selection": 1.0, "transitions": 0.0}
+
+EXCLUDED = [  # what is refused, and the key, the value and what is accepted
+    ({"model": "bernoulli", "baseline": "leave_one_out"}, ["samples: 1", "leave_one_out", "a whole number from 2"]),
+    ({"model": "hardkuma", "penalty": "sampled"}, ["penalty: sampled", "model hardkuma", "give expected"]),
+    ({"model": "straight_through", "penalty": "sampled"}, ["penalty: sampled", "straight_through", "give expected"]),
+    ({"model": "full_text", "penalty": "sampled"}, ["penalty: sampled", "model full_text", "give expected"]),
+    ({"model": "hardkuma", "baseline": "average"}, ["baseline: average", "model hardkuma", "give none"]),
+    ({"model": "hard_concrete", "baseline": "self_critical"}, ["baseline: self_critical", "give none"]),
+    (HELD | {"penalty": "sampled"}, ["dynamics: signed", "penalty sampled", "give dynamics=authors"]),
+    (PRICED | {"penalty": "sampled", "transitions": 0.1}, ["dynamics: signed", "penalty sampled", "dynamics=authors"]),
+    (HELD | {"dependent": True}, ["penalty: expected", "dependent", "give sampled"]),
+    (PRICED | {"dependent": True, "transitions": 0.1}, ["penalty: expected", "dependent", "give sampled"]),
+    ({"model": "hardkuma", "dependent": True, "rule": "top_k"}, ["rule: top_k", "dependent", "argmax"]),
+    ({"model": "attention", "pool": "mean"}, ["pool: mean", "model attention", "give final or attention"]),
+]
+
+TOGETHER = [
+    {"model": "bernoulli", "baseline": "leave_one_out", "samples": 2},
+    {"model": "hardkuma", "samples": 4},
+    {"model": "hardkuma", "dependent": True},
+    {"model": "straight_through", "dependent": True},
+    HELD | {"baseline": "self_critical"},
+    HELD | {"penalty": "sampled", "dynamics": "authors", "multiplier_init": 0.001},
+    HELD | {"penalty": "sampled", "dynamics": "authors", "multiplier_init": 0.001, "dependent": True},
+    PRICED | {"penalty": "sampled", "sparsity": 0.01, "dependent": True},
+    PRICED | {"penalty": "expected", "sparsity": 0.01, "dependent": True},
+    {"model": "bernoulli", "rule": "top_k", "budget": 0.2},
+    {"model": "attention", "rule": "top_k", "budget": 0.2, "pool": "attention"},
+    {"model": "attention"},
+    {"model": "full_text", "pool": "mean"},
+]
+
+
+def described(changes: dict) -> str:
+    return "-".join(f"{name}={value}" for name, value in changes.items())
+
+
+def of_sst(changes: dict) -> dict:
+    return defaults(root() / "notebooks" / "12_train_sst.py") | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"), EXCLUDED, ids=lambda value: described(value) if isinstance(value, dict) else ""
+)
+def test_what_excludes_each_other_is_refused_with_key_value_and_what_is_accepted(changes, parts):
+    with pytest.raises(BadInput) as caught:
+        validated(of_sst(changes))
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(parts[0]), message
+    for part in parts:
+        assert part in message, f"{part!r} is not in: {message}"
+
+
+@pytest.mark.parametrize("changes", TOGETHER, ids=described)
+def test_what_goes_together_is_accepted(changes):
+    p = vars(validated(of_sst(changes)))
+    assert {name: p[name] for name in changes} == changes
+
+
+def test_the_runner_refuses_the_same_and_names_the_notebook():
+    with pytest.raises(BadInput, match="12_train_sst.py: samples: 1 is not accepted with baseline leave_one_out"):
+        resolve(root() / "notebooks" / "12_train_sst.py", ["model=bernoulli", "baseline=leave_one_out"])
+
+
+def test_a_notebook_that_knows_no_draws_is_not_asked_about_them(tmp_path):
+    assert resolve(notebook(tmp_path), ["model=bernoulli"])["model"] == "bernoulli"

@@ -8,7 +8,7 @@ import yaml
 
 from rationale import reference
 from rationale.errors import BadInput
-from rationale.params import defaults
+from rationale.params import UNLESS_NAMED, defaults
 from rationale.runs import notebook_path, root
 
 
@@ -25,7 +25,15 @@ def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
     history = "epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n"
     (folder / "history.csv").write_text(history)
     (folder / "run.ipynb").write_text("{}")
+    select(folder, [[1.0, 0.0, 0.0], [0.0, 0.3]])
     return folder
+
+
+def select(folder, test: list[list[float]]) -> None:
+    """Write the gates of a run: those of its test texts, and one text of dev."""
+    rows = [{"split": "dev", "tokens": ["d"], "z": [1.0]}]
+    rows += [{"split": "test", "tokens": ["t"] * len(z), "z": z} for z in test]
+    (folder / "rationales.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 @pytest.fixture
@@ -75,6 +83,74 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
     lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines] == sorted(found)
     assert len(pd.read_csv(home / "outputs/reference/history.csv")) == 6
+
+
+def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
+    priced = finished_run(tmp_path, "priced", model="bernoulli", selection=1.0, sparsity=0.025)
+    assert set(reference.rows_of(priced)["sparsity"]) == {0.025}
+    old = finished_run(tmp_path, "old")
+    known = yaml.safe_load((old / "params.yaml").read_text())
+    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
+    assert set(reference.rows_of(old)["sparsity"]) == {0.0}
+
+
+def test_results_written_before_there_were_prices_are_read_and_merged_in_the_same_columns(home):
+    finished_run(home / "old", "old", seed=7)
+    path = home / "outputs/reference/results.csv"
+    path.parent.mkdir(parents=True)
+    reference.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
+    assert list(reference.read_results().columns) == reference.COLUMNS
+    assert set(reference.read_results()["sparsity"]) == {0.0}
+    finished_run(home / "new", "new", model="bernoulli", selection=1.0, sparsity=0.05)
+    reference.collect(home / "new")
+    table = reference.read_results()
+    assert list(table.columns) == reference.COLUMNS
+    assert table.groupby("run")["sparsity"].agg(["min", "max"]).values.tolist() == [[0.05, 0.05], [0.0, 0.0]]
+
+
+def test_what_was_judged_comes_along(tmp_path):
+    run = finished_run(tmp_path)
+    judged = {split: {"sufficiency": value, "words_0": 3} for split, value in (("dev", 0.1), ("test", 0.2))}
+    (run / "judged.json").write_text(json.dumps(judged))
+    found = reference.rows_of(run).set_index(["split", "metric"])["value"]
+    assert (found["dev", "sufficiency"], found["test", "sufficiency"], found["test", "words_0"]) == (0.1, 0.2, 3)
+    assert found["test", "accuracy"] == 0.4
+
+
+def test_runs_that_differ_in_the_seed_alone_agree_by_the_f1_of_their_test_rationales(tmp_path):
+    one, two, three = (finished_run(tmp_path, f"s{seed}", seed=seed) for seed in (1, 2, 3))
+    select(one, [[1.0, 0.5, 0.0], [0.0, 0.0]])
+    select(two, [[1.0, 0.0, 0.0], [0.0, 0.2]])
+    select(three, [[0.0, 0.0, 0.0], [0.0, 0.9]])
+    rows = pd.concat(reference.agreements([one, two, three]))
+    assert list(rows.columns) == reference.COLUMNS
+    assert set(rows["metric"]) == {"agreement"} and set(rows["split"]) == {"test"}
+    found = rows.set_index("seed")["value"]
+    pairs = {(1, 2): 2 * 1 / (2 + 2), (1, 3): 0.0, (2, 3): 2 * 1 / (2 + 1)}
+    for seed in (1, 2, 3):
+        expected = sum(value for pair, value in pairs.items() if seed in pair) / 2
+        assert found[seed] == pytest.approx(expected), f"seed {seed}: mean over the two others"
+
+
+def test_a_run_without_a_like_or_without_gates_has_no_agreement(tmp_path):
+    alone = [finished_run(tmp_path, "a", selection=0.4), finished_run(tmp_path, "b", selection=0.3)]
+    for model in ("full_text", "attention"):
+        alone += [finished_run(tmp_path, f"{model}{seed}", model=model, seed=seed) for seed in (1, 2)]
+    assert reference.agreements(alone) == []
+
+
+def test_a_run_from_before_a_parameter_is_like_one_that_names_what_was_meant(tmp_path):
+    old, new = finished_run(tmp_path, "old", device="cuda"), finished_run(tmp_path, "new", seed=2)
+    known = yaml.safe_load((old / "params.yaml").read_text())
+    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
+    assert [float(row["value"].iloc[0]) for row in reference.agreements([old, new])] == [1.0, 1.0]
+
+
+def test_the_results_hold_the_agreements(home):
+    finished_run(home / "runs", "s1", seed=1)
+    finished_run(home / "runs", "s2", seed=2)
+    table = reference.collect(home / "runs").query("metric == 'agreement'")
+    assert table["run"].tolist() == ["12_train_sst/s1", "12_train_sst/s2"] and table["value"].tolist() == [1.0, 1.0]
 
 
 def test_unfinished_and_smoke_runs_are_no_results(home):

@@ -197,7 +197,9 @@ def test_a_price_only_in_closed_form_has_less_noise_than_counted():
 def test_shapes_hold_for_any_number_of_texts_and_draws(lengths, samples, dependent):
     """Traps I-24 (a last batch of one text) and I-26 (several draws of dependent gates)."""
     baseline = "leave_one_out" if samples > 1 else "average"
-    model, objective = model_of(samples=samples, baseline=baseline, dependent=dependent, penalty="sampled", coherence=0.1)
+    model, objective = model_of(
+        samples=samples, baseline=baseline, dependent=dependent, penalty="sampled", coherence=0.1
+    )
     batch = batch_of(lengths)
     output = model(batch.tokens, batch.mask, samples)
     rows = samples * len(lengths)
@@ -316,9 +318,13 @@ def test_dependent_gates_all_at_once_are_the_gates_one_by_one():
 def test_a_gate_depends_on_the_draws_before_it_and_not_on_later_ones():
     model, _ = model_of(dependent=True)
     batch = batch_of((6,))
+
     def logits(values):  # noqa: E306
         left = iter(values)
-        return model.selector(model.embed(batch.tokens), batch.mask, lambda g: torch.full_like(g.logits, next(left)))[1].logits
+        return model.selector(model.embed(batch.tokens), batch.mask, lambda g: torch.full_like(g.logits, next(left)))[
+            1
+        ].logits
+
     one, other = logits([0, 0, 1, 0, 0, 0]), logits([0, 0, 0, 0, 0, 0])
     assert one[0, :3].equal(other[0, :3]) and not one[0, 3:].eq(other[0, 3:]).any()
 
@@ -396,5 +402,7 @@ def test_a_step_of_a_bernoulli_model_lowers_the_cost_of_a_toy():
     output = model.eval()(tokens, mask)
     assert model.head.score(output.prediction, target).mean() > 0.95
     kept = output.z[torch.arange(64), where]
-    assert max(kept[target == 0].mean(), kept[target == 1].mean()) > 0.95, "one class's word is needed, the other follows"
+    assert max(kept[target == 0].mean(), kept[target == 1].mean()) > 0.95, (
+        "one class's word is needed, the other follows"
+    )
     assert output.z.mean() < 0.35, "few other words are kept"

@@ -11,13 +11,23 @@ from rationale import training
 from rationale.data import Batches, Example, encode
 from rationale.data.synthetic import read_synthetic
 from rationale.errors import BadInput
+from rationale.params import UNLESS_NAMED
 from rationale.saved import load_run, read_history, read_metrics, read_rationales, save_run
 
 RUNS = [
     {},
     {"model": "full_text"},
     {"model": "hard_concrete", "predictor": "compact", "rule": "expected", "left": -0.2, "right": 1.3},
-    {"predictor": "compact", "rule": "threshold", "hidden_size": 4},
+    {"predictor": "compact", "rule": "threshold", "hidden_size": 4, "threshold": 0.3},
+    {"model": "attention", "rule": "top_k", "budget": 0.2},
+    {
+        "model": "bernoulli",
+        "dependent": True,
+        "pool": "max",
+        "baseline": "leave_one_out",
+        "samples": 2,
+        "sparsity": 0.01,
+    },
 ]
 
 
@@ -42,6 +52,20 @@ def test_a_loaded_run_predicts_and_selects_the_same_on_new_text(tmp_path, change
             assert after.prediction.equal(before.prediction) and after.z.equal(before.z)
     assert not loaded.model.training, "ready to read, not to train"
     assert vars(loaded.parameters) == vars(parameters(epochs=1, **changes)) and loaded.labels is None
+
+
+def test_a_model_saved_before_there_were_these_parameters_still_loads(tmp_path, run):
+    folder, result, _ = run
+    tensors, facts = training.read_tensors(folder / "model.safetensors")
+    facts["parameters"] = {name: value for name, value in facts["parameters"].items() if name not in UNLESS_NAMED}
+    assert len(facts["parameters"]) == len(parameters().__dict__) - len(UNLESS_NAMED)
+    training.write_tensors(tmp_path / "model.safetensors", tensors, facts)
+    loaded = load_run(tmp_path)
+    assert vars(loaded.parameters) == vars(parameters(epochs=2)), "what it does not name has its old meaning"
+    batch = encode([["a", "nice", "smell"], ["bad"]], loaded.vocabulary)
+    with torch.no_grad():
+        before, after = result.model(batch.tokens, batch.mask), loaded.model(batch.tokens, batch.mask)
+    assert after.prediction.equal(before.prediction) and after.z.equal(before.z)
 
 
 def test_a_loaded_classifier_knows_its_labels(tmp_path):

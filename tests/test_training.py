@@ -358,7 +358,7 @@ def test_without_a_target_the_score_decides_alone():
     ],
 )
 def test_the_authors_choice_is_the_lowest_loss_after_three_epochs(losses, epoch, why):
-    choice = Choice("authors", "dev_accuracy", True)
+    choice = Choice("authors", "dev_accuracy", True, patience=training.AUTHORS_PATIENCE)
     assert kept(choice, [(0, 0, loss) for loss in losses]) == epoch, why
 
 
