@@ -936,4 +936,5 @@ for name, example in examples.items():
 #
 # ## Next
 #
+# `05_reinforce` trains gates that are only ever 0 or 1, through which no gradient flows.
 # `12_train_sst` puts all of it to work on real sentences (`10_first_rationale` did so on made-up ones).

@@ -176,6 +176,8 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
     groups = part.groupby(["model", "vectors", "target", "sparsity", "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
+    missing = [name for name in metrics if name not in table["mean"]]  # of no run
+    table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], metrics])) if missing else table
     columns = {name: table["mean"][name] for name in metrics}
     columns |= {f"{name}_std": table["std"][name] for name in metrics}
     return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
@@ -206,22 +208,46 @@ def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", **parameter
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
     for name, value in (usual | parameters).items():
-        if name in runs:  # a parameter that is younger than the run had its default then
-            runs = runs[runs[name].isna() | (runs[name] == value)]
+        same = runs[name] == value if name in runs else pd.Series(False, runs.index)
+        if value == usual.get(name):  # a parameter that is younger than the run had its default then
+            same |= runs[name].isna() if name in runs else True
+        runs = runs[same]
     found = results[results["run"].isin(runs.index)]
     if found.empty:
         raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of {notebook} with {parameters or 'the defaults'}")
     return found
 
 
+PRICED = {"entropy": 0.02, "samples": 2, "baseline": "leave_one_out"}  # how params/sst/bernoulli_p*.yaml train
+
+
+def compared(results: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the runs that Figure 4 compares: the notebook's defaults, and Bernoulli gates as in `PRICED`.
+
+    Attention has its own rule and budget at test time and is left out.
+    """
+    found = [runs_with(results)]
+    if "bernoulli" in set(results["model"]):
+        found.append(runs_with(results, model="bernoulli", **PRICED))
+    return pd.concat(found)
+
+
+def setting(model: str, target: float, sparsity: float) -> str:
+    """What was asked of a model, for people: "40%", "0.01 a word" or "" for a model that reads everything."""
+    if model in WITHOUT_GATES:
+        return ""
+    return f"{target:.0%}" if target < 1 else f"{sparsity:g} a word"
+
+
 def sst_table(results: pd.DataFrame) -> str:
     """README's table of SST, in Markdown."""
-    runs = runs_with(results)
+    runs = compared(results)
     dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
-    lines = ["| model | vectors | target | dev accuracy | test accuracy | expected rate | selected words | seeds |"]
+    heads = "model,vectors,target or price,dev accuracy,test accuracy,expected rate,selected words,seeds"
+    lines = [f"| {' | '.join(heads.split(','))} |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for d, t in zip(dev.itertuples(), test.itertuples(), strict=True):
-        target = "" if d.model == "full_text" else f"{d.target:.0%}"
+        target = setting(d.model, d.target, d.sparsity)
         cells = [d.model.replace("_", " "), d.vectors, target]
         cells += [_mean_std(d.accuracy, d.accuracy_std), _mean_std(t.accuracy, t.accuracy_std)]
         cells += ["", ""] if not target else [f"{100 * t.rate_expected:.1f}", f"{100 * t.rate_selected:.1f}"]
@@ -231,6 +257,33 @@ def sst_table(results: pd.DataFrame) -> str:
 
 def _mean_std(mean: float, std: float) -> str:
     return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std == std else "")
+
+
+JUDGED = {  # metric -> heading
+    "word_precision": "precision",
+    "word_recall": "recall",
+    "agreement": "agreement of seeds",
+    "sufficiency_aopc": "sufficiency",
+    "comprehensiveness_aopc": "comprehensiveness",
+    "calibration_error": "calibration error",
+    "length_leak": "length leaked (R²)",
+}
+
+
+def judged_table(results: pd.DataFrame) -> str:
+    """README's table of what the rationales are worth, in Markdown: test split, means over seeds."""
+    runs = compared(results)
+    judged = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
+    runs = runs[runs["run"].isin(judged)]
+    table = summary(runs, ["rate_selected", *JUDGED])
+    lines = [f"| model | target or price | selected words | {' | '.join(JUDGED.values())} | seeds |"]
+    lines += ["|" + "---|" * (len(JUDGED) + 4)]
+    for row in table[table["model"] != "full_text"].sort_values(["model", "rate_selected"]).to_dict("records"):
+        asked = setting(row["model"], row["target"], row["sparsity"])
+        cells = [row["model"], asked, f"{100 * row['rate_selected']:.1f}"]
+        cells += ["" if row[name] != row[name] else f"{row[name]:.3f}" for name in JUDGED]
+        lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
+    return "\n".join(lines)
 
 
 def bench_table(_: pd.DataFrame) -> str:
@@ -255,7 +308,7 @@ def bench_table(_: pd.DataFrame) -> str:
     )
 
 
-TABLES = {"sst": sst_table, "bench": bench_table}
+TABLES = {"sst": sst_table, "judged": judged_table, "bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:

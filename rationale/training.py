@@ -273,7 +273,7 @@ def _check_finite(row: dict[str, float], epoch: int) -> None:
 def _report(row: dict, choice: Choice, epochs: int, log) -> None:
     shown = [f"epoch {row['epoch']:3d}/{epochs}", f"{choice.score[4:]} {row[choice.score]:.4f}"]
     for name in ("rate_expected", "rate_selected"):
-        if choice.target is not None:
+        if row.get(f"dev_{name}", 1) < 1:  # a model that reads everything has nothing to report
             shown.append(f"{name} {row['dev_' + name]:.3f}")
     print("  ".join(shown), f" {row['seconds']:.1f} s", flush=True)
     if log is not None:

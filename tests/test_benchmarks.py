@@ -7,12 +7,13 @@ import sys
 import pytest
 import torch
 
+from rationale import reference
 from rationale.data import Batches, Vocabulary
 from rationale.extractor import Output
 from rationale.gates import HardKumaGate
 from rationale.objectives import build_objective
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import bench_start, bench_training
+from tests.benchmarks import bench_runs, bench_start, bench_training
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -34,15 +35,9 @@ def no_data(monkeypatch, tmp_path):
 def test_the_package_and_the_usual_way_have_the_same_loss_and_gradients(no_data, monkeypatch, model):
     monkeypatch.setattr(HardKumaGate, "MIN", 0.0)  # the usual way clamps, far below the shapes met here
     p = bench_training.parameters(**TINY, **AUTHORS, model=model)
-    _, examples = bench_training.sentences(18)
-    vocabulary = Vocabulary({word: None for example in examples for word in example.tokens})
-    vectors = torch.randn(len(vocabulary), p.embedding_size, generator=torch.Generator().manual_seed(1))
-    ours, usual = (way.double() for way in bench_training.models(p, vectors))
+    ours, usual, batches = both_ways(p)
     objective = build_objective(p).train()
-    batches = Batches(examples, vocabulary, p.batch_size)
-    for number, batch in enumerate(batches.epoch(1)):
-        lengths = batch.mask.sum(1)
-        batch = batches.rows(batch.index[lengths.argsort(descending=True)])
+    for number, batch in enumerate(longest_first(batches)):
         z = torch.rand(batch.mask.shape, dtype=torch.float64).mul(1.6).sub(0.3).clamp(0, 1) * batch.mask
         gates = ours.gates(batch.tokens, batch.mask)
         if gates is None:
@@ -61,11 +56,52 @@ def test_the_package_and_the_usual_way_have_the_same_loss_and_gradients(no_data,
         same_gradients(ours, usual, where)
 
 
+def both_ways(p):
+    """The same weights twice, in double precision, and batches of a few texts."""
+    _, examples = bench_training.sentences(18)
+    vocabulary = Vocabulary({word: None for example in examples for word in example.tokens})
+    vectors = torch.randn(len(vocabulary), p.embedding_size, generator=torch.Generator().manual_seed(1))
+    ours, usual = (way.double() for way in bench_training.models(p, vectors))
+    return ours, usual, Batches(examples, vocabulary, p.batch_size)
+
+
+def longest_first(batches):
+    for batch in batches.epoch(1):
+        yield batches.rows(batch.index[batch.mask.sum(1).argsort(descending=True)])
+
+
+def test_both_ways_have_the_same_cost_log_probability_and_gradients_of_a_bernoulli_draw(no_data):
+    """The usual way returns task + cost ln p(z), the package a term of value 0 instead of the latter: see eq. (R4)."""
+    changes = TINY | {"dropout": 0.0, "sparsity": 0.03, "coherence": 0.05} | bench_training.USUAL_BERNOULLI
+    p = bench_training.parameters(**changes, model="bernoulli")
+    ours, usual, batches = both_ways(p)
+    objective = build_objective(p).train()
+    for number, batch in enumerate(longest_first(batches)):
+        where = f"batch {number}"
+        gates = ours.gates(batch.tokens, batch.mask)
+        z = torch.bernoulli(torch.full(batch.mask.shape, 0.4, dtype=torch.float64)) * batch.mask
+        output = Output(ours.predictor(ours.vectors[batch.tokens], batch.mask, z), z, gates)
+        task = ours.head.loss(output.prediction, batch.target)
+        cost = task + objective._price(output, batch.mask)
+        log_prob = torch.where(batch.mask, gates.log_prob(z), 0.0).sum(1)
+        loss = objective.loss(output, batch, ours.head).loss
+        theirs = usual(batch.tokens, batch.mask.sum(1), batch.target, z)
+        assert (cost > task).any(), f"{where}: nothing is paid for"
+        torch.testing.assert_close(loss, cost.mean(), msg=lambda m, w=where: f"cost of {w}: {m}")
+        expected = task.mean() + (cost * log_prob).mean()
+        torch.testing.assert_close(theirs, expected, msg=lambda m, w=where: f"loss of {w}: {m}")
+        for model, value in ((ours, loss), (usual, theirs)):
+            model.zero_grad()
+            value.backward()
+        same_gradients(ours, usual, where)
+
+
 def same_gradients(ours, usual, where: str) -> None:
     pairs = [(ours.predictor.encoder, usual.reader), (ours.head.output, usual.output)]
     if ours.selector is not None:
         pairs += [(ours.selector.encoder, usual.selector)]
-        pairs += [(ours.selector.gate.a, usual.a), (ours.selector.gate.b, usual.b)]
+        layers = bench_training.GATE_LAYERS[usual.model]
+        pairs += [(getattr(ours.selector.gate, layer), getattr(usual, layer)) for layer in layers]
     for own, other in pairs:
         gradients = {name: parameter.grad for name, parameter in other.named_parameters()}
         for name, parameter in own.named_parameters():
@@ -105,9 +141,10 @@ def test_the_lengths_written_down_are_those_of_the_treebank():
 
 def test_every_way_of_a_training_step_runs(no_data):
     groups = bench_training.cases(number=30, steps=2, **TINY)
-    assert len(groups) == 2
+    assert len(groups) == 3
     for group, ways in groups.items():
-        assert list(ways)[:2] == ["the usual way", "the package"], group
+        first, second = list(ways)[:2]
+        assert first.startswith("the usual way") and second.startswith("the package"), group
         for name, way in ways.items():
             assert way() > 0, f"{group}: {name} gave no seconds"
 
@@ -132,6 +169,69 @@ def test_training_imports_nothing_slow():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = slow & set(done.stdout.split())
     assert not found, f"imported on the way to training, but slow: {', '.join(sorted(found))}"
+
+
+def test_the_runner_starts_without_the_parser_of_international_addresses():
+    program = "import sys; from rationale.params import import_jupytext; import_jupytext(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert "jsonschema" in found and "rfc3987_syntax" not in found, "a run takes two seconds more"
+
+
+def test_the_seconds_of_a_run_add_up(tmp_path):
+    def cell(source: str, start: int, end: int, *tags: str) -> dict:
+        times = {"start_time": f"2026-01-01T00:00:{start}+00:00", "end_time": f"2026-01-01T00:00:{end}+00:00"}
+        metadata = {"papermill": times | {"duration": end - start}, "tags": list(tags)}
+        return {"cell_type": "code", "source": source, "metadata": metadata}
+
+    cells = [cell("seed: int = 1", 14, 15), cell("import torch\nfrom rationale import training", 15, 18)]
+    cells += [cell("train()", 19, 30), cell("draw_it()", 30, 32, "figure")]
+    notebook = {"cells": cells, "metadata": {"papermill": {"start_time": "2026-01-01T00:00:12+00:00"}}}
+    (tmp_path / "run.ipynb").write_text(json.dumps(notebook))
+    (tmp_path / "metrics.json").write_text('{"seconds": 8.0}')
+    began = bench_runs._seconds("2026-01-01T00:00:10+00:00")
+    found = bench_runs.parts(tmp_path, began, began + 25)
+    assert found == {
+        "wall": 25, "overhead": 8, "of it: Python, imports of the runner, checks": 2, "of it: kernel start": 2,
+        "of it: between the cells": 1, "of it: page and files": 3, "in cells: imports": 3, "in cells: figures": 2,
+        "in cells: work": 12, "training epochs": 8, "beyond training epochs": 17,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("cores", [None, 1], ids=["commands", "snakemake"])
+def test_a_sweep_is_timed(cores):
+    if cores:
+        pytest.importorskip("snakemake")
+    found = bench_runs.sweep(1, cores)
+    assert found["wall"] > found["overhead"] > 0 and found["in cells: work"] > found["training epochs"] > 0
+    assert found["wall"] == pytest.approx(found["overhead"] + sum(found[name] for name in found if "in cells" in name))
+
+
+@pytest.mark.data
+def test_a_run_of_sst_is_timed():
+    found = bench_runs.whole_run(1, "params/smoke/12_train_sst.yaml")
+    assert found["wall"] > found["training epochs"] > 0
+
+
+def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, monkeypatch, tmp_path, capsys):
+    for module in (bench_training, bench_start):
+        monkeypatch.setattr(module, "cases", dict)
+    assert runner.main(["--only", "a run of SST", "--epochs", "3"]) == 0
+    line = capsys.readouterr().out.strip().splitlines()[-1]
+    assert line.startswith("a run of SST, hardkuma, 3 epochs: skipped, ") and str(tmp_path) in line
+
+
+def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
+    steps = {"name": "the package", "median_ms": 5.0, "min_ms": 4.0, "times_as_fast": [1.9, 2.0, 2.1]}
+    rows = [{"name": "overhead", "seconds": 3.04}, {"name": "of it: kernel start", "seconds": 0.5}]
+    groups = [{"group": "step", "threads": 1, "ways": [steps]}, {"group": "sweep", "threads": 1, "ways": rows}]
+    machine = {"cpu": "C", "cores": 2, "torch": "2"}
+    (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
+    monkeypatch.setattr(reference, "folder", lambda: tmp_path)
+    ways, seconds, foot = reference.bench_table(None).split("\n\n")
+    assert ways.endswith("| step | the package | 1 | 5.0 | 2.00 (1.90 to 2.10) |")
+    assert seconds.splitlines() == ["| what | part | seconds |", "|---|---|---|", "| sweep | overhead | 3.0 |"]
+    assert foot == "C, 2 cores, torch 2, D."
 
 
 def test_callables_of_a_group_take_turns_and_warm_ups_are_dropped():

@@ -78,9 +78,8 @@ def test_a_mean_that_includes_the_draw_itself_is_biased():
 
 def test_baselines_lower_the_variance_and_more_draws_divide_it():
     torch.manual_seed(0)
-    spread = {way: estimates(*way).var(0).sum() for way in
-              (("none", 20_000, 1), ("none", 20_000, 4), ("constant", 20_000, 1), ("leave_one_out", 20_000, 4))}  # fmt: skip
-    none, four, constant, loo = spread.values()
+    ways = (("none", 1), ("none", 4), ("constant", 1), ("leave_one_out", 4))
+    none, four, constant, loo = (estimates(baseline, 20_000, k).var(0).sum() for baseline, k in ways)
     assert constant < 0.3 * none, "the cost is about 2: subtracting 2 removes most of the noise"
     assert abs(none / four - 4) < 0.4, "four independent draws: a quarter of the variance"
     assert loo < 0.3 * four
@@ -255,6 +254,39 @@ def test_prices_rise_during_the_warm_up_and_are_full_in_evaluation():
     assert objective.eval()._price(output, batch.mask).equal(full)
 
 
+def test_entropy_is_rewarded_in_closed_form_and_settles_a_gate_at_its_worth():
+    model, objective = model_of(sparsity=0.3, entropy=0.5)
+    batch = batch_of()
+    output = model(batch.tokens, batch.mask)
+    gates, mask = output.gates, batch.mask
+    by_hand = torch.where(mask, 0.3 * gates.prob_one - 0.5 * gates.entropy(), 0.0).sum(1)
+    assert torch.allclose(objective._price(output, mask), by_hand)
+    worth = 0.7
+    logit = torch.tensor((worth - 0.3) / 0.5, dtype=torch.float64, requires_grad=True)
+    gate = Bernoulli(logits=logit)
+    (slope,) = torch.autograd.grad((0.3 - worth) * gate.prob_one - 0.5 * gate.entropy(), logit)
+    assert abs(slope) < 1e-12, "eq. (R15)"
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_the_gradient_of_the_entropy_is_that_of_the_enumerated_mean(dependent):
+    model, objective = model_of(entropy=0.7, dependent=dependent, samples=2, baseline="leave_one_out")
+    model.head.loss = lambda prediction, target: prediction.sum(1) * 0  # the entropy alone
+    batch, weight, total = batch_of((3, 2, 1)), model.selector.gate.logits.weight, 0.0
+    for i, length in enumerate(batch.mask.sum(1).tolist()):
+        z = all_selections(length).float()
+        embedded = model.embed(batch.tokens[i : i + 1, :length]).expand(len(z), -1, -1)
+        replay = iter(z.unbind(1)) if dependent else iter([z])
+        _, gates = model.selector(embedded, z >= 0, lambda _, replay=replay: next(replay))
+        log_chance = gates.log_prob(z).sum(1)
+        total = total + 0.7 * (log_chance.exp() * log_chance).sum() / len(batch.mask)  # minus the entropy of the whole
+    (expected,) = torch.autograd.grad(total, weight)
+    torch.manual_seed(2)
+    drawn = torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(300)]).double()
+    error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn))).clamp(min=1e-6)
+    assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
+
+
 def test_switches_are_counted_within_the_text():
     z = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]])
     mask = torch.arange(4) < torch.tensor([[4], [2], [1], [2]])
@@ -330,7 +362,6 @@ def test_a_gate_depends_on_the_draws_before_it_and_not_on_later_ones():
 
 
 def test_dependent_hardkuma_passes_gradients_through_the_memory():
-    model, objective = None, None
     torch.manual_seed(0)
     p = parameters(model="hardkuma", dependent=True, dropout=0.0)
     model, objective = build_extractor(p, torch.randn(20, 8), "classes", 3).train(), build_objective(p).train()

@@ -14,20 +14,24 @@ from pathlib import Path
 
 import torch
 
+from rationale.errors import BadInput
+
 EPILOG = """\
 Close other programs first: a busy machine changes all figures, the ratios least.
 
 How the figures are made. The callables of a group are called in turn, round after round, so that a machine
 that slows down does so for all of them; the first two rounds are thrown away. `times as fast` compares each with
 the first of its group, round by round: the median of these ratios, and their quartiles in brackets.
+Whole runs and sweeps are made once, without rounds; their figures are seconds.
 
 examples:
-  python -m tests.benchmarks                               everything, some five minutes
+  python -m tests.benchmarks                               everything, some ten minutes
   python -m tests.benchmarks --only step                   only groups or files with "step" in their name
+  python -m tests.benchmarks --only "run of SST" --epochs 25      a whole run, as long as a real one
   python -m tests.benchmarks --threads 2 --rounds 50       more rounds, with two threads only
   python -m tests.benchmarks --json outputs/reference/bench.json
 
-The benchmarks of reading want real data: set RATIONALE_DATA to the folder that holds it.
+The benchmarks of reading and the run of SST want real data: set RATIONALE_DATA to the folder that holds it.
 """
 WARM_UPS = 2
 
@@ -84,6 +88,11 @@ def table(taken: dict[str, list[float]], compared: bool) -> list[dict]:
 
 def show(title: str, rows: list[dict]) -> None:
     width = max(len(row["name"]) for row in rows)
+    if "seconds" in rows[0]:
+        print(f"\n{title}\n  {'':{width}}    seconds")
+        for row in rows:
+            print(f"  {row['name']:{width}}  {row['seconds']:9.2f}", flush=True)
+        return
     compared = "times_as_fast" in rows[0]
     print(f"\n{title}\n  {'':{width}}  median ms     min ms" + compared * "  times as fast")
     for row in rows:
@@ -105,25 +114,37 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", metavar="N", type=int, default=0,
                         help="rounds of a group; default: as many as fit into --seconds, 5 to 60")  # fmt: skip
     parser.add_argument("--seconds", metavar="S", type=float, default=30, help="time for a group; default: 30")
+    parser.add_argument("--epochs", metavar="N", type=int, default=1, help="of the run of SST; default: 1")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures to FILE")
     asked = parser.parse_args(arguments)
-    if min(asked.threads) < 1 or asked.rounds < 0:
-        parser.error("--threads takes whole numbers from 1, --rounds from 0")
+    if min(*asked.threads, asked.epochs) < 1 or asked.rounds < 0:
+        parser.error("--threads and --epochs take whole numbers from 1, --rounds from 0")
     facts = machine()
     print("{cpu}, {cores} cores, load {load}; Python {python}, torch {torch}".format(**facts))
-    found = []
+    found, matched = [], False
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         module = importlib.import_module(f"{__package__}.{path.stem}")
-        compared = getattr(module, "COMPARED", True)
-        for group, ways in module.cases().items():
+        compared, once = getattr(module, "COMPARED", True), getattr(module, "ONCE", False)
+        groups = module.cases(epochs=asked.epochs) if once else module.cases()
+        for group, ways in groups.items():
             if asked.only.lower() not in f"{path.stem} {group}".lower():
+                continue
+            matched = True
+            if once:
+                try:
+                    rows = [{"name": name, "seconds": value} for name, value in ways().items()]
+                except BadInput as error:
+                    print(f"\n{group}: skipped, {error}", flush=True)
+                    continue
+                show(group, rows)
+                found.append({"group": group, "threads": 1, "ways": rows})
                 continue
             for threads in asked.threads if compared else asked.threads[:1]:
                 torch.set_num_threads(threads)
                 rows = table(times(ways, asked.rounds, asked.seconds), compared)
                 show(f"{group}; {threads} thread{'s' * (threads > 1)}" if compared else group, rows)
                 found.append({"group": group, "threads": threads, "ways": rows})
-    if not found:
+    if not matched:
         parser.error(f"--only {asked.only}: no group or file has this in its name")
     if asked.json:
         record = {"date": datetime.date.today().isoformat(), "machine": facts, "groups": found}

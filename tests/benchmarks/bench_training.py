@@ -2,10 +2,13 @@
 
 Both ways hold the same weights and compute the same loss (tests/test_benchmarks.py compares losses and gradients):
 
-the usual way   random batches; packed sequences through a bidirectional nn.LSTM; textbook HardKuma formulas
-                with clamps and noise in (0.001, 0.999); the multiplicative Lagrangian; Adam; one `.item()` a step
+the usual way   random batches; packed sequences through a bidirectional nn.LSTM; Adam; one `.item()` a step.
+                hardkuma: textbook formulas with clamps and noise in (0.001, 0.999), the multiplicative
+                Lagrangian. bernoulli: one draw a text, a price counted on it, no baseline
 the package     `training._train_epoch` with the parameters of notebook 12: batches of like length, two LSTMs
-                instead of packing, exact log forms, a pass without dropout every second step to measure the rate
+                instead of packing, exact log forms. hardkuma: a pass without dropout every second step to
+                measure the rate. bernoulli: as in `BERNOULLI`, two draws a text, each the other's baseline, the
+                price in closed form; "one draw, no baseline" is `USUAL_BERNOULLI`, the loss of the usual way
 
 A step is everything from the numbers of the texts to the new weights. Texts are the training sentences of
 SST where `RATIONALE_DATA` has them, else random words in sentences of SST's lengths. Word vectors are random:
@@ -33,6 +36,9 @@ from rationale.objectives import build_objective
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20  # a timed call, over batches of all lengths
+BERNOULLI = ROOT / "params" / "sst" / "bernoulli_p100.yaml"
+# the estimator and the price of the usual way
+USUAL_BERNOULLI = {"samples": 1, "baseline": "none", "penalty": "sampled", "entropy": 0.0}
 
 # How many training sentences of SST have 1, 2, ... 52 words: mean 19.1.
 LENGTHS = (  # fmt: skip
@@ -94,19 +100,27 @@ LENGTHS = (  # fmt: skip
 # ------------------------------------------------------------------------------------------------- the usual way
 
 
-class Usual(nn.Module):
-    """Selector and predictor as they are usually written; `forward` returns the loss of one batch."""
+GATE_LAYERS = {"hardkuma": ("a", "b"), "bernoulli": ("logits",), "full_text": ()}  # named as in the package
 
-    def __init__(self, vectors: Tensor, hidden_size: int, dropout: float, selection: float | None):
+
+class Usual(nn.Module):
+    """Selector and predictor as they are usually written; `forward` returns the loss of one batch.
+
+    Uses model, hidden_size, dropout, selection (hardkuma), sparsity and coherence (bernoulli) of the parameters.
+    """
+
+    def __init__(self, vectors: Tensor, p: SimpleNamespace):
         super().__init__()
-        size = vectors.shape[1]
+        size, hidden_size = vectors.shape[1], p.hidden_size
+        self.model, self.selection, self.sparsity, self.coherence = p.model, p.selection, p.sparsity, p.coherence
         self.embed = nn.Embedding.from_pretrained(vectors, freeze=True)
-        self.dropout, self.selection = nn.Dropout(dropout), selection
+        self.dropout = nn.Dropout(p.dropout)
         self.reader = nn.LSTM(size, hidden_size, batch_first=True, bidirectional=True)
         self.output = nn.Linear(2 * hidden_size, 5)
-        if selection is not None:
+        if p.model != "full_text":
             self.selector = nn.LSTM(size, hidden_size, batch_first=True, bidirectional=True)
-            self.a, self.b = nn.Linear(2 * hidden_size, 1), nn.Linear(2 * hidden_size, 1)
+        for name in GATE_LAYERS[p.model]:
+            setattr(self, name, nn.Linear(2 * hidden_size, 1))
         self.register_buffer("multiplier", torch.tensor(1e-4))
         self.register_buffer("gap", torch.tensor(0.0))
 
@@ -114,26 +128,43 @@ class Usual(nn.Module):
         """tokens [B, T], longest text first; lengths [B] on the CPU; z [B, T] replaces the draw (for tests)."""
         mask = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
         embedded = self.embed(tokens)
-        loss = 0.0
-        if self.selection is not None:
-            drawn, prob_zero = self.gates(embedded, lengths)
+        if self.model == "hardkuma":
+            drawn, prob_zero = self.hardkuma(self.states(embedded, lengths))
             z = drawn if z is None else z
-            loss = self.constraint(prob_zero, mask, lengths)
+        elif self.model == "bernoulli":
+            gates = torch.distributions.Bernoulli(logits=self.logits(self.states(embedded, lengths)).squeeze(-1))
+            z = gates.sample() if z is None else z
         gated = self.dropout(embedded)
         if z is not None:
             gated = gated * (z * mask).unsqueeze(-1)
         _, (final, _) = self.reader(pack_padded_sequence(gated, lengths, batch_first=True))
         logits = self.output(self.dropout(torch.cat([final[0], final[1]], 1)))
-        return loss + F.nll_loss(logits.log_softmax(1), target)
+        task = F.nll_loss(logits.log_softmax(1), target, reduction="none")
+        if self.model == "hardkuma":
+            return task.mean() + self.constraint(prob_zero, mask, lengths)
+        if self.model == "bernoulli":
+            return task.mean() + self.score_function(task, gates, z, mask)
+        return task.mean()
 
-    def gates(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """A draw of every gate and P(H = 0), [B, T] each."""
+    def states(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """What the selector read, [B, T, 2H]."""
         packed, _ = self.selector(pack_padded_sequence(self.dropout(embedded), lengths, batch_first=True))
-        states, _ = pad_packed_sequence(packed, batch_first=True)
+        return pad_packed_sequence(packed, batch_first=True)[0]
+
+    def hardkuma(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """A draw of every gate and P(H = 0), [B, T] each."""
         a, b = (F.softplus(line(states).squeeze(-1)).clamp(1e-6, 100.0) for line in (self.a, self.b))
         u = torch.empty_like(a).uniform_(0.001, 0.999)
         k = (1 - (1 - u).pow(1 / b)).pow(1 / a)
         return (-0.1 + 1.2 * k).clamp(0, 1), (1 - (1 - (1 / 12) ** a).pow(b)).clamp(1e-6, 1 - 1e-6)
+
+    def score_function(self, task: Tensor, gates: torch.distributions.Bernoulli, z: Tensor, mask: Tensor) -> Tensor:
+        """The cost of each draw, its own price included, times its log-probability."""
+        words = torch.where(mask, z, 0.0).sum(1)
+        switches = torch.where(mask[:, 1:], (z[:, 1:] - z[:, :-1]).abs(), 0.0).sum(1)
+        cost = task + self.sparsity * words + self.coherence * switches  # [B]
+        log_prob = torch.where(mask, gates.log_prob(z), 0.0).sum(1)
+        return (cost.detach() * log_prob).mean()
 
     def constraint(self, prob_zero: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
         """The Lagrangian term for a rate of `selection`, the multiplier moved first."""
@@ -144,15 +175,15 @@ class Usual(nn.Module):
         return self.multiplier * (gap + (self.gap - gap).detach())
 
 
-def usual_from(model: Extractor, selection: float | None) -> Usual:
+def usual_from(model: Extractor, p: SimpleNamespace) -> Usual:
     """The same weights in the usual form."""
-    usual = Usual(model.vectors, model.predictor.encoder.ahead.hidden_size, model.predictor.dropout.p, selection)
+    usual = Usual(model.vectors, p)
     pairs = [(model.predictor.encoder, usual.reader)]
     usual.output.load_state_dict(model.head.output.state_dict())
-    if selection is not None:
+    if model.selector is not None:
         pairs.append((model.selector.encoder, usual.selector))
-        usual.a.load_state_dict(model.selector.gate.a.state_dict())
-        usual.b.load_state_dict(model.selector.gate.b.state_dict())
+    for name in GATE_LAYERS[p.model]:
+        getattr(usual, name).load_state_dict(getattr(model.selector.gate, name).state_dict())
     for ours, theirs in pairs:
         weights = dict(ours.ahead.state_dict())
         weights |= {f"{name}_reverse": value for name, value in ours.back.state_dict().items()}
@@ -223,10 +254,11 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
 
 def parameters(**changes) -> SimpleNamespace:
-    """The defaults of notebook 12, which are the paper's sizes, with changes."""
-    p = SimpleNamespace(**params.defaults(ROOT / "notebooks" / "12_train_sst.py"))
-    vars(p).update(changes)
-    return p
+    """The defaults of notebook 12, which are the paper's sizes (for model bernoulli, `BERNOULLI`), with changes."""
+    p = params.defaults(ROOT / "notebooks" / "12_train_sst.py")
+    if changes.get("model") == "bernoulli":
+        p |= {name: value for _, name, value in params.read_file(BERNOULLI)}
+    return SimpleNamespace(**(p | changes))
 
 
 @functools.cache
@@ -248,11 +280,11 @@ def models(p: SimpleNamespace, vectors: Tensor) -> tuple[Extractor, Usual]:
     """The same weights in both forms."""
     torch.manual_seed(p.seed)
     model = build_extractor(p, vectors, "classes", 5)
-    return model, usual_from(model, p.selection if p.model == "hardkuma" else None)
+    return model, usual_from(model, p)
 
 
 def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str, dict[str, Callable[[], float]]]:
-    """One step of the HardKuma extractor and one of the full-text model, in milliseconds a step."""
+    """One step of the extractors (HardKuma, Bernoulli) and of the full-text model, in milliseconds a step."""
     source, examples = sentences(number)
     vocabulary = Vocabulary(sorted({word for example in examples for word in example.tokens}))
     p = parameters(**changes)
@@ -262,7 +294,7 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
         for bucketed in (True, False)
     }
     groups = {}
-    for name in ("hardkuma", "full_text"):
+    for name in ("hardkuma", "bernoulli", "full_text"):
 
         def package(bucketed: bool = True, name: str = name, **changed) -> Callable[[], float]:
             q = parameters(**changes, model=name, **changed)
@@ -272,10 +304,19 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
             q = parameters(**changes, model=name)
             return usual_steps(models(q, vectors)[1], few[bucketed], q)
 
-        ways = {"the usual way": usual(), "the package": package()}
-        if name == "hardkuma":
-            ways["the package, no pass to measure the rate"] = package(measure="training")
-        ways["the package, random batches"] = package(bucketed=False)
+        if name == "bernoulli":
+            ways = {
+                "the usual way (one draw, no baseline)": usual(),
+                "the package, one draw, no baseline": package(**USUAL_BERNOULLI),
+                "the package, one draw, no baseline, random batches": package(bucketed=False, **USUAL_BERNOULLI),
+                "the package (two draws, leave-one-out)": package(),
+                "the package, one draw, self-critical": package(samples=1, baseline="self_critical"),
+            }
+        else:
+            ways = {"the usual way": usual(), "the package": package()}
+            if name == "hardkuma":
+                ways["the package, no pass to measure the rate"] = package(measure="training")
+            ways["the package, random batches"] = package(bucketed=False)
         ways["the usual way, batches of like length"] = usual(bucketed=True)
         groups[f"one training step, {name}, batches of {p.batch_size} {source}"] = ways
     return groups

@@ -1,0 +1,913 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Estimate gradients through binary choices
+#
+# **You will** train gates that are either 0 or 1 with the score function (REINFORCE), as Lei, Barzilay and Jaakkola
+# 2016 did, and put to the test what a careful reader of their paper asks.
+#
+# **You will learn**
+# - why the estimator is unbiased, how noisy it is, and what removes the noise;
+# - how many draws to take, what to subtract, and which part of the gradient needs no draws at all;
+# - what the rule at test time, the norm in the penalty and the place where the reader stops do to a rationale;
+# - how straight-through, Hard Concrete and HardKuma gates compare on the same task.
+#
+# **You need** `04_selecting_text`; no data, no GPU; an hour to read, about three minutes to run.
+
+# %% tags=["parameters"]
+seed: int = 0  # of toy texts, first weights and draws
+num_samples: int = 20000  # draws behind each measured variance
+num_steps: int = 400  # training steps of each toy run
+batch_size: int = 32  # toy texts in a training step
+embedding_size: int = 16  # numbers a toy word vector
+hidden_size: int = 16  # LSTM units a direction
+learning_rate: float = 0.01  # of Adam
+sparsity: float = 0.03  # price of a selected word, in nats
+
+# %%
+import inspect
+import itertools
+import math
+import time
+
+import pandas as pd
+import torch
+
+from rationale import figures, judge
+from rationale.data import Batch
+from rationale.distributions import Bernoulli
+from rationale.extractor import build_extractor
+from rationale.gates import decide, top_k
+from rationale.objectives import build_objective, count_selected, leave_one_out, score_function
+from rationale.params import completed, validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+folder = results_folder("05_reinforce") / "figures"
+torch.manual_seed(p.seed)
+settles = p.num_steps >= 400 and p.num_samples >= 20000  # else the toys are too short for the claims on training
+answers = {}  # question -> what this notebook measured
+
+# %% [markdown]
+# ## The toy
+#
+# Four classes, one *signal word* for each, at a random position among 40 kinds of filler words. Whoever finds the
+# signal knows the class; every other word is a waste of money. With `copies` above 1 the signal stands in several
+# places and any one of them is enough, so the choice among them shows a model's habits.
+
+# %%
+word_vectors = torch.randn(46, p.embedding_size)  # 0 unknown, 1 padding, 2-5 signals, 6-45 fillers
+
+
+def toy_texts(num_texts, length=10, copies=1):
+    tokens = torch.randint(6, 46, (num_texts, length))
+    target = torch.randint(0, 4, (num_texts,))
+    where = torch.rand(num_texts, length).argsort(1)[:, :copies]  # [B, copies], distinct positions
+    tokens.scatter_(1, where, (2 + target).unsqueeze(1).expand(-1, copies))
+    return Batch(tokens, torch.ones_like(tokens, dtype=torch.bool), target, torch.arange(num_texts))
+
+
+# %%
+common = {"model": "bernoulli", "encoder": "lstm", "hidden_size": p.hidden_size, "dropout": 0.0, "predictor": "compact",
+          "left": -0.1, "right": 1.1, "rule": "argmax", "selection": 1.0, "transitions": 0.0, "measure": "training",
+          "measure_every": 1, "dynamics": "signed", "multiplier_init": 0.0, "multiplier_rate": 0.01, "quadratic": 2.0,
+          "smoothing": 0.8, "sparsity": p.sparsity, "samples": 4, "baseline": "leave_one_out"}
+
+
+def set_up(bias=0.0, **changes):
+    torch.manual_seed(p.seed + 1)
+    q = completed(common | changes)
+    model, objective = build_extractor(q, word_vectors, "classes", 4).train(), build_objective(q).train()
+    if bias:
+        torch.nn.init.constant_(model.selector.gate.logits.bias, bias)  # gates that start open
+    return model, objective, torch.optim.Adam(model.parameters(), lr=p.learning_rate)
+
+
+def train(num_steps=p.num_steps, length=10, copies=1, **changes):
+    (model, objective, optimizer), trace = set_up(**changes), []
+    for _ in range(num_steps):
+        step = objective(model, toy_texts(p.batch_size, length, copies))
+        optimizer.zero_grad()
+        step.loss.backward()
+        optimizer.step()
+        trace.append({name: value.item() for name, value in step.parts.items()})
+    return model.eval(), pd.DataFrame(trace)
+
+
+@torch.no_grad()
+def judge_toy(model, length=10, copies=1, num_texts=2000):
+    torch.manual_seed(p.seed + 2)
+    texts = toy_texts(num_texts, length, copies)
+    output, signal = model(texts.tokens, texts.mask), texts.tokens < 6
+    kept = output.z != 0
+    found = {"accuracy": model.head.score(output.prediction, texts.target).mean(), "rate": kept.float().mean()}
+    found |= {"precision": (kept & signal).sum() / kept.sum().clamp(min=1), "words": kept.sum(1).float().mean()}
+    return {name: value.item() for name, value in found.items()} | {"kept": kept & signal}
+
+
+# %% [markdown]
+# ## 1. A price on every word
+#
+# A gate is open or shut, $z_t \in \{0, 1\}$, with a logit $m_t$ computed from the text:
+#
+# $$\ln P(z_t = 1) = -\ln(1 + e^{-m_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{m_t}). \tag{R1}$$
+#
+# Lei et al. put a price on each selected word and on each switch, and minimise the expected cost:
+#
+# $$\mathcal L = \mathrm{E}_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
+# \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
+#
+# > The expectation is a sum over $2^n$ selections. For ten words that is 1,024: this notebook can always write down
+# > the right answer, and compare.
+
+# %%
+half_trained, _ = train(num_steps=min(20, p.num_steps))
+torch.manual_seed(p.seed + 3)
+text = toy_texts(1)
+selections = torch.tensor(list(itertools.product((0.0, 1.0), repeat=text.tokens.shape[1])))  # [1024, 10]
+embedded = half_trained.embed(text.tokens).expand(len(selections), -1, -1)
+with torch.no_grad():
+    logits = half_trained.gates(text.tokens, text.mask).logits.double().squeeze(0)  # [10]
+    prediction = half_trained.predictor(embedded, text.mask.expand_as(selections), selections)
+    task = half_trained.head.loss(prediction, text.target.expand(len(selections))).double()
+selections = selections.double()
+cost = task + p.sparsity * count_selected(selections)  # [1024]
+chance = Bernoulli(logits=logits).log_prob(selections).sum(1).exp()
+
+# %% tags=["check"]
+rounding = 1e-12
+assert abs(chance.sum() - 1) < rounding, "the 1,024 selections are all there are"
+assert abs((chance * count_selected(selections)).sum() - logits.sigmoid().sum()) < rounding, "E[sum z] = sum p"
+expected_cost = (chance * cost).sum()
+print(f"expected cost {expected_cost:.3f}, cheapest selection {cost.min():.3f}, everything {cost[-1]:.3f}")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+cheapest = selections[cost.argmin()].nonzero().flatten().tolist()
+signal_at = (text.tokens[0] < 6).nonzero().item()
+finding = f"The cheapest selection keeps position {cheapest}, the signal stands at {signal_at}"
+by_size = {f"{k}": cost[count_selected(selections) == k] for k in range(11)}
+lines = {"cheapest": [c.min() for c in by_size.values()], "mean": [c.mean() for c in by_size.values()],
+         "dearest": [c.max() for c in by_size.values()]}  # fmt: skip
+figures.draw_lines(range(11), lines, ax, title=finding, xlabel="selected words", ylabel="cost (nats)", markers=True)
+figures.save_figure(fig, folder, "all_selections")
+fig
+
+# %% [markdown]
+# The distance between the lines is what a selection can gain by being the *right* one; their common slope is the
+# price.
+#
+# ### Gates that know each other
+#
+# In the dependent (recurrent) model each gate sees what was selected before it:
+#
+# $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad m_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
+# z_t], s_{t-1}). \tag{R3}$$
+#
+# The package draws such gates one after the other, and computes all that does not wait for a draw beforehand:
+
+# %%
+dependent, _ = train(num_steps=min(60, p.num_steps), dependent=True)
+print(inspect.getsource(type(dependent.selector).forward))
+
+# %% tags=["check"]
+rows = selections.float()
+with torch.no_grad():
+    fed = iter(rows.unbind(1))
+    _, gates = dependent.selector(dependent.embed(text.tokens).expand(len(rows), -1, -1),
+                                  text.mask.expand_as(rows), lambda gates: next(fed))  # fmt: skip
+    log_chance = gates.log_prob(rows).sum(1)
+assert abs(log_chance.double().exp().sum() - 1) < 1e-5, "the product (R3) sums to one over all selections, in float32"
+
+# %% [markdown]
+# ## 2. The score function
+#
+# $c$ does not depend on the selector's parameters $\phi$; only the chances do. With $\nabla p = p\, \nabla \ln p$:
+#
+# $$\nabla_\phi \mathcal L = \sum_z c(z)\, \nabla_\phi\, p(z \mid x) = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid
+# x)\big] \approx \frac1K \sum_k c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
+#
+# Lei et al. sample and treat the cost as a constant with respect to the generator. That is not an approximation: (R4)
+# *is* the gradient of the expectation, penalty included. For independent gates $\partial \ln p / \partial m_t = z_t -
+# p_t$, so the estimator needs nothing but costs and draws:
+
+# %%
+def score_gradients(draws, values, subtracted=0.0):
+    return ((values - subtracted).unsqueeze(-1) * (draws - logits.sigmoid())).mean(0)  # [K, N, 10] -> [N, 10]
+
+
+def draw(num, k=1):
+    return (torch.rand(k, num, len(logits), dtype=torch.float64) < logits.sigmoid()).double()
+
+
+powers = 2.0 ** torch.arange(len(logits) - 1, -1, -1, dtype=torch.float64)
+
+
+def cost_of(draws):
+    return cost[(draws @ powers).long()]  # the table above instead of a network: exact, and free
+
+
+exact = (chance * cost) @ (selections - logits.sigmoid())  # [10]
+draws = draw(p.num_samples)
+single = score_gradients(draws, cost_of(draws))
+
+# %% tags=["check"]
+knobs = logits.clone().requires_grad_()
+(by_autograd,) = torch.autograd.grad((Bernoulli(logits=knobs).log_prob(selections).sum(1).exp() * cost).sum(), knobs)
+assert torch.allclose(exact, by_autograd, atol=rounding), "(R4), exact: the sum over all selections"
+error = single.std(0) / math.sqrt(p.num_samples)
+assert ((single.mean(0) - exact).abs() < 4 * error).all(), "unbiased: within four standard errors at every gate"
+
+# %% [markdown]
+# The same through the package, network and all: a batch that holds one text many times, and the gradient that reaches
+# the logits. `score_function` is the whole estimator, with the baselines of the next section:
+
+# %%
+print(inspect.getsource(score_function))
+
+# %% tags=["check"]
+copies = max(2, p.num_samples // 10)
+batch = Batch(*(part.expand(copies, *part.shape[1:]) for part in text))
+through = {}
+for ways in ({"baseline": "none", "samples": 1}, {"baseline": "self_critical", "samples": 1},
+             {"baseline": "leave_one_out", "samples": 4}):  # fmt: skip
+    objective = build_objective(completed(common | ways | {"penalty": "sampled"})).train()
+    half_trained.train()
+    half_trained.zero_grad()
+    objective(half_trained, batch).loss.backward()
+    through[ways["baseline"]] = half_trained.selector.gate.logits.bias.grad.item()  # the sum over the gates
+half_trained.eval()
+for name, value in through.items():
+    error = single.sum(1).std() / math.sqrt(copies)
+    assert abs(value - exact.sum()) < 4 * error, f"{name}: {value:.4f}, exact {exact.sum():.4f}"
+    print(f"{name:14} {value:+.4f}   exact {exact.sum():+.4f}   standard error without baseline {error:.4f}")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+noisy = single.std(0)
+finding = f"One draw: the noise is {noisy.norm() / exact.norm():.0f} times the gradient"
+labels = [f"{t}" + ("\nsignal" if t == signal_at else "") for t in range(10)]
+figures.draw_bars(labels, {"gradient by the logit": exact}, ax, title=finding, ylabel="nats", fmt="",
+                  errors={"gradient by the logit": noisy})  # fmt: skip
+figures.save_figure(fig, folder, "one_draw")
+fig
+
+# %%
+answers["is it biased?"] = (
+    f"no: {p.num_samples:,} draws meet the exact sum over 1,024 selections within 4 standard errors, "
+    f"but the noise of one draw is {noisy.norm() / exact.norm():.0f} times the gradient"
+)
+print(answers["is it biased?"])
+
+# %% [markdown]
+# **Exercise 1** (5 minutes). Add 10 to every cost. Predict: does the exact gradient change? Does the noise? Run it,
+# and explain with $\mathrm{E}[\nabla \ln p] = 0$.
+
+# %% tags=["solution"]
+lifted = score_gradients(draws, cost_of(draws) + 10)
+print(f"noise {single.std(0).norm():.2f} -> {lifted.std(0).norm():.2f}")
+assert torch.allclose((chance * (cost + 10)) @ (selections - logits.sigmoid()), exact, atol=1e-10)
+assert lifted.std(0).norm() > 2 * single.std(0).norm()
+# The constant drops out of the mean because the scores average to zero, but it multiplies every single score. What
+# can be added without harm can be subtracted with profit: the next section.
+
+# %% [markdown]
+# ## 3. What to subtract, and how many draws
+#
+# Any $b$ that does not depend on the draw itself leaves the mean alone:
+#
+# $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
+# L. \tag{R5}$$
+#
+# The authors' code subtracts nothing. The package offers a moving *average* of earlier costs, the cost of the
+# test-time selection (*self-critical*), and, for $K \ge 2$ draws, the mean cost of the other draws of the same text:
+#
+# $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
+#
+# > The paper does not say how many draws are taken; the released code takes one. With the table of costs each variance
+# > below takes milliseconds.
+
+# %%
+def gradients_of(way, k):
+    draws = draw(p.num_samples // k, k)
+    values = cost_of(draws)
+    greedy = cost_of((logits.sigmoid() >= 0.5).double())
+    subtracted = {"none": 0.0, "average": expected_cost, "self-critical": greedy}
+    return score_gradients(draws, values, leave_one_out(values) if way == "leave-one-out" else subtracted[way])
+
+
+ks = (1, 2, 4, 8, 16)
+noise = {way: [math.nan if way == "leave-one-out" and k == 1 else gradients_of(way, k).var(0).sum().item() for k in ks]
+         for way in ("none", "average", "self-critical", "leave-one-out")}  # fmt: skip
+
+# %% tags=["check"]
+for way, values in noise.items():
+    first, last = (values[1], 2) if way == "leave-one-out" else (values[0], 1)
+    assert 0.7 < values[-1] * 16 / (first * last) < 1.4 or way == "leave-one-out", f"{way}: variance falls as 1 / K"
+assert noise["leave-one-out"][1] < noise["none"][1], "two draws, each the other's baseline, beat two draws without"
+gain = noise["none"][0] / noise["average"][0]
+loo_gain = noise["none"][1] / noise["leave-one-out"][1]
+assert gain > 1, "the cost is positive: its mean is better than nothing"
+print(pd.DataFrame(noise, index=[f"K = {k}" for k in ks]).round(4).to_string())
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 5))
+finding = f"An average is worth {gain:.1f} draws; leave-one-out at K = 2 {loo_gain:.1f} times less noise"
+lines = {way: values[1:] for way, values in noise.items()}
+figures.draw_lines(ks[1:], lines, ax, title=finding, xlabel="draws a text K", ylabel="variance, all gates",
+                   xscale="log", yscale="log", markers=True)  # fmt: skip
+ax.set_xticks(ks[1:], [f"{k}" for k in ks[1:]])
+figures.save_figure(fig, folder, "variance")
+fig
+
+# %% [markdown]
+# What is left after leave-one-out is the noise *within* a text. But noise is not the end; training is. The same model,
+# price and number of steps with each estimator:
+
+# %%
+estimators = {"none, K = 1": {"baseline": "none", "samples": 1}, "none, K = 8": {"baseline": "none", "samples": 8},
+              "average, K = 1": {"baseline": "average", "samples": 1},
+              "self-critical, K = 1": {"baseline": "self_critical", "samples": 1},
+              "leave-one-out, K = 2": {"samples": 2}, "leave-one-out, K = 8": {"samples": 8}}  # fmt: skip
+curves, results = {}, {}
+for name, changes in estimators.items():
+    start = time.perf_counter()
+    model, trace = train(**changes)
+    seconds = time.perf_counter() - start
+    curves[name] = trace["task"].rolling(10, min_periods=1).mean()
+    learned = (curves[name] < 0.2).to_numpy()
+    results[name] = judge_toy(model) | {"steps": int(learned.argmax()) if learned.any() else p.num_steps}
+    results[name]["seconds"] = results[name]["steps"] * seconds / p.num_steps
+pd.DataFrame(results).T[["steps", "seconds", "accuracy", "words", "precision"]].astype(float).round(3)
+
+# %% tags=["check"]
+if settles:
+    slow, fast = results["none, K = 1"], results["leave-one-out, K = 2"]
+    assert fast["steps"] < slow["steps"], "less noise, fewer steps"
+    assert fast["precision"] >= slow["precision"], "and nothing superfluous is kept"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5.2))
+finding = f"To a task loss of 0.2: {results['none, K = 1']['steps']} steps without a baseline, "
+finding += f"{results['leave-one-out, K = 2']['steps']} with leave-one-out"
+figures.draw_lines(range(p.num_steps), curves, ax, title=finding, xlabel="training step", ylabel="task loss (nats)")
+figures.save_figure(fig, folder, "estimators")
+fig
+
+# %%
+answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".join(
+    f"{name}: {row['steps']} ({row['seconds']:.1f})" for name, row in results.items()
+)
+print(answers["how many draws?"])
+
+# %% [markdown]
+# **Exercise 2** (5 minutes). The mean of *all* $K$ costs, the draw's own included, is a tempting baseline. Predict
+# what it does to the mean of the estimator for $K = 2$; then measure it.
+
+# %% tags=["solution"]
+draws = draw(p.num_samples, 2)
+values = cost_of(draws)
+shrunk = score_gradients(draws, values, values.mean(0)).mean(0)
+print(f"length of the mean gradient: {shrunk.norm() / exact.norm():.2f} of the exact one")
+if settles:
+    assert abs((shrunk @ exact) / (exact @ exact) - 0.5) < 0.15
+# Half of it: c_k minus the mean of both is half the difference, (K - 1) / K of the leave-one-out estimator. A biased
+# length, and for K = 1 no gradient at all.
+
+# %% [markdown]
+# ## 4. The part that needs no draws
+#
+# A reader of the paper asks: the norm of $z$ is treated as a constant, but its expectation depends on the parameters;
+# should it not be in the gradient? It is, through (R4), with noise. For independent gates it can be had without:
+#
+# $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t p_t (1 -
+# p_{t+1}) + (1 - p_t)\, p_{t+1}. \tag{R7}$$
+#
+# This is Rao-Blackwell: same mean, no variance. (`penalty: expected`; for dependent gates $\mathrm{E}[z_t \mid
+# z_{<t}] = p_t$ replaces the draw, and the package puts the rest through the score function.)
+
+# %%
+draws = draw(p.num_samples)
+counted = score_gradients(draws, p.sparsity * count_selected(draws))
+closed = p.sparsity * logits.sigmoid() * (1 - logits.sigmoid())  # d/dm of sum p, times the price
+
+# %% tags=["check"]
+every = (chance * p.sparsity * count_selected(selections)) @ (selections - logits.sigmoid())
+assert torch.allclose(every, closed, atol=rounding), "(R7) is the exact gradient"
+assert ((counted.mean(0) - closed).abs() < 4 * counted.std(0) / math.sqrt(p.num_samples)).all(), "same mean"
+ratio = counted.std(0).norm() / closed.norm()
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+finding = f"Counting words on a draw: noise {ratio:.0f} times the gradient; in closed form: none"
+pair = {"in closed form": closed, "counted on one draw": counted.mean(0)}
+labels = [f"{t}" for t in range(10)]
+figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient of the price (nats)", fmt="",
+                  errors={"counted on one draw": counted.std(0)})  # fmt: skip
+figures.save_figure(fig, folder, "price_gradient")
+fig
+
+# %%
+answers["is the regulariser's gradient missing?"] = (
+    f"no, but it is noisy: on one draw its noise is {ratio:.0f} times its size; in closed form it has none"
+)
+print(answers["is the regulariser's gradient missing?"])
+
+# %% [markdown]
+# ### A price without noise, and a predictor that knows nothing yet
+#
+# In closed form the price is the one signal in the first steps that is *not* noise, and Adam follows what is steady.
+# On SST with the price from the first step on, all gates shut within one epoch; with gates that first open wide, $p
+# (1 - p)$ is so small that the price cannot shut them later. The package rewards entropy, $\beta\, \mathrm H(z_t)$,
+# that is: it puts a price on the divergence from a fair coin. For a word that is worth $v$ nats:
+#
+# $$\frac{\partial}{\partial m}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta m - (v -
+# \lambda_1)\big) = 0 \iff m = \frac{v - \lambda_1}{\beta}. \tag{R15}$$
+#
+# > A gate settles where it can still move, and $p \ge 1/2$ exactly where the word is worth its price. In the language
+# > of variational inference this is a KL term with a uniform prior and a small weight; the published objective has
+# > none.
+
+# %%
+worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats
+settled = {f"β = {beta:g}": (worth / beta).sigmoid() for beta in (0.05, 0.02, 0.005)}
+
+# %% tags=["check"]
+for beta in (0.05, 0.02, 0.005):
+    knobs = (worth / beta).requires_grad_()
+    gates = Bernoulli(logits=knobs)
+    (slope,) = torch.autograd.grad((-worth * gates.prob_one - beta * gates.entropy()).sum(), knobs)
+    assert slope.abs().max() < rounding, "(R15): the derivative vanishes there"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.8))
+finding = "Whatever the reward, a word is selected where it is worth its price"
+figures.draw_lines(worth, settled, ax, title=finding, xlabel="worth of the word minus its price (nats)",
+                   ylabel="P(z = 1)", target=0.5)  # fmt: skip
+figures.save_figure(fig, folder, "entropy")
+fig
+
+# %% [markdown]
+# ## 5. Thresholds at test time
+#
+# The paper does not say how a probability becomes a decision; Lei's code draws a sample at test time, the
+# re-implementation of Bastings et al. uses a threshold at 1/2. A third way keeps a fixed share $\beta$ of each text:
+#
+# $$z_t = \mathbb 1[P(z_t = 1) \ge \theta] \qquad \text{or} \qquad z_t = \mathbb 1\big[\operatorname{rank}(p_t) \le
+# \max(1, \operatorname{round}(\beta n))\big]. \tag{R10}$$
+
+# %%
+undecided, _ = train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
+torch.manual_seed(p.seed + 4)
+texts = toy_texts(2000)
+thresholds = torch.arange(1, 10) / 10
+with torch.no_grad():
+    gates, vectors = undecided.gates(texts.tokens, texts.mask), undecided.embed(texts.tokens)
+
+    def said(z):
+        return undecided.predictor(vectors, texts.mask, z).softmax(1)
+
+    rules = {f"{t:.1f}": decide(gates, "threshold", texts.mask, threshold=t.item()) for t in thresholds}
+    rules |= {"one draw": decide(gates, "sample"), "top 10 %": top_k(gates.logits, texts.mask, 0.1)}
+    table = {name: {"accuracy": (said(z).argmax(1) == texts.target).double().mean().item(),
+                    "rate": z.mean().item()} for name, z in rules.items()}  # fmt: skip
+    averaged = sum(said(decide(gates, "sample")) for _ in range(8)) / 8
+    table["mean of 8 draws"] = {"accuracy": (averaged.argmax(1) == texts.target).double().mean().item(),
+                                "rate": gates.prob_one.mean().item()}  # fmt: skip
+
+# %% tags=["check"]
+assert rules["0.5"].equal(decide(gates, "argmax")), "for a Bernoulli gate the likeliest value is the threshold at 1/2"
+assert torch.equal(rules["top 10 %"].sum(1), torch.ones(2000)), "one word of ten, in every text"
+rates = [table[f"{t:.1f}"]["rate"] for t in thresholds]
+assert rates == sorted(rates, reverse=True), "a higher threshold selects less"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(11, 5))
+kept = [row["rate"] for row in table.values()]
+finding = f"The same gates, another rule at test time: from {min(kept):.0%} to {max(kept):.0%} of the text"
+bars = {name: [row[name] for row in table.values()] for name in ("accuracy", "rate")}
+figures.draw_bars([name.replace(" ", "\n", 1) for name in table], bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
+figures.save_figure(fig, folder, "thresholds")
+fig
+
+# %%
+answers["threshold at test time?"] = "; ".join(
+    f"{name}: {row['accuracy']:.0%} right at {row['rate']:.0%}" for name, row in table.items()
+    if name in ("0.1", "0.5", "0.9", "one draw", "mean of 8 draws", "top 10 %")
+)  # fmt: skip
+print(answers["threshold at test time?"])
+
+# %% [markdown]
+# For dependent gates even "the most probable selection" is a question: deciding gate after gate (greedy) need not find
+# the largest product (R3). With ten words it can be checked against all 1,024:
+
+# %%
+with torch.no_grad():
+    some, agree, lost = texts.tokens[:100], 0, 0.0
+    for tokens in some:
+        fed = iter(rows.unbind(1))
+        _, gates = dependent.selector(dependent.embed(tokens[None]).expand(len(rows), -1, -1),
+                                      text.mask.expand_as(rows), lambda gates: next(fed))  # noqa: B023  # fmt: skip
+        log_chance = gates.log_prob(rows).sum(1)
+        greedy = dependent(tokens[None], text.mask).z.double() @ powers
+        agree += int(log_chance.argmax() == greedy.long())
+        lost += (log_chance.max() - log_chance[greedy.long()]).item() / len(some)
+
+# %% tags=["check"]
+assert lost >= 0, "greedy cannot be more probable than the most probable"
+answers["greedy or most probable?"] = (
+    f"greedy finds the most probable selection in {agree} of 100 texts and loses {lost:.3f} nats on average"
+)
+print(answers["greedy or most probable?"])
+
+# %% [markdown]
+# ## 6. L0, L1, L2
+#
+# The reader asks whether the norm should be L1 instead of L2. For binary gates the question dissolves:
+#
+# $$z \in \{0, 1\} \;\Rightarrow\; \|z\|_0 = \|z\|_1 = \|z\|_2^2 = \textstyle\sum_t z_t; \qquad z \in [0, 1]
+# \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R8}$$
+#
+# For a relaxed gate it does matter. HardKuma gates at three prices under each norm:
+
+# %%
+def norm_of(gates, norm):
+    return {"L0": lambda: gates.log_prob_nonzero.exp(), "L1": lambda: gates.mean,
+            "L2": lambda: gates.mean.square() + gates.variance}[norm]().sum(1)  # fmt: skip
+
+
+def train_with_norm(norm, price):
+    model, _, optimizer = set_up(model="hardkuma", baseline="none", samples=1)
+    for _ in range(p.num_steps // 2):
+        texts = toy_texts(p.batch_size)
+        output = model(texts.tokens, texts.mask)
+        optimizer.zero_grad()
+        (model.head.loss(output.prediction, texts.target) + price * norm_of(output.gates, norm)).mean().backward()
+        optimizer.step()
+    return model.eval()
+
+
+normed = {}
+for norm, factor in itertools.product(("L0", "L1", "L2"), (1, 3)):
+    model = train_with_norm(norm, factor * p.sparsity)
+    with torch.no_grad():
+        output = model(texts.tokens, texts.mask)
+    partly = ((output.z > 0) & (output.z < 1)).float().mean().item()
+    normed[f"{norm}, price x {factor}"] = judge_toy(model) | {"partly open": partly}
+pd.DataFrame(normed).T[["accuracy", "rate", "partly open", "precision"]].astype(float).round(3)
+
+# %% tags=["check"]
+with torch.no_grad():
+    gates = model.gates(texts.tokens[:200], texts.mask[:200])
+    l0, l1, l2 = (norm_of(gates, norm) for norm in ("L0", "L1", "L2"))
+assert (l0 >= l1 - 1e-5).all() and (l1 >= l2 - 1e-5).all(), "(R8)"
+assert torch.equal(selections.square().sum(1), selections.sum(1)), "for binary gates all norms are one"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(11, 5))
+some = {norm: normed[f"{norm}, price x 3"]["partly open"] for norm in ("L0", "L1", "L2")}
+finding = "Partly open gates at the higher price: " + ", ".join(f"{norm} {share:.1%}" for norm, share in some.items())
+bars = {name: [row[name] for row in normed.values()] for name in ("rate", "partly open", "accuracy")}
+figures.draw_bars([name.replace(", ", "\n") for name in normed], bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
+figures.save_figure(fig, folder, "norms")
+fig
+
+# %%
+answers["L0, L1 or L2?"] = "the same for binary gates; for HardKuma: " + "; ".join(
+    f"{name}: {row['rate']:.0%} selected, {row['partly open']:.0%} partly open, {row['accuracy']:.0%} right"
+    for name, row in normed.items()
+)
+print(answers["L0, L1 or L2?"])
+
+# %% [markdown]
+# ## 7. Could it be reparameterised?
+#
+# The reader asks for the reparameterisation trick. A draw of a Bernoulli is a step function of the noise; its
+# derivative is zero almost everywhere. *Straight-through* pretends otherwise:
+#
+# $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial m} := \frac{\partial p}{\partial m} = p\,(1 - p).
+# \tag{R9}$$
+#
+# HardKuma and Hard Concrete change the variable instead: they have values between 0 and 1 with honest derivatives, and
+# still exact zeros. On the half-trained toy, how far is straight-through off?
+
+# %%
+torch.manual_seed(p.seed + 5)
+opened = completed(common | {"model": "straight_through", "baseline": "none", "samples": 1})
+biased = build_extractor(opened, word_vectors, "classes", 4)
+biased.load_state_dict(half_trained.state_dict())
+knobs = logits.float().clone().requires_grad_()
+z = torch.bernoulli(knobs.sigmoid().expand(copies, -1)).detach()
+z = z + (knobs.sigmoid() - knobs.sigmoid().detach())
+said_by = biased.predictor(biased.embed(text.tokens).expand(copies, -1, -1), text.mask.expand(copies, -1), z)
+mean_loss = biased.head.loss(said_by, text.target.expand(copies)).mean()
+(straight,) = torch.autograd.grad(mean_loss + p.sparsity * knobs.sigmoid().sum(), knobs)
+cosine = torch.cosine_similarity(straight.double(), exact, dim=0).item()
+
+# %% tags=["check"]
+assert not torch.allclose(straight.double(), exact, rtol=0.2), "straight-through is biased"
+print(f"straight-through: cosine {cosine:.2f}, {straight.norm() / exact.norm():.2f} of its length")
+
+# %% [markdown]
+# And on the whole task: all gates under the same constraint, one word of ten (`selection: 0.1`, the signed rule of
+# `04_selecting_text`):
+
+# %%
+held = {"selection": 0.1, "sparsity": 0.0}
+once = {"baseline": "none", "samples": 1}
+kinds = {"bernoulli": {}, "straight_through": once, "hard_concrete": once, "hardkuma": once}
+gate_results, traces = {}, {}
+for name, changes in kinds.items():
+    model, traces[name] = train(model=name, **held, **changes)
+    gate_results[name] = judge_toy(model)
+pd.DataFrame(gate_results).T[["accuracy", "rate", "precision"]].astype(float).round(3)
+
+# %% tags=["check"]
+if settles:
+    for name, trace in traces.items():
+        late = trace["rate"].iloc[-50:].mean()
+        assert abs(late - 0.1) < 0.05, f"{name}: the constraint asks for 10 %, the last 50 steps are at {late:.1%}"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+names = [name.replace("_", " ") for name in gate_results]
+finding = "One word of ten, precision: "
+finding += ", ".join(f"{name} {row['precision']:.0%}" for name, row in zip(names, gate_results.values(), strict=True))
+bars = {name: [row[name] for row in gate_results.values()] for name in ("accuracy", "precision", "rate")}
+figures.draw_bars(names, bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
+figures.save_figure(fig, folder, "gates")
+fig
+
+# %%
+answers["reparameterise?"] = (
+    f"straight-through is biased (cosine {cosine:.2f} with the exact gradient); at one word of ten "
+    + ", ".join(f"{name} {row['accuracy']:.0%} right" for name, row in gate_results.items())
+)
+print(answers["reparameterise?"])
+
+# %% [markdown]
+# ### Footnote 8: the Lagrangian on Bernoulli gates
+#
+# Bastings et al. report in a footnote that they tried the Lagrangian on the Bernoulli model and found it unstable
+# (everything selected, for example). Their multiplier starts near zero and grows by a factor; while it sleeps, the
+# gates open. Here they start open, at a logit of 4:
+
+# %%
+authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
+lagrangians = {"authors": {**authors, "penalty": "sampled", "baseline": "none", "samples": 1},
+               "authors, less noise": authors, "signed": {}}  # fmt: skip
+held_at = {"selection": 0.2, "sparsity": 0.0, "bias": 4.0, "num_steps": 2 * p.num_steps}
+runs = {name: train(**held_at, **changes) for name, changes in lagrangians.items()}
+
+# %% tags=["check"]
+ends = {name: trace["rate"].iloc[-50:].mean() for name, (_, trace) in runs.items()}
+for name, (model, trace) in runs.items():
+    print(f"{name:20} ends at a rate of {ends[name]:.3f}; above 90 % in {(trace['rate'] > 0.9).sum()} of "
+          f"{len(trace)} steps; accuracy {judge_toy(model)['accuracy']:.0%}")  # fmt: skip
+if settles:
+    assert abs(ends["signed"] - 0.2) < 0.03, "the signed rule holds Bernoulli gates too"
+    assert (runs["authors"][1]["rate"].iloc[: p.num_steps] > 0.9).mean() > 0.8, "everything is selected"
+    assert ends["authors"] < 0.02, "and then nothing"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+finding = f"Target 20 %: the authors' recipe ends at {ends['authors']:.0%}, the signed rule at {ends['signed']:.0%}"
+traces = {name: trace["rate"] for name, (_, trace) in runs.items()}
+figures.draw_lines(range(2 * p.num_steps), traces, ax, title=finding, xlabel="training step", ylabel="expected rate",
+                   target=0.2)  # fmt: skip
+figures.save_figure(fig, folder, "lagrangian")
+fig
+
+# %%
+opened = (runs["authors"][1]["rate"] > 0.9).sum()
+answers["a Lagrangian on Bernoulli gates?"] = (
+    f"target 20 %; authors' recipe: everything selected for {opened} steps, in the end {ends['authors']:.0%}; "
+    f"signed rule: {ends['signed']:.0%}"
+)
+print(answers["a Lagrangian on Bernoulli gates?"])
+
+# %% [markdown]
+# An open Bernoulli gate has next to no gradient, $p (1 - p)$, so the multiplier grows until even that is enough; then
+# it is far too large, and cannot pull back. The signed rule acts on log-odds, where the factor is gone. The same on
+# SST, at full size, is in `31_selection_rates`.
+#
+# ## 8. Does the last state prefer the end?
+#
+# The reader suspects that an encoder read at its last state makes the selector prefer words at the end. Five readers
+# of the states $h_1 \dots h_n$:
+#
+# $$\text{final: } [\overrightarrow h_n; \overleftarrow h_1], \quad \text{last: } \overrightarrow h_n, \quad
+# \text{mean: } \tfrac1n \textstyle\sum_t h_t, \quad \text{max: } \max_t h_t, \quad
+# \text{attention: } \textstyle\sum_t w_t h_t. \tag{R11}$$
+#
+# Twenty words, the signal in four random places, any one will do, and each word costs 0.1 nats. Which ones are kept?
+
+# %%
+pools, modes = ("last", "final", "mean", "max"), ("zero", "compact")
+where, quality = {}, {}
+for pool, mode in itertools.product(pools, modes):
+    model, _ = train(length=20, copies=4, pool=pool, predictor=mode, sparsity=0.1)
+    found = judge_toy(model, length=20, copies=4)
+    quality[pool, mode] = found
+    kept = found["kept"].double().sum(0)
+    where[pool, mode] = (kept / kept.sum().clamp(min=1)).view(5, 4).sum(1)  # share by fifth of the text
+middles = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9])
+position = {key: (share * middles).sum().item() if share.any() else math.nan for key, share in where.items()}
+
+
+def places(mode):
+    said = {pool: f"{position[pool, mode]:.2f}".replace("nan", "selects nothing") for pool in pools}
+    return ", ".join(f"{pool} {place}" for pool, place in said.items())
+
+
+# %% tags=["check"]
+for key, share in where.items():
+    assert abs(share.sum() - 1) < 1e-9 or not share.any()
+    print(f"{key[0]:6} {key[1]:8} accuracy {quality[key]['accuracy']:.0%}  words {quality[key]['words']:.1f}  "
+          f"mean position {position[key]:.2f}")  # fmt: skip
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+finding = f"Mean positions with gaps: {places('zero')}"
+fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
+figures.draw_bars(fifths, {pool: where[pool, "zero"] for pool in pools}, ax, title=finding,
+                  ylabel="share of kept signals (zero)", fmt="")  # fmt: skip
+figures.save_figure(fig, folder, "positions_zero")
+fig
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+finding = f"Mean positions without gaps: {places('compact')}"
+figures.draw_bars(fifths, {pool: where[pool, "compact"] for pool in pools}, ax, title=finding,
+                  ylabel="share of kept signals (compact)", fmt="")  # fmt: skip
+figures.save_figure(fig, folder, "positions_compact")
+fig
+
+# %%
+answers["does the last state prefer the end?"] = "mean position of kept signals (0.5: none preferred): " + "; ".join(
+    f"{mode}: {places(mode)}" for mode in modes
+)
+print(answers["does the last state prefer the end?"])
+
+# %% [markdown]
+# The last state does not draw the selection to the end; where gaps are removed it leans to the *front*. What the
+# readers do to the price is another matter: averaged over twenty positions, nineteen of them zero vectors, a single
+# signal is worth less than it costs.
+#
+# With the signal in a single random place there is nothing to prefer, and a model that could only find late signals
+# would fail on early ones:
+
+# %%
+single_place = {}
+for mode in modes:
+    model, _ = train(length=20, copies=1, pool="last", predictor=mode)
+    torch.manual_seed(p.seed + 6)
+    texts = toy_texts(4000, length=20)
+    with torch.no_grad():
+        output = model(texts.tokens, texts.mask)
+    right = model.head.score(output.prediction, texts.target)
+    fifth = (texts.tokens < 6).double().argmax(1) // 4
+    single_place[mode] = [right[fifth == i].mean().item() for i in range(5)]
+
+# %% tags=["check"]
+for mode, by_fifth in single_place.items():
+    print(f"last state, {mode:8}" + "".join(f"  {value:.0%}" for value in by_fifth))
+    assert all(0 <= value <= 1 for value in by_fifth)
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+worst = {mode: min(by_fifth) for mode, by_fifth in single_place.items()}
+finding = f"One signal, last state, worst fifth: {worst['zero']:.0%} right (zero), {worst['compact']:.0%} (compact)"
+figures.draw_bars(fifths, single_place, ax, title=finding, ylabel="accuracy", fmt="{:.2f}")
+figures.save_figure(fig, folder, "single_place")
+fig
+
+# %% [markdown]
+# **Exercise 3** (10 minutes). Predict the histogram for `pool="last"`, `predictor="zero"` with twice the length.
+# Train it with `train(length=40, copies=8, pool="last", predictor="zero")` and explain what an LSTM does to a signal
+# that was read thirty zero vectors ago.
+
+# %% tags=["solution"]
+model, _ = train(length=40, copies=8, pool="last", predictor="zero")
+found = judge_toy(model, length=40, copies=8)
+kept = found["kept"].double().sum(0).view(5, 8).sum(1)
+print("share by fifth: " + "  ".join(f"{share:.2f}" for share in kept / kept.sum().clamp(min=1)))
+print(f"accuracy {found['accuracy']:.0%}, {found['words']:.1f} words")
+# Every step over a zero vector multiplies the cell by the forget gate (with zero biases: about one half). A signal that
+# is thirty steps old has faded, so late copies are worth more; in mode `compact` no such steps are taken.
+
+# %% [markdown]
+# ## 9. Is a rationale just attention?
+#
+# Attention reads *everything* and weighs it afterwards; its states have seen the neighbours. How far a prediction
+# follows the words that an explanation shows can be measured in both (DeYoung et al. 2020). With $y' = \arg\max
+# p(\cdot \mid x)$:
+#
+# $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R12}$$
+# $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R13}$$
+#
+# A faithful rationale $r$ has a small first and a large second number. Same toy, same budget of one word of ten:
+
+# %%
+attention, _ = train(model="attention", rule="top_k", budget=0.1, baseline="none", samples=1)
+bernoulli, _ = train(**held)
+bernoulli.rule, bernoulli.budget = "top_k", 0.1
+torch.manual_seed(p.seed + 7)
+texts = toy_texts(2000)
+faithful = {}
+for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": bernoulli}.items():
+    with torch.no_grad():
+        embedded, ones, z = model.embed(texts.tokens), texts.mask.float(), model(texts.tokens, texts.mask).z
+        shares = [model.predictor(embedded, texts.mask, part).softmax(1) for part in (ones, z, ones - z)]
+    answer = shares[0].argmax(1, keepdim=True)
+    whole, kept, rest = (share.gather(1, answer).mean().item() for share in shares)
+    hit = ((z != 0) & (texts.tokens < 6)).any(1).double().mean().item()
+    right = (shares[1].argmax(1) == texts.target).double().mean().item()
+    faithful[name] = {"sufficiency": whole - kept, "comprehensiveness": whole - rest}
+    faithful[name] |= {"signal shown": hit, "accuracy": right}
+pd.DataFrame(faithful).T.round(3)
+
+# %% tags=["check"]
+for row in faithful.values():
+    assert all(-1 <= value <= 1 for value in row.values())
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(11, 5))
+shown = {name: row["signal shown"] for name, row in faithful.items()}
+finding = "The word that decides is shown: "
+finding += ", ".join(f"{name.split(',')[0]} {share:.0%}" for name, share in shown.items())
+names = list(next(iter(faithful.values())))
+figures.draw_bars(names, {name: list(row.values()) for name, row in faithful.items()}, ax, title=finding,
+                  ylabel="probability, share of texts", fmt="{:.2f}")  # fmt: skip
+figures.save_figure(fig, folder, "attention")
+fig
+
+# %%
+answers["is a rationale just attention?"] = "; ".join(
+    f"{name}: signal shown {row['signal shown']:.0%}, sufficiency {row['sufficiency']:.2f}, "
+    f"comprehensiveness {row['comprehensiveness']:.2f}, {row['accuracy']:.0%} right from the shown word alone"
+    for name, row in faithful.items()
+)
+print(answers["is a rationale just attention?"])
+
+# %% [markdown]
+# ## 10. What leaks beside the rationale
+#
+# An LSTM that steps over zero vectors knows how many there were. A probe measures it: predict the length $n$ from the
+# state of a text in which *nothing* is selected, by linear regression, and judge it on other texts:
+#
+# $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R14}$$
+
+# %%
+leaks = {}
+lengths = torch.randint(5, 41, (600,))
+unread = torch.arange(40) < lengths.unsqueeze(1)  # [600, 40]
+for mode in modes:
+    model, _ = train(predictor=mode)
+    with torch.no_grad():
+        read = model.predictor.read(torch.zeros(600, 40, p.embedding_size), unread, torch.zeros(600, 40))
+        states = model.predictor.pool(*read).double()
+    parts = (states[:300], lengths[:300].double()), (states[300:], lengths[300:].double())
+    leaks[mode] = judge.length_leak(*parts)
+
+# %% tags=["check"]
+assert leaks["compact"] < 0.01, "nothing to read in mode compact"
+if settles:
+    assert leaks["zero"] > 0.9, "the length can be read off the state of an unread text"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(7, 4.6))
+finding = f"Length read from an unread text: R² = {leaks['zero']:.2f} (zero), {abs(leaks['compact']):.2f} (compact)"
+figures.draw_bars(list(leaks), {"R²": list(leaks.values())}, ax, title=finding, ylabel="R² of the length")
+figures.save_figure(fig, folder, "leak")
+fig
+
+# %%
+answers["does anything leak?"] = (
+    f"the length, from an unread text: R2 {leaks['zero']:.2f} (zero), {abs(leaks['compact']):.2f} (compact)"
+)
+answers["is the evaluation ambiguous?"] = "yes: precision without recall rewards selecting little; " + "; ".join(
+    f"{name}: precision {row['precision']:.0%} at {row['words']:.1f} words" for name, row in results.items()
+)
+for question, answer in answers.items():
+    print(f"{question}\n    {answer}")
+
+# %% [markdown]
+# ## Summary
+#
+# The score function is right on average and noisy in every single draw. Subtract what does not depend on the draw,
+# take the price in closed form, and it trains. The rule at test time, the norm, the place where the reader stops and
+# what the reader sees of the gaps are all choices, and each can be measured; the last cell lists what this notebook
+# found.
+#
+# ## Next
+#
+# `12_train_sst` with `params/sst/bernoulli_p100.yaml` trains the model on SST; `31_selection_rates` puts it beside
+# HardKuma, with the collapse of the authors' recipe on small word vectors.
