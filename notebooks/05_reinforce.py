@@ -824,13 +824,12 @@ texts = toy_texts(2000)
 faithful = {}
 for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": bernoulli}.items():
     with torch.no_grad():
-        embedded, ones, z = model.embed(texts.tokens), texts.mask.float(), model(texts.tokens, texts.mask).z
-        shares = [model.predictor(embedded, texts.mask, part).softmax(1) for part in (ones, z, ones - z)]
-    answer = shares[0].argmax(1, keepdim=True)
-    whole, kept, rest = (share.gather(1, answer).mean().item() for share in shares)
-    hit = ((z != 0) & (texts.tokens < 6)).any(1).double().mean().item()
-    right = (shares[1].argmax(1) == texts.target).double().mean().item()
-    faithful[name] = {"sufficiency": whole - kept, "comprehensiveness": whole - rest}
+        z = model(texts.tokens, texts.mask).z
+        whole = judge.probabilities(model, texts, texts.mask.float())
+        sufficiency, comprehensiveness = judge.drops(model, texts, z, whole)
+        right = (judge.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
+    hit = ((z != 0) & (texts.tokens < 6)).any(1).float().mean().item()
+    faithful[name] = {"sufficiency": sufficiency.mean().item(), "comprehensiveness": comprehensiveness.mean().item()}
     faithful[name] |= {"signal shown": hit, "accuracy": right}
 pd.DataFrame(faithful).T.round(3)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rationale import metrics
-from rationale.data import Batches, Example
+from rationale.data import Batch, Batches, Example
 from rationale.errors import BadInput
 from rationale.extractor import Classes, Extractor
 from rationale.files import write_text
@@ -26,19 +26,42 @@ BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.5)  # of a text, ERASER's
 NEUTRAL = 2  # the middle one of SST's five word labels
 
 
-@torch.no_grad()
-def faithfulness(model: Extractor, batches: Batches) -> dict[str, float]:
-    """How far the prediction follows the rationale, after ERASER.
+def probabilities(model: Extractor, batch: Batch, z: Tensor) -> Tensor:
+    """What the run's own predictor says, [B, C], when it reads the words with these gate values, [B, T]."""
+    return model.predictor(model.embed(batch.tokens), batch.mask, z).softmax(1)
+
+
+def drops(model: Extractor, batch: Batch, z: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the prediction follows the rationale, for each text.
 
         sufficiency       = p(y' | x) - p(y' | r)        small: the rationale is enough
         comprehensiveness = p(y' | x) - p(y' | x \\ r)    large: nothing else would do
         y' = argmax p(. | x)
 
-    p is the run's own predictor: x is the whole text (every gate 1), r what the test-time rule selects, x \\ r the
-    rest (gates 1). `*_aopc` average the same over `BUDGETS`: r is then the share of the text that the model itself
-    ranks highest (`Extractor.importance`); left out for a model that ranks nothing.
+    x is the whole text (every gate 1), r the rationale, x \\ r the rest (gates 1).
 
     Source: eqs. (R12)-(R13), notebooks/05_reinforce.py; DeYoung et al. 2020.
+
+    Parameters
+    ----------
+    z : [B, T], in [0, 1]
+        The rationale's gate values, 0 at padding.
+    whole : [B, C]
+        `probabilities` of the whole text.
+
+    Returns
+    -------
+    sufficiency [B], comprehensiveness [B], in [-1, 1]
+    """
+    before, answer = whole.max(1)
+    rest = (batch.mask & (z == 0)).to(z.dtype)
+    kept, left = (probabilities(model, batch, part).gather(1, answer.unsqueeze(1)).squeeze(1) for part in (z, rest))
+    return before - kept, before - left
+
+
+@torch.no_grad()
+def faithfulness(model: Extractor, batches: Batches) -> dict[str, float]:
+    """Means over the texts of `drops`, for the rationales of the test-time rule and for ERASER's budgets.
 
     Parameters
     ----------
@@ -49,33 +72,23 @@ def faithfulness(model: Extractor, batches: Batches) -> dict[str, float]:
     Returns
     -------
     dict
-        Means over the texts, in [-1, 1]; also accuracy_whole, the accuracy on the whole text.
+        accuracy_whole (on the whole text), sufficiency, comprehensiveness, in [-1, 1]; and, for a model that ranks
+        words (`Extractor.importance`), sufficiency_aopc and comprehensiveness_aopc: the means over `BUDGETS`, where
+        the rationale is the share of the text that is ranked highest.
     """
-    sums: dict[str, Tensor] = {}
+    names, rows = ["accuracy_whole", "sufficiency", "comprehensiveness"], []
     ranks = model.selector is not None or model.predictor.pool.kind == "attention"
     for batch in batches.in_order(max_batch=256):
-        mask, embedded = batch.mask, model.embed(batch.tokens)
-
-        def probability(z: Tensor) -> Tensor:
-            return model.predictor(embedded, mask, z).softmax(1)  # noqa: B023 - used within this turn only
-
-        everything = mask.to(embedded.dtype)
-        whole, answer = probability(everything).max(1)  # [B]
-
-        def drops(name: str, z: Tensor) -> dict[str, Tensor]:
-            rest = everything * (z == 0)  # noqa: B023
-            kept, left = (probability(part).gather(1, answer.unsqueeze(1)).squeeze(1) for part in (z, rest))  # noqa: B023
-            return {f"sufficiency{name}": whole - kept, f"comprehensiveness{name}": whole - left}  # noqa: B023
-
-        found = {"accuracy_whole": (answer == batch.target).float()}
-        found |= drops("", model(batch.tokens, mask).z)
+        whole = probabilities(model, batch, batch.mask.to(model.vectors.dtype))
+        found = [(whole.argmax(1) == batch.target).to(whole.dtype)]
+        found += drops(model, batch, model(batch.tokens, batch.mask).z, whole)
         if ranks:
-            scores = model.importance(batch.tokens, mask)
-            rows = [drops("_aopc", top_k(scores, mask, budget)) for budget in BUDGETS]
-            found |= {name: torch.stack([row[name] for row in rows]).mean(0) for name in rows[0]}
-        for name, values in found.items():
-            sums[name] = sums.get(name, 0.0) + values.double().sum()
-    return {name: (total / len(batches.examples)).item() for name, total in sums.items()}
+            scores = model.importance(batch.tokens, batch.mask)
+            cuts = [torch.stack(drops(model, batch, top_k(scores, batch.mask, b), whole)) for b in BUDGETS]
+            found += torch.stack(cuts).mean(0)
+        rows.append(torch.stack(found, 1))  # [B, 3 or 5]
+    means = torch.cat(rows).double().mean(0).tolist()
+    return dict(zip(names + ["sufficiency_aopc", "comprehensiveness_aopc"] * ranks, means, strict=True))
 
 
 @torch.no_grad()
