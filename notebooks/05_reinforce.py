@@ -44,7 +44,8 @@ from rationale.data import Batch
 from rationale.distributions import Bernoulli
 from rationale.extractor import build_extractor
 from rationale.gates import decide, top_k
-from rationale.objectives import build_objective, count_selected, leave_one_out, score_function
+from rationale.metrics import rationale_scores
+from rationale.objectives import Constraint, build_objective, count_selected, leave_one_out, score_function
 from rationale.params import completed, validated
 from rationale.runs import results_folder
 
@@ -75,14 +76,14 @@ def toy_texts(num_texts, length=10, copies=1):
 
 
 # %%
-common = {"model": "bernoulli", "encoder": "lstm", "hidden_size": p.hidden_size, "dropout": 0.0, "predictor": "compact",
+common = {"model": "bernoulli", "encoder": "lstm", "hidden_size": p.hidden_size, "dropout": 0.0, "predictor": "zero",
           "left": -0.1, "right": 1.1, "rule": "argmax", "selection": 1.0, "transitions": 0.0, "measure": "training",
           "measure_every": 1, "dynamics": "signed", "multiplier_init": 0.0, "multiplier_rate": 0.01, "quadratic": 2.0,
           "smoothing": 0.8, "sparsity": p.sparsity, "samples": 4, "baseline": "leave_one_out"}
 
 
-def set_up(bias=0.0, **changes):
-    torch.manual_seed(p.seed + 1)
+def set_up(bias=0.0, start=1, **changes):
+    torch.manual_seed(p.seed + start)
     q = completed(common | changes)
     model, objective = build_extractor(q, word_vectors, "classes", 4).train(), build_objective(q).train()
     if bias:
@@ -115,9 +116,10 @@ def judge_toy(model, length=10, copies=1, num_texts=2000):
 # %% [markdown]
 # ## 1. A price on every word
 #
-# A gate is open or shut, $z_t \in \{0, 1\}$, with a logit $m_t$ computed from the text:
+# A gate is open or shut, $z_t \in \{0, 1\}$, with log-odds (a logit) $o_t$ computed from the text, and $p_t = P(z_t =
+# 1)$:
 #
-# $$\ln P(z_t = 1) = -\ln(1 + e^{-m_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{m_t}). \tag{R1}$$
+# $$\ln P(z_t = 1) = -\ln(1 + e^{-o_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{o_t}). \tag{R1}$$
 #
 # Lei et al. put a price on each selected word and on each switch, and minimise the expected cost:
 #
@@ -161,14 +163,16 @@ figures.save_figure(fig, folder, "all_selections")
 fig
 
 # %% [markdown]
-# The distance between the lines is what a selection can gain by being the *right* one; their common slope is the
-# price.
+# One right word makes all the difference; every further word only costs, and a wrong one may cost more than its price,
+# because this half-trained predictor is misled by it. The three lines meet at both ends: there is one way to select
+# nothing, and one to select everything.
 #
 # ### Gates that know each other
 #
-# In the dependent (recurrent) model each gate sees what was selected before it:
+# In the dependent (recurrent) model each gate sees what was selected before it, through the state $s$ of a small
+# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/encoders.py`):
 #
-# $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad m_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
+# $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
 #
 # The package draws such gates one after the other, and computes all that does not wait for a draw beforehand:
@@ -195,7 +199,7 @@ assert abs(log_chance.double().exp().sum() - 1) < 1e-5, "the product (R3) sums t
 # x)\big] \approx \frac1K \sum_k c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
 #
 # Lei et al. sample and treat the cost as a constant with respect to the generator. That is not an approximation: (R4)
-# *is* the gradient of the expectation, penalty included. For independent gates $\partial \ln p / \partial m_t = z_t -
+# *is* the gradient of the expectation, penalty included. For independent gates $\partial \ln p / \partial o_t = z_t -
 # p_t$, so the estimator needs nothing but costs and draws:
 
 # %%
@@ -233,21 +237,23 @@ assert ((single.mean(0) - exact).abs() < 4 * error).all(), "unbiased: within fou
 print(inspect.getsource(score_function))
 
 # %% tags=["check"]
-copies = max(2, p.num_samples // 10)
-batch = Batch(*(part.expand(copies, *part.shape[1:]) for part in text))
-through = {}
+num_copies = max(2, p.num_samples // 5)
+batch = Batch(*(part.expand(num_copies, *part.shape[1:]) for part in text))
+with torch.no_grad():
+    states = half_trained.selector.encoder(half_trained.embed(text.tokens), text.mask)[0][0].double()  # [10, S]
+by_weight = exact @ states  # [S]: the chain rule from the logits to the gate's weights
 for ways in ({"baseline": "none", "samples": 1}, {"baseline": "self_critical", "samples": 1},
              {"baseline": "leave_one_out", "samples": 4}):  # fmt: skip
     objective = build_objective(completed(common | ways | {"penalty": "sampled"})).train()
     half_trained.train()
     half_trained.zero_grad()
     objective(half_trained, batch).loss.backward()
-    through[ways["baseline"]] = half_trained.selector.gate.logits.bias.grad.item()  # the sum over the gates
+    reached = half_trained.selector.gate.logits.weight.grad[0].double()
+    off = ((reached - by_weight).norm() / by_weight.norm()).item()
+    print(f"{ways['baseline']:14} the gradient of {num_copies} copies is off by {off:.0%} of its length")
+    if settles and ways["baseline"] != "none":
+        assert off < 0.2, f"{ways['baseline']}: through network and objective, the mean is the exact gradient"
 half_trained.eval()
-for name, value in through.items():
-    error = single.sum(1).std() / math.sqrt(copies)
-    assert abs(value - exact.sum()) < 4 * error, f"{name}: {value:.4f}, exact {exact.sum():.4f}"
-    print(f"{name:14} {value:+.4f}   exact {exact.sum():+.4f}   standard error without baseline {error:.4f}")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 4.8))
@@ -291,35 +297,33 @@ assert lifted.std(0).norm() > 2 * single.std(0).norm()
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
-# > The paper does not say how many draws are taken; the released code takes one. With the table of costs each variance
-# > below takes milliseconds.
+# > The paper does not say how many draws are taken; the released code takes one. With the table of costs each
+# > variance below takes milliseconds. (*Exact mean* is the expected cost of this text, which a moving average of
+# > other texts' costs can only approach.)
 
 # %%
 def gradients_of(way, k):
     draws = draw(p.num_samples // k, k)
     values = cost_of(draws)
     greedy = cost_of((logits.sigmoid() >= 0.5).double())
-    subtracted = {"none": 0.0, "average": expected_cost, "self-critical": greedy}
+    subtracted = {"none": 0.0, "exact mean": expected_cost, "self-critical": greedy}
     return score_gradients(draws, values, leave_one_out(values) if way == "leave-one-out" else subtracted[way])
 
 
 ks = (1, 2, 4, 8, 16)
 noise = {way: [math.nan if way == "leave-one-out" and k == 1 else gradients_of(way, k).var(0).sum().item() for k in ks]
-         for way in ("none", "average", "self-critical", "leave-one-out")}  # fmt: skip
+         for way in ("none", "exact mean", "self-critical", "leave-one-out")}  # fmt: skip
 
 # %% tags=["check"]
-for way, values in noise.items():
-    first, last = (values[1], 2) if way == "leave-one-out" else (values[0], 1)
-    assert 0.7 < values[-1] * 16 / (first * last) < 1.4 or way == "leave-one-out", f"{way}: variance falls as 1 / K"
+for way in ("none", "exact mean", "self-critical"):
+    assert 0.7 < noise[way][-1] * 16 / noise[way][0] < 1.4, f"{way}: the variance falls as 1 / K"
 assert noise["leave-one-out"][1] < noise["none"][1], "two draws, each the other's baseline, beat two draws without"
-gain = noise["none"][0] / noise["average"][0]
-loo_gain = noise["none"][1] / noise["leave-one-out"][1]
-assert gain > 1, "the cost is positive: its mean is better than nothing"
+gain, loo_gain = noise["none"][0] / noise["exact mean"][0], noise["none"][1] / noise["leave-one-out"][1]
 print(pd.DataFrame(noise, index=[f"K = {k}" for k in ks]).round(4).to_string())
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
-finding = f"An average is worth {gain:.1f} draws; leave-one-out at K = 2 {loo_gain:.1f} times less noise"
+finding = f"Subtracting the mean is worth {gain:.0f} draws; leave-one-out at K = 2: {loo_gain:.0f} times less noise"
 lines = {way: values[1:] for way, values in noise.items()}
 figures.draw_lines(ks[1:], lines, ax, title=finding, xlabel="draws a text K", ylabel="variance, all gates",
                    xscale="log", yscale="log", markers=True)  # fmt: skip
@@ -328,14 +332,13 @@ figures.save_figure(fig, folder, "variance")
 fig
 
 # %% [markdown]
-# What is left after leave-one-out is the noise *within* a text. But noise is not the end; training is. The same model,
-# price and number of steps with each estimator:
+# Noise is not the end; training is. The same model, price and number of steps with each estimator:
 
 # %%
-estimators = {"none, K = 1": {"baseline": "none", "samples": 1}, "none, K = 8": {"baseline": "none", "samples": 8},
-              "average, K = 1": {"baseline": "average", "samples": 1},
-              "self-critical, K = 1": {"baseline": "self_critical", "samples": 1},
-              "leave-one-out, K = 2": {"samples": 2}, "leave-one-out, K = 8": {"samples": 8}}  # fmt: skip
+estimators = {f"none, K = {k}": {"baseline": "none", "samples": k} for k in (1, 4, 16)}
+estimators |= {"average, K = 1": {"baseline": "average", "samples": 1},
+               "self-critical, K = 1": {"baseline": "self_critical", "samples": 1}}  # fmt: skip
+estimators |= {f"leave-one-out, K = {k}": {"samples": k} for k in (2, 4, 8, 16)}
 curves, results = {}, {}
 for name, changes in estimators.items():
     start = time.perf_counter()
@@ -343,28 +346,30 @@ for name, changes in estimators.items():
     seconds = time.perf_counter() - start
     curves[name] = trace["task"].rolling(10, min_periods=1).mean()
     learned = (curves[name] < 0.2).to_numpy()
-    results[name] = judge_toy(model) | {"steps": int(learned.argmax()) if learned.any() else p.num_steps}
-    results[name]["seconds"] = results[name]["steps"] * seconds / p.num_steps
+    steps = int(learned.argmax()) if learned.any() else math.nan  # not reached
+    results[name] = judge_toy(model) | {"steps": steps, "seconds": steps * seconds / p.num_steps}
 pd.DataFrame(results).T[["steps", "seconds", "accuracy", "words", "precision"]].astype(float).round(3)
 
 # %% tags=["check"]
 if settles:
     slow, fast = results["none, K = 1"], results["leave-one-out, K = 2"]
-    assert fast["steps"] < slow["steps"], "less noise, fewer steps"
+    assert not fast["steps"] > slow["steps"], "less noise, fewer steps"
     assert fast["precision"] >= slow["precision"], "and nothing superfluous is kept"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.2))
 finding = f"To a task loss of 0.2: {results['none, K = 1']['steps']} steps without a baseline, "
 finding += f"{results['leave-one-out, K = 2']['steps']} with leave-one-out"
-figures.draw_lines(range(p.num_steps), curves, ax, title=finding, xlabel="training step", ylabel="task loss (nats)")
+some = [name for name in curves if name.endswith(("= 1", "= 2", "= 16"))]
+figures.draw_lines(range(p.num_steps), {name: curves[name] for name in some}, ax, title=finding,
+                   xlabel="training step", ylabel="task loss (nats)")  # fmt: skip
 figures.save_figure(fig, folder, "estimators")
 fig
 
 # %%
 answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".join(
     f"{name}: {row['steps']} ({row['seconds']:.1f})" for name, row in results.items()
-)
+).replace("nan (nan)", "not reached")
 print(answers["how many draws?"])
 
 # %% [markdown]
@@ -390,13 +395,14 @@ if settles:
 # $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t p_t (1 -
 # p_{t+1}) + (1 - p_t)\, p_{t+1}. \tag{R7}$$
 #
-# This is Rao-Blackwell: same mean, no variance. (`penalty: expected`; for dependent gates $\mathrm{E}[z_t \mid
-# z_{<t}] = p_t$ replaces the draw, and the package puts the rest through the score function.)
+# Replacing a draw by its conditional mean (the Rao-Blackwell theorem): same mean, no variance. (`penalty: expected`;
+# for dependent gates $\mathrm{E}[z_t \mid z_{<t}] = p_t$ replaces the draw, and the package puts the rest through the
+# score function.)
 
 # %%
 draws = draw(p.num_samples)
 counted = score_gradients(draws, p.sparsity * count_selected(draws))
-closed = p.sparsity * logits.sigmoid() * (1 - logits.sigmoid())  # d/dm of sum p, times the price
+closed = p.sparsity * logits.sigmoid() * (1 - logits.sigmoid())  # d/do of sum p, times the price
 
 # %% tags=["check"]
 every = (chance * p.sparsity * count_selected(selections)) @ (selections - logits.sigmoid())
@@ -423,13 +429,13 @@ print(answers["is the regulariser's gradient missing?"])
 # %% [markdown]
 # ### A price without noise, and a predictor that knows nothing yet
 #
-# In closed form the price is the one signal in the first steps that is *not* noise, and Adam follows what is steady.
-# On SST with the price from the first step on, all gates shut within one epoch; with gates that first open wide, $p
-# (1 - p)$ is so small that the price cannot shut them later. The package rewards entropy, $\beta\, \mathrm H(z_t)$,
-# that is: it puts a price on the divergence from a fair coin. For a word that is worth $v$ nats:
+# In closed form the price is the one signal in the first steps that is *not* noise, and Adam follows what is steady:
+# the gates may shut before the predictor knows any word (`31_selection_rates` shows it on SST). Gates that open wide
+# first are no better off, since $p (1 - p)$ is then so small that the price hardly moves them. The parameter
+# `entropy`, here $\beta$, rewards the entropy $\mathrm H$ of a gate. For a word that is worth $v$ nats:
 #
-# $$\frac{\partial}{\partial m}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta m - (v -
-# \lambda_1)\big) = 0 \iff m = \frac{v - \lambda_1}{\beta}. \tag{R15}$$
+# $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
+# \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
 #
 # > A gate settles where it can still move, and $p \ge 1/2$ exactly where the word is worth its price. In the language
 # > of variational inference this is a KL term with a uniform prior and a small weight; the published objective has
@@ -444,7 +450,7 @@ for beta in (0.05, 0.02, 0.005):
     knobs = (worth / beta).requires_grad_()
     gates = Bernoulli(logits=knobs)
     (slope,) = torch.autograd.grad((-worth * gates.prob_one - beta * gates.entropy()).sum(), knobs)
-    assert slope.abs().max() < rounding, "(R15): the derivative vanishes there"
+    assert slope.abs().max() < rounding, "(R8): the derivative vanishes there"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.8))
@@ -461,7 +467,7 @@ fig
 # re-implementation of Bastings et al. uses a threshold at 1/2. A third way keeps a fixed share $\beta$ of each text:
 #
 # $$z_t = \mathbb 1[P(z_t = 1) \ge \theta] \qquad \text{or} \qquad z_t = \mathbb 1\big[\operatorname{rank}(p_t) \le
-# \max(1, \operatorname{round}(\beta n))\big]. \tag{R10}$$
+# \max(1, \operatorname{round}(\beta n))\big]. \tag{R9}$$
 
 # %%
 undecided, _ = train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
@@ -485,8 +491,9 @@ with torch.no_grad():
 # %% tags=["check"]
 assert rules["0.5"].equal(decide(gates, "argmax")), "for a Bernoulli gate the likeliest value is the threshold at 1/2"
 assert torch.equal(rules["top 10 %"].sum(1), torch.ones(2000)), "one word of ten, in every text"
-rates = [table[f"{t:.1f}"]["rate"] for t in thresholds]
-assert rates == sorted(rates, reverse=True), "a higher threshold selects less"
+means = gates.prob_one.mean().item()
+off = abs(table["one draw"]["rate"] - means)
+assert off < 5 * (0.25 / gates.logits.numel()) ** 0.5, "draws keep the expected share"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(11, 5))
@@ -521,7 +528,8 @@ with torch.no_grad():
         lost += (log_chance.max() - log_chance[greedy.long()]).item() / len(some)
 
 # %% tags=["check"]
-assert lost >= 0, "greedy cannot be more probable than the most probable"
+if settles:
+    assert agree > 50, "greedy is a good guess at the most probable selection"
 answers["greedy or most probable?"] = (
     f"greedy finds the most probable selection in {agree} of 100 texts and loses {lost:.3f} nats on average"
 )
@@ -530,52 +538,55 @@ print(answers["greedy or most probable?"])
 # %% [markdown]
 # ## 6. L0, L1, L2
 #
-# The reader asks whether the norm should be L1 instead of L2. For binary gates the question dissolves:
+# The reader asks whether the norm should be L1 instead of L2. For binary gates all of these are one number:
 #
 # $$z \in \{0, 1\} \;\Rightarrow\; \|z\|_0 = \|z\|_1 = \|z\|_2^2 = \textstyle\sum_t z_t; \qquad z \in [0, 1]
-# \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R8}$$
+# \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R10}$$
 #
-# For a relaxed gate it does matter. HardKuma gates at three prices under each norm:
+# (The norm itself, $\|z\|_2 = \sqrt{\textstyle\sum_t z_t}$, makes each further word cheaper than the one before.) For
+# a relaxed gate it does matter. HardKuma gates, held by one and the same constraint at a mean of 0.1 a word, measured
+# in each of the three:
 
 # %%
 def norm_of(gates, norm):
     return {"L0": lambda: gates.log_prob_nonzero.exp(), "L1": lambda: gates.mean,
-            "L2": lambda: gates.mean.square() + gates.variance}[norm]().sum(1)  # fmt: skip
+            "L2": lambda: gates.mean.square() + gates.variance}[norm]().mean()  # fmt: skip
 
 
-def train_with_norm(norm, price):
-    model, _, optimizer = set_up(model="hardkuma", baseline="none", samples=1)
-    for _ in range(p.num_steps // 2):
-        texts = toy_texts(p.batch_size)
-        output = model(texts.tokens, texts.mask)
-        optimizer.zero_grad()
-        (model.head.loss(output.prediction, texts.target) + price * norm_of(output.gates, norm)).mean().backward()
-        optimizer.step()
-    return model.eval()
+def step_with_norm(model, held, norm):
+    texts = toy_texts(p.batch_size)
+    output = model(texts.tokens, texts.mask)
+    value = norm_of(output.gates, norm)
+    held.update(value.detach(), 1.0)
+    return model.head.loss(output.prediction, texts.target).mean() + held(value.log(), (-value).log1p())
 
 
 normed = {}
-for norm, factor in itertools.product(("L0", "L1", "L2"), (1, 3)):
-    model = train_with_norm(norm, factor * p.sparsity)
+for norm in ("L0", "L1", "L2"):
+    model, _, optimizer = set_up(model="hardkuma", baseline="none", samples=1)
+    held = Constraint(0.1, step=0.01, quadratic=2.0).train()
+    for _ in range(p.num_steps):
+        optimizer.zero_grad()
+        step_with_norm(model, held, norm).backward()
+        optimizer.step()
     with torch.no_grad():
-        output = model(texts.tokens, texts.mask)
-    partly = ((output.z > 0) & (output.z < 1)).float().mean().item()
-    normed[f"{norm}, price x {factor}"] = judge_toy(model) | {"partly open": partly}
+        decided = model.eval()(texts.tokens, texts.mask).z
+    normed[norm] = judge_toy(model) | {"partly open": ((decided > 0) & (decided < 1)).float().mean().item()}
 pd.DataFrame(normed).T[["accuracy", "rate", "partly open", "precision"]].astype(float).round(3)
 
 # %% tags=["check"]
 with torch.no_grad():
-    gates = model.gates(texts.tokens[:200], texts.mask[:200])
-    l0, l1, l2 = (norm_of(gates, norm) for norm in ("L0", "L1", "L2"))
-assert (l0 >= l1 - 1e-5).all() and (l1 >= l2 - 1e-5).all(), "(R8)"
-assert torch.equal(selections.square().sum(1), selections.sum(1)), "for binary gates all norms are one"
+    relaxed = model.gates(texts.tokens[:200], texts.mask[:200])
+    l0, l1, l2 = (norm_of(relaxed, norm) for norm in ("L0", "L1", "L2"))
+assert l0 >= l1 - 1e-5 and l1 >= l2 - 1e-5, "(R10)"
+if settles:
+    assert normed["L2"]["rate"] >= normed["L0"]["rate"], "the same budget buys more, but fainter, words"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(11, 5))
-some = {norm: normed[f"{norm}, price x 3"]["partly open"] for norm in ("L0", "L1", "L2")}
-finding = "Partly open gates at the higher price: " + ", ".join(f"{norm} {share:.1%}" for norm, share in some.items())
-bars = {name: [row[name] for row in normed.values()] for name in ("rate", "partly open", "accuracy")}
-figures.draw_bars([name.replace(", ", "\n") for name in normed], bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
+fig, ax = figures.new_figure(size=(9, 5))
+finding = "A mean of 0.1 a word selects " + ", ".join(f"{row['rate']:.0%} ({norm})" for norm, row in normed.items())
+bars = {name: [row[name] for row in normed.values()] for name in ("rate", "partly open", "precision")}
+figures.draw_bars(list(normed), bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
 figures.save_figure(fig, folder, "norms")
 fig
 
@@ -592,28 +603,38 @@ print(answers["L0, L1 or L2?"])
 # The reader asks for the reparameterisation trick. A draw of a Bernoulli is a step function of the noise; its
 # derivative is zero almost everywhere. *Straight-through* pretends otherwise:
 #
-# $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial m} := \frac{\partial p}{\partial m} = p\,(1 - p).
-# \tag{R9}$$
+# $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial o} := \frac{\partial p}{\partial o} = p\,(1 - p).
+# \tag{R11}$$
 #
-# HardKuma and Hard Concrete change the variable instead: they have values between 0 and 1 with honest derivatives, and
-# still exact zeros. On the half-trained toy, how far is straight-through off?
+# HardKuma and Hard Concrete change the variable instead: they have values between 0 and 1 with honest derivatives,
+# and still exact zeros. On the half-trained toy, how far is straight-through off? Its mean can be written down, too:
+# the sum over all selections of the derivative by $z_t$, times $p_t (1 - p_t)$.
 
 # %%
-torch.manual_seed(p.seed + 5)
-opened = completed(common | {"model": "straight_through", "baseline": "none", "samples": 1})
-biased = build_extractor(opened, word_vectors, "classes", 4)
-biased.load_state_dict(half_trained.state_dict())
-knobs = logits.float().clone().requires_grad_()
-z = torch.bernoulli(knobs.sigmoid().expand(copies, -1)).detach()
-z = z + (knobs.sigmoid() - knobs.sigmoid().detach())
-said_by = biased.predictor(biased.embed(text.tokens).expand(copies, -1, -1), text.mask.expand(copies, -1), z)
-mean_loss = biased.head.loss(said_by, text.target.expand(copies)).mean()
-(straight,) = torch.autograd.grad(mean_loss + p.sparsity * knobs.sigmoid().sum(), knobs)
-cosine = torch.cosine_similarity(straight.double(), exact, dim=0).item()
+reading = selections.float().requires_grad_()
+said_of = half_trained.predictor(embedded, text.mask.expand_as(reading), reading)
+loss = half_trained.head.loss(said_of, text.target.expand(len(reading)))
+(by_z,) = torch.autograd.grad((chance.float() * loss).sum(), reading)  # [1024, 10], each row times its chance
+odds = logits.sigmoid()
+straight = (by_z.sum(0).double() + p.sparsity) * odds * (1 - odds)
+cosine = torch.cosine_similarity(straight, exact, dim=0).item()
 
 # %% tags=["check"]
-assert not torch.allclose(straight.double(), exact, rtol=0.2), "straight-through is biased"
-print(f"straight-through: cosine {cosine:.2f}, {straight.norm() / exact.norm():.2f} of its length")
+bias = ((straight - exact).norm() / exact.norm()).item()
+assert bias > 0.05, "straight-through is biased: its exact mean is not the exact gradient"
+print(f"straight-through: cosine {cosine:.2f}, {straight.norm() / exact.norm():.2f} of the length, bias {bias:.0%}")
+
+# %% [markdown]
+# The reader also asks for the variational view. What is minimised, $\mathrm E[-\ln p(y \mid x, z)]$, bounds $-\ln
+# \mathrm E[p(y \mid x, z)]$ from above (Jensen; (S2) of `04_selecting_text`), with a prior $p(z \mid x)$ that is
+# learned, so that no KL term is left. For this text both sides are sums over 1,024 selections:
+
+# %%
+bound, marginal = (chance * task).sum().item(), -(chance * (-task).exp()).sum().log().item()
+
+# %% tags=["check"]
+assert bound >= marginal, "Jensen"
+print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
 
 # %% [markdown]
 # And on the whole task: all gates under the same constraint, one word of ten (`selection: 0.1`, the signed rule of
@@ -621,7 +642,7 @@ print(f"straight-through: cosine {cosine:.2f}, {straight.norm() / exact.norm():.
 
 # %%
 held = {"selection": 0.1, "sparsity": 0.0}
-once = {"baseline": "none", "samples": 1}
+once = {"baseline": "none"}  # the gradient comes through the draws; four of them, as for Bernoulli
 kinds = {"bernoulli": {}, "straight_through": once, "hard_concrete": once, "hardkuma": once}
 gate_results, traces = {}, {}
 for name, changes in kinds.items():
@@ -647,7 +668,7 @@ fig
 
 # %%
 answers["reparameterise?"] = (
-    f"straight-through is biased (cosine {cosine:.2f} with the exact gradient); at one word of ten "
+    f"straight-through is biased (by {bias:.0%} of the gradient's length); at one word of ten "
     + ", ".join(f"{name} {row['accuracy']:.0%} right" for name, row in gate_results.items())
 )
 print(answers["reparameterise?"])
@@ -656,8 +677,10 @@ print(answers["reparameterise?"])
 # ### Footnote 8: the Lagrangian on Bernoulli gates
 #
 # Bastings et al. report in a footnote that they tried the Lagrangian on the Bernoulli model and found it unstable
-# (everything selected, for example). Their multiplier starts near zero and grows by a factor; while it sleeps, the
-# gates open. Here they start open, at a logit of 4:
+# (everything selected, for example). Their multiplier starts near zero and grows by a factor; while it sleeps, gates
+# may open. To see that phase in 800 steps, the gates of all three runs start open (at a logit of 4) and the
+# multiplier grows three times as fast as in their code. *Less noise* has the same multiplier, but the package's
+# estimator:
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -694,9 +717,10 @@ answers["a Lagrangian on Bernoulli gates?"] = (
 print(answers["a Lagrangian on Bernoulli gates?"])
 
 # %% [markdown]
-# An open Bernoulli gate has next to no gradient, $p (1 - p)$, so the multiplier grows until even that is enough; then
-# it is far too large, and cannot pull back. The signed rule acts on log-odds, where the factor is gone. The same on
-# SST, at full size, is in `31_selection_rates`.
+# Two things go wrong together. The noise hides the task, so that only the price moves the gates; and an open Bernoulli
+# gate has next to no gradient, $p (1 - p)$, so the multiplier grows until even that is enough, is then far too large,
+# and cannot pull back. The signed rule acts on log-odds, where the factor is gone. `31_selection_rates` has the same
+# on SST.
 #
 # ## 8. Does the last state prefer the end?
 #
@@ -705,48 +729,54 @@ print(answers["a Lagrangian on Bernoulli gates?"])
 #
 # $$\text{final: } [\overrightarrow h_n; \overleftarrow h_1], \quad \text{last: } \overrightarrow h_n, \quad
 # \text{mean: } \tfrac1n \textstyle\sum_t h_t, \quad \text{max: } \max_t h_t, \quad
-# \text{attention: } \textstyle\sum_t w_t h_t. \tag{R11}$$
+# \text{attention: } \textstyle\sum_t w_t h_t. \tag{R12}$$
 #
-# Twenty words, the signal in four random places, any one will do, and each word costs 0.1 nats. Which ones are kept?
+# Twenty words, the signal in four random places, any one will do, and each word costs 0.1 nats. Which ones are kept,
+# by three of these readers, with unselected words zeroed or removed, over three seeds?
 
 # %%
-pools, modes = ("last", "final", "mean", "max"), ("zero", "compact")
-where, quality = {}, {}
-for pool, mode in itertools.product(pools, modes):
-    model, _ = train(length=20, copies=4, pool=pool, predictor=mode, sparsity=0.1)
+pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)
+middles = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9], dtype=torch.float64)
+where, rows = {}, []
+for pool, mode, seed_of in itertools.product(pools, modes, seeds):
+    model, _ = train(length=20, copies=4, pool=pool, predictor=mode, sparsity=0.1, start=seed_of)
     found = judge_toy(model, length=20, copies=4)
-    quality[pool, mode] = found
-    kept = found["kept"].double().sum(0)
-    where[pool, mode] = (kept / kept.sum().clamp(min=1)).view(5, 4).sum(1)  # share by fifth of the text
-middles = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9])
-position = {key: (share * middles).sum().item() if share.any() else math.nan for key, share in where.items()}
+    kept = found["kept"].double().sum(0).view(5, 4).sum(1)
+    where[pool, mode, seed_of] = kept / kept.sum()  # share by fifth of the text; nan where nothing is kept
+    rows.append({"pool": pool, "mode": mode, "accuracy": found["accuracy"], "words": found["words"],
+                 "mean position": (where[pool, mode, seed_of] @ middles).item()})  # fmt: skip
+positions = pd.DataFrame(rows).groupby(["mode", "pool"]).agg(["mean", "std"])
+positions.round(2)
 
 
+# %%
 def places(mode):
-    said = {pool: f"{position[pool, mode]:.2f}".replace("nan", "selects nothing") for pool in pools}
-    return ", ".join(f"{pool} {place}" for pool, place in said.items())
+    means = positions.loc[mode]["mean position"]["mean"]
+    return ", ".join(f"{pool} {means[pool]:.2f}".replace("nan", "keeps nothing") for pool in pools)
 
 
 # %% tags=["check"]
-for key, share in where.items():
-    assert abs(share.sum() - 1) < 1e-9 or not share.any()
-    print(f"{key[0]:6} {key[1]:8} accuracy {quality[key]['accuracy']:.0%}  words {quality[key]['words']:.1f}  "
-          f"mean position {position[key]:.2f}")  # fmt: skip
+for key, kept in where.items():
+    assert kept.isnan().all() or abs(kept.sum() - 1) < 1e-9, key
+if settles:
+    last = positions.loc["zero", "last"]["mean position"]
+    assert abs(last["mean"] - 0.5) < 0.1, "the last state does not draw the selection to the end"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))
-finding = f"Mean positions with gaps: {places('zero')}"
+finding = f"Unselected words zeroed; mean positions {places('zero')}"
 fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
-figures.draw_bars(fifths, {pool: where[pool, "zero"] for pool in pools}, ax, title=finding,
-                  ylabel="share of kept signals (zero)", fmt="")  # fmt: skip
+averaged = {key: torch.stack([where[*key, seed_of] for seed_of in seeds]) for key in itertools.product(pools, modes)}
+figures.draw_bars(fifths, {pool: averaged[pool, "zero"].mean(0).nan_to_num() for pool in pools}, ax, title=finding,
+                  ylabel="share of kept signals", fmt="")  # fmt: skip
 figures.save_figure(fig, folder, "positions_zero")
 fig
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))
-finding = f"Mean positions without gaps: {places('compact')}"
-figures.draw_bars(fifths, {pool: where[pool, "compact"] for pool in pools}, ax, title=finding,
-                  ylabel="share of kept signals (compact)", fmt="")  # fmt: skip
+finding = f"Unselected words removed; mean positions {places('compact')}"
+figures.draw_bars(fifths, {pool: averaged[pool, "compact"].mean(0).nan_to_num() for pool in pools}, ax, title=finding,
+                  ylabel="share of kept signals", fmt="")  # fmt: skip
 figures.save_figure(fig, folder, "positions_compact")
 fig
 
@@ -757,10 +787,6 @@ answers["does the last state prefer the end?"] = "mean position of kept signals 
 print(answers["does the last state prefer the end?"])
 
 # %% [markdown]
-# The last state does not draw the selection to the end; where gaps are removed it leans to the *front*. What the
-# readers do to the price is another matter: averaged over twenty positions, nineteen of them zero vectors, a single
-# signal is worth less than it costs.
-#
 # With the signal in a single random place there is nothing to prefer, and a model that could only find late signals
 # would fail on early ones:
 
@@ -779,7 +805,7 @@ for mode in modes:
 # %% tags=["check"]
 for mode, by_fifth in single_place.items():
     print(f"last state, {mode:8}" + "".join(f"  {value:.0%}" for value in by_fifth))
-    assert all(0 <= value <= 1 for value in by_fifth)
+    assert not settles or mode == "zero" or min(by_fifth) > 0.9, "without gaps the place does not matter"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 4.8))
@@ -800,8 +826,9 @@ found = judge_toy(model, length=40, copies=8)
 kept = found["kept"].double().sum(0).view(5, 8).sum(1)
 print("share by fifth: " + "  ".join(f"{share:.2f}" for share in kept / kept.sum().clamp(min=1)))
 print(f"accuracy {found['accuracy']:.0%}, {found['words']:.1f} words")
-# Every step over a zero vector multiplies the cell by the forget gate (with zero biases: about one half). A signal that
-# is thirty steps old has faded, so late copies are worth more; in mode `compact` no such steps are taken.
+# Every step over a zero vector multiplies the cell by the forget gate (with zero biases: about one half), so a signal
+# that is thirty steps old has faded unless training learned to keep it; if the last fifth has the largest share, it did
+# not. In mode `compact` no such steps are taken.
 
 # %% [markdown]
 # ## 9. Is a rationale just attention?
@@ -810,8 +837,8 @@ print(f"accuracy {found['accuracy']:.0%}, {found['words']:.1f} words")
 # follows the words that an explanation shows can be measured in both (DeYoung et al. 2020). With $y' = \arg\max
 # p(\cdot \mid x)$:
 #
-# $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R12}$$
-# $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R13}$$
+# $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R13}$$
+# $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R14}$$
 #
 # A faithful rationale $r$ has a small first and a large second number. Same toy, same budget of one word of ten:
 
@@ -830,12 +857,14 @@ for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": ber
         right = (judge.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
     hit = ((z != 0) & (texts.tokens < 6)).any(1).float().mean().item()
     faithful[name] = {"sufficiency": sufficiency.mean().item(), "comprehensiveness": comprehensiveness.mean().item()}
-    faithful[name] |= {"signal shown": hit, "accuracy": right}
+    soft = (whole.argmax(1) == texts.target).float().mean().item()
+    faithful[name] |= {"signal shown": hit, "right from it": right, "right from all": soft}
 pd.DataFrame(faithful).T.round(3)
 
 # %% tags=["check"]
-for row in faithful.values():
-    assert all(-1 <= value <= 1 for value in row.values())
+if settles:
+    for name, row in faithful.items():
+        assert row["comprehensiveness"] > row["sufficiency"], f"{name}: the shown word matters more than the rest"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(11, 5))
@@ -851,7 +880,7 @@ fig
 # %%
 answers["is a rationale just attention?"] = "; ".join(
     f"{name}: signal shown {row['signal shown']:.0%}, sufficiency {row['sufficiency']:.2f}, "
-    f"comprehensiveness {row['comprehensiveness']:.2f}, {row['accuracy']:.0%} right from the shown word alone"
+    f"comprehensiveness {row['comprehensiveness']:.2f}, {row['right from it']:.0%} right from the shown word alone"
     for name, row in faithful.items()
 )
 print(answers["is a rationale just attention?"])
@@ -862,7 +891,7 @@ print(answers["is a rationale just attention?"])
 # An LSTM that steps over zero vectors knows how many there were. A probe measures it: predict the length $n$ from the
 # state of a text in which *nothing* is selected, by linear regression, and judge it on other texts:
 #
-# $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R14}$$
+# $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R15}$$
 
 # %%
 leaks = {}
@@ -883,17 +912,57 @@ if settles:
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(7, 4.6))
-finding = f"Length read from an unread text: R² = {leaks['zero']:.2f} (zero), {abs(leaks['compact']):.2f} (compact)"
+finding = f"Length, from an unread text: R² = {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
 figures.draw_bars(list(leaks), {"R²": list(leaks.values())}, ax, title=finding, ylabel="R² of the length")
 figures.save_figure(fig, folder, "leak")
 fig
 
 # %%
 answers["does anything leak?"] = (
-    f"the length, from an unread text: R2 {leaks['zero']:.2f} (zero), {abs(leaks['compact']):.2f} (compact)"
+    f"the length, from an unread text: R2 {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
 )
-answers["is the evaluation ambiguous?"] = "yes: precision without recall rewards selecting little; " + "; ".join(
-    f"{name}: precision {row['precision']:.0%} at {row['words']:.1f} words" for name, row in results.items()
+print(answers["does anything leak?"])
+
+# %% [markdown]
+# ## 11. Is the evaluation ambiguous?
+#
+# The signal stands in four places and any one decides. A gold rationale that marks all four calls a model that keeps
+# one of them imprecise? No: incomplete. Precision and recall on such texts, beside selections that have not read
+# them:
+
+# %%
+torch.manual_seed(p.seed + 8)
+texts = toy_texts(2000, length=20, copies=4)
+gold = texts.tokens < 6
+model, _ = train(length=20, copies=4, predictor="compact", sparsity=0.1)
+with torch.no_grad():
+    chosen = {"model": model(texts.tokens, texts.mask).z != 0}
+share = chosen["model"].float().mean().item()
+size, first = max(1, round(20 * share)), torch.randint(0, 20, (2000, 1))
+chosen["random words"] = torch.rand(2000, 20) < share
+chosen["random span"] = (torch.arange(20) - first) % 20 < size
+chosen["first words"] = (torch.arange(20) < size).expand(2000, -1)
+measured = {name: rationale_scores(list(picked), list(gold)) for name, picked in chosen.items()}
+
+# %% tags=["check"]
+for name, row in measured.items():
+    print(f"{name:13} precision {row['precision']:.0%}  recall {row['recall']:.0%}  F1 {row['f1']:.0%}")
+    if name != "model":
+        assert abs(row["precision"] - 0.2) < 0.03, "a selection that has not read the text: four words of twenty"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+ours = measured["model"]
+finding = f"Any one signal decides: precision {ours['precision']:.0%}, recall {ours['recall']:.0%}"
+bars = {name: [row[name] for row in measured.values()] for name in ("precision", "recall", "f1")}
+figures.draw_bars(list(measured), bars, ax, title=finding, ylabel="share of words", fmt="{:.2f}")
+figures.save_figure(fig, folder, "ambiguity")
+fig
+
+# %%
+answers["is the evaluation ambiguous?"] = (
+    "any of four signals decides: "
+    + "; ".join(f"{name}: precision {r['precision']:.0%}, recall {r['recall']:.0%}" for name, r in measured.items())
 )
 for question, answer in answers.items():
     print(f"{question}\n    {answer}")
@@ -909,4 +978,4 @@ for question, answer in answers.items():
 # ## Next
 #
 # `12_train_sst` with `params/sst/bernoulli_p100.yaml` trains the model on SST; `31_selection_rates` puts it beside
-# HardKuma, with the collapse of the authors' recipe on small word vectors.
+# HardKuma, with the authors' recipes.

@@ -840,7 +840,7 @@ class Bernoulli(torch.distributions.Bernoulli):
 class StraightThroughBernoulli(Bernoulli):
     """A Bernoulli whose draw carries the gradient of its probability, dz/dm := dp/dm. Biased.
 
-    Source: eq. (R9), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
+    Source: eq. (R11), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
     """
 
     has_rsample = True

@@ -113,7 +113,7 @@ class Pool(nn.Module):
     mean, max  over the real tokens
     attention  sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases
 
-    Source: eq. (R11), notebooks/05_reinforce.py. A text without tokens gives zeros.
+    Source: eq. (R12), notebooks/05_reinforce.py. A text without tokens gives zeros.
 
     Parameters
     ----------

@@ -30,6 +30,7 @@ class Output(NamedTuple):
     prediction: Tensor  # [K B, C]: logits (classes) or scores in [0, 1]; K draws a text, mostly 1
     z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
     gates: Distribution | None  # of batch shape [K B, T]; None for a model that reads everything
+    dependent: bool = False  # True where a gate depends on the draws before it
 
 
 class Classes(nn.Module):
@@ -283,7 +284,8 @@ class Extractor(nn.Module):
             z, gates = z.repeat(num_samples, 1), None
         embedded, mask = embedded.repeat(num_samples, 1, 1), mask.repeat(num_samples, 1)
         z = z * mask  # [K B, T]
-        return Output(self.predictor(embedded, mask, z), z, gates)
+        dependent = gates is not None and self.selector.dependent
+        return Output(self.predictor(embedded, mask, z), z, gates, dependent)
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """How much the model itself says each word counts: [B, T], larger is more.

@@ -120,7 +120,7 @@ def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: f
 
     For gates without an interval (Bernoulli) both kinds of argmax are the threshold at 1/2.
 
-    Source: eq. (H9), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 5; eq. (R10), notebooks/05_reinforce.py.
+    Source: eq. (H9), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 5; eq. (R9), notebooks/05_reinforce.py.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
 
         k_i = max(1, round(budget T_i))
 
-    Among equal scores the earlier token wins, so exactly k are kept. Source: eq. (R10), notebooks/05_reinforce.py.
+    Among equal scores the earlier token wins, so exactly k are kept. Source: eq. (R9), notebooks/05_reinforce.py.
 
     Parameters
     ----------
@@ -180,8 +180,15 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
     Returns
     -------
     [..., T], 0 or 1, 0 at padding; of the dtype of `scores`
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
     """
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
+    if mask.shape != scores.shape:
+        raise ValueError(f"shapes differ: scores {tuple(scores.shape)}, mask {tuple(mask.shape)}")
     order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
     rank = order.argsort(-1)  # [..., T]: 0 for the largest score
     k = (budget * mask.sum(-1, keepdim=True)).round().clamp(min=1)

@@ -40,7 +40,7 @@ def drops(model: Extractor, batch: Batch, z: Tensor, whole: Tensor) -> tuple[Ten
 
     x is the whole text (every gate 1), r the rationale, x \\ r the rest (gates 1).
 
-    Source: eqs. (R12)-(R13), notebooks/05_reinforce.py; DeYoung et al. 2020.
+    Source: eqs. (R13)-(R14), notebooks/05_reinforce.py; DeYoung et al. 2020.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def length_leak(fitted: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) ->
 
         R^2 = 1 - sum (n - n')^2 / sum (n - mean n)^2
 
-    Source: eq. (R14), notebooks/05_reinforce.py; trap I-7.
+    Source: eq. (R15), notebooks/05_reinforce.py; trap I-7.
 
     Parameters
     ----------
@@ -129,9 +129,10 @@ def length_leak(fitted: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) ->
 def judge(folder: Path | str) -> dict[str, dict[str, float]]:
     """Everything there is to say about the rationales of a finished run, by split; written to judged.json.
 
-    faithfulness, calibration_error and length_leak (fitted on dev), and where words have labels (SST):
-    word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral) and
-    words_<label>, selected_<label>: how many words there are and how many are selected.
+    faithfulness, calibration_error and (not for dev, on which it is fitted) length_leak; where words have labels (SST)
+    word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral), word_base_rate
+    (the precision of a random selection), and words_<label>, selected_<label>: how many words there are, and how many
+    of them are selected.
 
     Raises
     ------
@@ -152,7 +153,8 @@ def judge(folder: Path | str) -> dict[str, dict[str, float]]:
     for name, part in splits.items():
         found[name] = faithfulness(run.model, batches[name])
         found[name]["calibration_error"] = _calibration(run.model, batches[name])
-        found[name]["length_leak"] = length_leak(states["dev"], states[name])
+        if name != "dev":
+            found[name]["length_leak"] = length_leak(states["dev"], states[name])
         if "word_labels" in part:
             found[name] |= _plausibility(part)
     write_text(Path(folder) / "judged.json", json.dumps(found, indent=1))
@@ -173,6 +175,9 @@ def _plausibility(rows) -> dict[str, float]:
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]
     scores = metrics.rationale_scores(chosen, [words != NEUTRAL for words in labels])
     found = {f"word_{name}": scores[name] for name in ("precision", "recall", "f1") if name in scores}
+    told = [words != NEUTRAL for words in labels if (words != NEUTRAL).any()]
+    if told:
+        found["word_base_rate"] = torch.cat(told).double().mean().item()  # over the same texts as the precision
     everything = metrics.selected_by_label(labels, [torch.ones_like(z) for z in chosen])
     selected = metrics.selected_by_label(labels, chosen)
     for label in range(len(everything)):

@@ -310,8 +310,8 @@ class RationaleObjective(nn.Module):
     warmup : int, >= 0
         Training steps over which the prices rise from 0; evaluation uses the full ones.
     entropy : float, >= 0
-        Reward for a nat of entropy of a gate (that is, a price on its KL divergence from a fair coin): a gate
-        whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R15), and cannot saturate.
+        Reward for a nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a
+        gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
 
     Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
     """
@@ -342,6 +342,8 @@ class RationaleObjective(nn.Module):
                 raise ValueError(f"{name}: got {value!r}, accepted are {', '.join(accepted)}")
         if baseline == "leave_one_out" and samples < 2:
             raise ValueError(f"samples: got {samples}, baseline leave_one_out needs 2 or more")
+        if penalty == "sampled" and any(held and held.dynamics == "signed" for held in (selection, transitions)):
+            raise ValueError("penalty: got 'sampled', constraints counted on the draw need the dynamics 'authors'")
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
         self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
@@ -356,11 +358,11 @@ class RationaleObjective(nn.Module):
             return self.loss(output, batch, model.head)
         self._update(model, output, batch)
         reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
-        step = self.loss(output, batch, model.head, reference, model.selector.dependent)
+        step = self.loss(output, batch, model.head, reference)
         self.steps += 1
         return step
 
-    def loss(self, output, batch, head: nn.Module, reference: Tensor | None = None, dependent: bool = False) -> Step:
+    def loss(self, output, batch, head: nn.Module, reference: Tensor | None = None) -> Step:
         """The loss of a pass already made, with the multipliers as they stand.
 
         Parameters
@@ -372,8 +374,6 @@ class RationaleObjective(nn.Module):
             Gives `loss(prediction, target) -> [B]`.
         reference : [B] or None
             Baseline cost of each text, for `self_critical`.
-        dependent : bool
-            True where a gate depends on the draws before it.
         """
         num_samples = len(output.z) // len(batch.mask)
         mask, target = _repeat(batch.mask, num_samples), _repeat(batch.target, num_samples)
@@ -395,7 +395,7 @@ class RationaleObjective(nn.Module):
                 loss = loss + constraint(log_value, log_rest)
         if self.training and not output.gates.has_rsample:
             # the price of independent gates is a closed form whose own gradient is all of it
-            cost = task + price if dependent or self._counts(output.gates) else task
+            cost = task + price if output.dependent or self._counts(output.gates) else task
             cost = cost.detach().view(num_samples, -1)  # [K, B]
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
@@ -415,7 +415,11 @@ class RationaleObjective(nn.Module):
         else:
             shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
             words = torch.where(mask, kept, 0.0).sum(1)
-            switches = expected_transitions(shut, kept, mask) * mask.sum(1)
+            if output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
+                switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
+                switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
+            else:
+                switches = expected_transitions(shut, kept, mask) * mask.sum(1)
         price = self.sparsity * words + self.coherence * switches
         if self.training and self.warmup:
             price = price * ((self.steps + 1) / self.warmup).clamp(max=1)
@@ -434,7 +438,7 @@ class RationaleObjective(nn.Module):
             return reference
         if self.baseline == "none":
             return 0.0
-        before, mean = self.average.to(cost), cost.mean().double()  # 0 at the first step
+        before, mean = self.average.to(cost, copy=True), cost.mean().double()  # 0 at the first step
         self.average.copy_(torch.where(self.steps == 0, mean, self.average.lerp(mean, 1 - self.AVERAGING)))
         return before
 
@@ -445,7 +449,7 @@ class RationaleObjective(nn.Module):
         output = model(batch.tokens, batch.mask)
         model.train()
         cost = model.head.loss(output.prediction, batch.target)
-        counts = self._counts(output.gates) or model.selector.dependent
+        counts = self._counts(output.gates) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod

@@ -260,35 +260,44 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
-    if "samples" in values:
+    if "samples" in values and "model" in values:
         _check_gates(values, where)
 
 
 def _check_gates(values: Mapping[str, Any], where: str) -> None:
-    """Choices of gate, estimator and rule that exclude each other."""
-    model, given = values.get("model"), values.get
-    scored = model == "bernoulli"
-    if given("baseline") == "leave_one_out" and given("samples") == 1:
-        raise BadInput(f"{where}samples: 1 is not accepted with baseline leave_one_out, give a whole number from 2")
-    if not scored and given("penalty") == "sampled":
-        raise BadInput(f"{where}penalty: sampled is not accepted with model {model}, give expected, or model=bernoulli")
-    if not scored and given("baseline", "none") != "none":
-        said = f"{where}baseline: {given('baseline')} is not accepted with model {model}"
-        raise BadInput(f"{said}, give none, or model=bernoulli")
-    held = given("selection", 1) < 1 or given("transitions", 0) > 0
-    if scored and held and given("penalty") == "sampled" and given("dynamics") == "signed":
-        raise BadInput(
-            f"{where}dynamics: signed is not accepted with penalty sampled and a target, give dynamics=authors, or "
-            "penalty=expected"
-        )
-    if scored and held and given("dependent") and given("penalty") == "expected":
-        said = f"{where}penalty: expected is not accepted with dependent Bernoulli gates and a target"
-        raise BadInput(f"{said}, give sampled")
-    if given("dependent") and given("rule") == "top_k":
-        said = f"{where}rule: top_k is not accepted with dependent gates, which are decided one after the other"
-        raise BadInput(f"{said}; give another rule, such as argmax")
-    if model == "attention" and given("pool", "final") not in ("final", "attention"):
-        raise BadInput(f"{where}pool: {given('pool')} is not accepted with model attention, give final or attention")
+    """Choices of gate, estimator and rule that exclude each other, or of which one would have no effect."""
+    p = completed(values)
+    reads_all = p.model in ("full_text", "attention")
+    scored, coins = p.model == "bernoulli", p.model in ("bernoulli", "straight_through")
+    held = p.selection < 1 or p.transitions > 0
+    model = f"with model {p.model}"
+    refused = [  # (refused if, key, why, what is accepted)
+        (reads_all and p.dependent, "dependent", model, "false"),
+        (reads_all and p.sparsity > 0, "sparsity", model, "0, or a model with gates"),
+        (reads_all and p.coherence > 0, "coherence", model, "0, or a model with gates"),
+        (reads_all and p.samples > 1, "samples", model, "1, or a model with gates"),
+        (p.entropy > 0 and not coins, "entropy", model, "0, or model=bernoulli"),
+        (p.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli"),
+        (p.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli"),
+        (p.baseline == "leave_one_out" and p.samples == 1, "samples", "with baseline leave_one_out",
+         "a whole number from 2"),
+        (scored and held and p.penalty == "sampled" and p.dynamics == "signed", "dynamics",
+         "with penalty sampled and a target", "dynamics=authors, or penalty=expected"),
+        (scored and held and p.dependent and p.penalty == "expected", "penalty",
+         "with dependent Bernoulli gates and a target", "sampled"),
+        (p.model == "straight_through" and p.predictor == "compact", "predictor",
+         f"{model}: a word that is removed passes no gradient", "zero"),
+        (p.model == "attention" and p.pool not in ("final", "attention"), "pool", model, "final or attention"),
+        (p.rule == "top_k" and p.model == "full_text", "rule", model, "argmax"),
+        (p.rule == "top_k" and p.dependent, "rule", "with dependent gates, which are decided one after the other",
+         "another rule, such as argmax"),
+        (p.rule == "top_k" and p.budget == 1, "budget", "with rule top_k: it keeps everything", "a number in (0, 1)"),
+        (p.rule != "top_k" and p.budget < 1, "budget", f"with rule {p.rule}", "1, or rule=top_k"),
+        (p.rule != "threshold" and p.threshold != 0.5, "threshold", f"with rule {p.rule}", "0.5, or rule=threshold"),
+    ]  # fmt: skip
+    for wrong, key, why, accepted in refused:
+        if wrong:
+            raise BadInput(f"{where}{key}: {_show(values[key])} is not accepted {why}; give {accepted}")
 
 
 def is_override(item: str) -> bool:

@@ -26,7 +26,7 @@ from rationale import metrics, saved
 from rationale.errors import BadInput
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
-from rationale.params import completed, defaults
+from rationale.params import completed, defaults, read_file
 from rationale.runs import notebook_path, root
 
 COLUMNS = "task,corpus,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
@@ -131,7 +131,11 @@ def collect(outputs: Path) -> pd.DataFrame:
         {"run": name, "parameters": saved.read_parameters(run), "environment": _environment(run)}
         for run, name in zip(runs, names, strict=True)
     ]
-    table = _merge("results.csv", pd.concat([*map(rows_of, runs), *agreements(runs)]), names)
+    rows = pd.concat([*map(rows_of, runs), *agreements(runs)])
+    if (folder() / "results.csv").exists():  # an agreement with seeds that are not here any more stays
+        before = read_results().query("metric == 'agreement' and run in @names")
+        rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
+    table = _merge("results.csv", rows, names)
     _merge("history.csv", pd.concat([h[k] for h, k in zip(history, keep, strict=True)]), names)
     path = folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -174,6 +178,9 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
         for one seed.
     """
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
+    if part.empty:
+        names = ["model", "vectors", "target", "sparsity", *metrics, *(f"{name}_std" for name in metrics), "seeds"]
+        return pd.DataFrame(columns=names)
     groups = part.groupby(["model", "vectors", "target", "sparsity", "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
     missing = [name for name in metrics if name not in table["mean"]]  # of no run
@@ -194,10 +201,11 @@ def read_runs() -> pd.DataFrame:
     return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
 
 
-def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", **parameters) -> pd.DataFrame:
+def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", some: bool = True, **parameters) -> pd.DataFrame:
     """Rows of the committed runs of a notebook that have these parameters.
 
     All parameters that are not named have the notebook's default, but for those in `FREE`, which may be anything.
+    `some=False`: there need not be any.
 
     Raises
     ------
@@ -213,22 +221,23 @@ def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", **parameter
             same |= runs[name].isna() if name in runs else True
         runs = runs[same]
     found = results[results["run"].isin(runs.index)]
-    if found.empty:
+    if found.empty and some:
         raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of {notebook} with {parameters or 'the defaults'}")
     return found
 
 
-PRICED = {"entropy": 0.02, "samples": 2, "baseline": "leave_one_out"}  # how params/sst/bernoulli_p*.yaml train
+def parameters_of(file: str) -> dict:
+    """What a parameter file, below params/, changes; `vectors` and what sweeps vary left out."""
+    path = notebook_path("12_train_sst").parent.parent / "params" / file
+    changed = {name: value for _, name, value in read_file(path)}
+    return {name: value for name, value in changed.items() if name not in ("vectors", "sparsity", "seed")}
 
 
 def compared(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the runs that Figure 4 compares: the notebook's defaults, and Bernoulli gates as in `PRICED`.
-
-    Attention has its own rule and budget at test time and is left out.
-    """
+    """Rows of the runs that Figure 4 compares: the notebook's defaults, priced Bernoulli gates, attention."""
     found = [runs_with(results)]
-    if "bernoulli" in set(results["model"]):
-        found.append(runs_with(results, model="bernoulli", **PRICED))
+    for file in ("sst/bernoulli_p100.yaml", "sst/attention.yaml"):
+        found.append(runs_with(results, some=False, **parameters_of(file)))
     return pd.concat(found)
 
 

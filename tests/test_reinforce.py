@@ -265,7 +265,7 @@ def test_entropy_is_rewarded_in_closed_form_and_settles_a_gate_at_its_worth():
     logit = torch.tensor((worth - 0.3) / 0.5, dtype=torch.float64, requires_grad=True)
     gate = Bernoulli(logits=logit)
     (slope,) = torch.autograd.grad((0.3 - worth) * gate.prob_one - 0.5 * gate.entropy(), logit)
-    assert abs(slope) < 1e-12, "eq. (R15)"
+    assert abs(slope) < 1e-12, "eq. (R8)"
 
 
 @pytest.mark.parametrize("dependent", [False, True])
