@@ -479,7 +479,7 @@ assert abs(difference) < 0.015, "buckets change the accuracy"
 # 60 %, then look at the table of part 4 and explain the sign.
 
 # %% tags=["solution"]
-print(off[["target", "expected_minus_target", "selected_minus_target"]].round(1).to_string(index=False))
+print(off[["target", "expected_minus_target", "selected_minus_target"]].round(2).to_string(index=False))
 print(
     "A gate counts for the rule only when its mass at 0 is not the largest of three. At small rates most gates\n"
     "are nearly shut and each still adds a little to the expectation, which the rule rounds to 0."
