@@ -37,7 +37,9 @@ source = root() / p.runs_dir / p.run
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
-print(f"{p.run}: model {trained['model']}, target {trained['selection']:.0%}, {len(rows)} dev sentences")
+target = trained["selection"] if trained["selection"] < 1 else None  # None: a price, or no selection at all
+asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} a word"
+print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
 
 # %% [markdown]
 # ## 1. Which classes are mistaken for which?
@@ -111,7 +113,7 @@ assert abs(micro - share) < 1e-9
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
 title = f"Between sentences the rate varies by {100 * rates.std():.0f} points (one standard deviation)"
-figures.draw_rate_histogram(rates, ax, title=title, target=trained["selection"])
+figures.draw_rate_histogram(rates, ax, title=title, target=target)
 figures.save_figure(fig, folder / "figures", "rates")
 figures.show(fig)
 

@@ -32,10 +32,15 @@ from rationale.runs import notebook_path, root
 COLUMNS = "task,corpus,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
 TASKS = {"10_first_rationale": ("reviews", "synthetic"), "12_train_sst": ("sst", "sst")}  # by notebook
+COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
-    "22_read_sst/reference/figures/word_sentiment.svg",
-    "31_selection_rates/sst_hardkuma/figures/accuracy_against_rate.svg",
+    f"{COMPARISON}/accuracy_against_rate.svg",
+    f"{COMPARISON}/word_sentiment.svg",
+    f"{COMPARISON}/precision_recall.svg",
+    f"{COMPARISON}/agreement.svg",
+    f"{COMPARISON}/collapse.svg",
+    f"{COMPARISON}/lagrangian.svg",
 )
 
 
