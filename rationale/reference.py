@@ -157,7 +157,7 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
     """Replace the rows of these runs in a committed table and write it, sorted by run."""
     path = folder() / name
     if path.exists():
-        old = pd.read_csv(path)
+        old = read_results(path) if name == "results.csv" else pd.read_csv(path)
         new = pd.concat([new, old[~old["run"].isin(runs)]])  # in this order: the new table's columns come first
     new = new.sort_values("run", kind="stable").reset_index(drop=True)
     write_text(path, new.to_csv(index=False, float_format="%.6g"))
