@@ -922,8 +922,8 @@ if settles:
     assert leaks["zero"] > 0.9, "the length can be read off the state of an unread text"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(7, 4.6))
-finding = f"Length, from an unread text: R² = {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
+fig, ax = figures.new_figure(size=(8, 4.6))
+finding = f"Length leaked: R² = {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
 figures.draw_bars(list(leaks), {"R²": list(leaks.values())}, ax, title=finding, ylabel="R² of the length")
 figures.save_figure(fig, folder, "leak")
 fig
