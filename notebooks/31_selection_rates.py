@@ -218,6 +218,12 @@ worth = reference.summary(with_words, quality)
 worth = worth[worth["model"] != "full_text"].sort_values(["model", "rate_selected"])
 worth[["model", "target", "sparsity", *quality, "seeds"]].round(3)
 
+# %%
+def lines_of(columns):
+    return {f"{name}, {label}": part[["rate_selected", column]].to_numpy().tolist()
+            for name, part in worth.groupby("model") for label, column in columns.items()}  # fmt: skip
+
+
 # %% tags=["check"]
 by_chance = results.query("metric == 'word_base_rate' and split == 'test'")["value"].mean()
 for row in worth.to_dict("records"):
@@ -228,11 +234,7 @@ print(f"precision of a random selection: {by_chance:.1%}, the share of words tha
 # %% tags=["figure"]
 if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
-    lines = {
-        f"{name}, {metric.split('_')[1]}": part[["rate_selected", metric]].to_numpy().tolist()
-        for name, part in worth.groupby("model")
-        for metric in ("word_precision", "word_recall")
-    }
+    lines = lines_of({"precision": "word_precision", "recall": "word_recall"})
     title = f"Selected words that carry sentiment (random: {by_chance:.0%})"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision, recall")
     figures.save_figure(fig, folder / "figures", "precision_recall")
@@ -252,11 +254,7 @@ if worth["agreement"].notna().any():
 # %% tags=["figure"]
 if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
-    lines = {
-        f"{name}, {metric.split('_')[0]}": part[["rate_selected", metric]].to_numpy().tolist()
-        for name, part in worth.groupby("model")
-        for metric in ("sufficiency_aopc", "comprehensiveness_aopc")
-    }
+    lines = lines_of({"sufficiency": "sufficiency_aopc", "comprehensiveness": "comprehensiveness_aopc"})
     title = "Faithfulness over five budgets (ERASER)"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y')", percent=False)
     figures.save_figure(fig, folder / "figures", "faithfulness")
@@ -307,14 +305,18 @@ recipe = reference.parameters_of("sst/bernoulli_authors.yaml") | {"model": "bern
 vectors_of = {"IMDb, 300": {"vectors": "imdb.w2v.300d"}, "GloVe, 50": {"vectors": "glove.6B.50d"},
               "IMDb / 3": {"vectors": "imdb.w2v.300d", "vectors_scale": 0.3333}}  # fmt: skip
 authors_on = {name: committed_runs(name, **recipe, **which) for name, which in vectors_of.items()}
-authors_on = {name: history[history["run"].isin(part["run"])] for name, part in authors_on.items() if len(part)}
 epochs = range(1, 13)
+
+
+def histories(parts):
+    return {name: history[history["run"].isin(part["run"])] for name, part in parts.items() if len(part)}
 
 
 def by_epoch(parts, column):
     return {name: part.groupby("epoch")[column].mean().reindex(epochs).to_numpy() for name, part in parts.items()}
 
 
+authors_on = histories(authors_on)
 selected, expected = by_epoch(authors_on, "dev_rate_selected"), by_epoch(authors_on, "dev_rate_expected")
 
 # %% tags=["check"]
@@ -353,7 +355,7 @@ ways = {
     "less noise": committed_runs("less noise", **(priced | {"entropy": 0.0, "epochs": 12})),
     "less noise, entropy": committed_runs("less noise, entropy", **priced),
 }
-ways = {name: history[history["run"].isin(part["run"])] for name, part in ways.items() if len(part)}
+ways = histories(ways)
 
 # %% tags=["figure"]
 if ways:
@@ -379,8 +381,7 @@ if "less noise" in ways:
 # %%
 held = {name: reference.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
         for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_s40"))}  # fmt: skip
-lagrangians = {name: committed_runs(name, **which) for name, which in held.items()}
-lagrangians = {name: history[history["run"].isin(part["run"])] for name, part in lagrangians.items() if len(part)}
+lagrangians = histories({name: committed_runs(name, **which) for name, which in held.items()})
 paths = {f"{name}, expected": curve for name, curve in by_epoch(lagrangians, "dev_rate_expected").items()}
 paths |= {f"{name}, selected": curve for name, curve in by_epoch(lagrangians, "dev_rate_selected").items()}
 

@@ -120,7 +120,7 @@ class Selector(nn.Module):
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
         """The gates alone; `draw` matters only where they depend on each other."""
         states, _ = self.encoder(self.dropout(embedded), mask)  # [B, T, S]
-        return self.gate(states.repeat(num_samples, 1, 1))
+        return self.gate(repeated(states, num_samples))
 
 
 class DependentSelector(Selector):
@@ -146,7 +146,7 @@ class DependentSelector(Selector):
 
     def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Distribution]:
         states, _ = self.encoder(self.dropout(embedded), mask)
-        states = states.repeat(num_samples, 1, 1)  # [K B, T, S]
+        states = repeated(states, num_samples)  # [K B, T, S]
         of_states, of_z = self.cell.inputs.weight.split((states.shape[-1], 1), 1)
         projected = F.linear(states, of_states)  # [K B, T, 3H]: all that does not wait for z
         state, memory, z = self.cell.start(len(states)), [], []
@@ -274,18 +274,17 @@ class Extractor(nn.Module):
         num_samples : int, K >= 1
             Draws a text. The output has K B rows, the whole batch after itself.
         """
-        embedded = self.embed(tokens)  # [B, T, E]
+        embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
         if self.selector is not None:
-            draw = sample if self.training else self.decided(mask.repeat(num_samples, 1))
+            draw = sample if self.training else self.decided(rows)
             z, gates = self.selector(embedded, mask, draw, num_samples)
         else:
             attends = self.rule == "top_k" and self.predictor.pool.kind == "attention" and not self.training
             z = top_k(self.importance(tokens, mask), mask, self.budget) if attends else mask.to(embedded.dtype)
-            z, gates = z.repeat(num_samples, 1), None
-        embedded, mask = embedded.repeat(num_samples, 1, 1), mask.repeat(num_samples, 1)
-        z = z * mask  # [K B, T]
+            z, gates = repeated(z, num_samples), None
+        z = z * rows  # [K B, T]
         dependent = gates is not None and self.selector.dependent
-        return Output(self.predictor(embedded, mask, z), z, gates, dependent)
+        return Output(self.predictor(repeated(embedded, num_samples), rows, z), z, gates, dependent)
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """How much the model itself says each word counts: [B, T], larger is more.
@@ -304,6 +303,11 @@ class Extractor(nn.Module):
             raise ValueError("a model without gates and without attention says nothing about single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
+
+
+def repeated(values: Tensor, num_samples: int) -> Tensor:
+    """[B, ...] -> [K B, ...], the whole batch after itself; not a copy where K = 1."""
+    return values if num_samples == 1 else torch.cat([values] * num_samples)
 
 
 def sample(gates: Distribution) -> Tensor:

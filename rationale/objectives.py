@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from rationale.extractor import WITHOUT_GATES, sample
+from rationale.extractor import WITHOUT_GATES, repeated, sample
 
 
 def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
@@ -376,7 +376,7 @@ class RationaleObjective(nn.Module):
             Baseline cost of each text, for `self_critical`.
         """
         num_samples = len(output.z) // len(batch.mask)
-        mask, target = _repeat(batch.mask, num_samples), _repeat(batch.target, num_samples)
+        mask, target = repeated(batch.mask, num_samples), repeated(batch.target, num_samples)
         task = head.loss(output.prediction, target)  # [K B]
         parts = {"task": task.detach().mean()}
         if output.gates is None:
@@ -470,7 +470,7 @@ class RationaleObjective(nn.Module):
 
     @torch.no_grad()
     def _update(self, model: nn.Module, output, batch) -> None:
-        mask = _repeat(batch.mask, len(output.z) // len(batch.mask))
+        mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
             self.transitions.update(self._switches(output.gates, mask)[0].exp() * texts, texts)
@@ -486,11 +486,6 @@ class RationaleObjective(nn.Module):
             else:
                 chosen = (model.decided(batch.mask)(gates) != 0) & batch.mask
                 self.selection.update(chosen.sum(), batch.mask.sum())
-
-
-def _repeat(values: Tensor, num_samples: int) -> Tensor:
-    """[B, ...] -> [K B, ...], the whole batch after itself."""
-    return values if num_samples == 1 else torch.cat([values] * num_samples)
 
 
 def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
