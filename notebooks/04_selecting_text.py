@@ -45,7 +45,7 @@ import torch
 from torch import nn
 
 from rationale import encoders, extractor, figures, objectives
-from rationale.distributions import HardKuma
+from rationale.distributions import HardConcrete, HardKuma, log_uniform
 from rationale.gates import HardKumaGate, decide
 from rationale.objectives import Constraint, expected_selection, expected_transitions, log_mean
 from rationale.params import validated
@@ -924,11 +924,107 @@ for name, example in examples.items():
 # rule, the rule's rate stays at the target whichever rule it is, and the expected rate moves.
 
 # %% [markdown]
+# ## 12. Gates that know what was selected
+#
+# In the paper's first experiment a gate also sees the draws before it, $p(z_t \mid x, z_{<t})$, through a small
+# recurrent memory. One pass then gives one draw of every $z_{<t}$ and the masses after it. Summed, they still
+# give $S$ without bias. A switch, however, needs the masses of *two* neighbours, and those of the second wait for
+# the first:
+#
+# $$E\Big[\pi_0^t\, P(z_{t+1} \ne 0 \mid z_t = 0) + (1 - \pi_0^t)\, E\big[P(z_{t+1} = 0 \mid z_t)
+# \,\big|\, z_t \ne 0\big]\Big], \qquad \pi_0^t = P(z_t = 0 \mid z_{<t}). \tag{S14}$$
+#
+# > The authors put the masses after the $z_t$ that happened to be drawn into *both* products: a **plug-in**. The
+# > first product wants them after a zero, the second after anything but a zero, so it is biased as soon as the
+# > neighbours depend on each other. The **look-ahead** moves the memory on twice, once from $z_t = 0$ and once from
+# > a draw given $z_t \ne 0$ (the same noise, squeezed into that part), for all $t$ at once. Both have a
+# > gradient; what was drawn stays what it was.
+
+# %%
+print(inspect.getsource(extractor.DependentSelector._switches))
+
+
+# %% [markdown]
+# Two words. The first gate is 0 nearly half of the time, and the logit of the second, a Hard Concrete gate, moves by
+# $k$ with what was drawn: for $k > 0$ the two agree, for $k < 0$ they avoid each other.
+
+# %%
+even = HardKuma(torch.tensor(0.2), torch.tensor(0.6), p.left, p.right)
+strengths = torch.linspace(-6, 6, 25)
+
+
+def second_gate(z, k):
+    """The gate of the second word after the draw z of the first."""
+    return HardConcrete(k * (z - 0.5), torch.tensor(2 / 3), p.left, p.right)
+
+
+def not_zero(log_u):
+    """Draws of the first gate given that it is not 0, from the logarithms of uniform noise."""
+    return even.rsample_at(even.log_prob_nonzero + log_u)
+
+
+def switch_probability(after_zero, after_some):
+    """(S14) for gates of the second word after z = 0 and after z != 0."""
+    return even.prob_zero * after_zero.log_prob_nonzero.exp() + (1 - even.prob_zero) * after_some.prob_zero
+
+
+log_u = log_uniform(torch.Size([p.num_samples]), strengths)
+quantiles = ((torch.arange(2000) + 0.5) / 2000).log()
+drawn, none, rows = even.rsample_at(log_u), torch.tensor(0.0), []
+for k in strengths:
+    exact = switch_probability(second_gate(none, k), second_gate(not_zero(quantiles), k)).mean()
+    plug_in = switch_probability(second_gate(drawn, k), second_gate(drawn, k))
+    look_ahead = switch_probability(second_gate(none, k), second_gate(not_zero(log_u), k))
+    counted = (drawn == 0) ^ (second_gate(drawn, k).sample() == 0)
+    rows.append([part.double().mean().item() for part in (exact, plug_in, look_ahead, counted)])
+ways = pd.DataFrame(rows, columns=["exact", "plug-in", "look-ahead", "counted"])
+
+# %% tags=["check"]
+spread = 5 * 0.5 / p.num_samples**0.5  # five standard errors of a share, at most
+assert (ways["look-ahead"] - ways["exact"]).abs().max() < spread, "the look-ahead has no bias"
+assert (ways["counted"] - ways["exact"]).abs().max() < spread, "and (S14) is what counting switches gives"
+bias = ways["plug-in"] - ways["exact"]
+assert bias.iloc[12] == 0 or abs(bias.iloc[12]) < rounding, "k = 0: independent gates, nothing to condition on"
+assert bias.iloc[-1] > 0.1 and bias.iloc[0] < -0.1, "the plug-in sees too many where gates agree, too few else"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(8.5, 4.8))
+finding = "The plug-in hardly sees that the gates depend on each other"
+figures.draw_lines(strengths, {name: ways[name] for name in ("exact", "look-ahead", "plug-in")}, ax, title=finding,
+                   xlabel="k: how the second gate follows the first", ylabel="P(switch)")
+figures.save_figure(fig, folder, "look_ahead")
+fig
+
+# %%
+print(f"k = {strengths[-1]:g}: exactly {ways['exact'].iloc[-1]:.3f} switches, plug-in {ways['plug-in'].iloc[-1]:.3f}")
+print(f"k = {strengths[0]:g}: exactly {ways['exact'].iloc[0]:.3f} switches, plug-in {ways['plug-in'].iloc[0]:.3f}")
+
+# %% [markdown]
+# A constraint on the plug-in therefore punishes runs of selected words that it takes for switches. `look_ahead:
+# true` in a parameter file takes the other way (dependent gates whose draws pass gradients); it costs two more
+# evaluations of the small memory cell, for all words at once.
+#
+# **Exercise 6** (10 minutes). For which $k$ do two gates of the same masses never switch? Predict what the plug-in
+# says there, then compute it for $k = 60$.
+
+# %% tags=["solution"]
+far = torch.tensor(60.0)
+plug_in = switch_probability(second_gate(drawn, far), second_gate(drawn, far)).mean()
+look_ahead = switch_probability(second_gate(none, far), second_gate(not_zero(quantiles), far)).mean()
+print(f"k = 60: plug-in {plug_in:.3f}, look-ahead {look_ahead:.3f}")
+# A second gate that copies the first never switches. Here it follows z - 1/2, so a draw in (0, 1/2), selected but
+# below the middle, still gives a switch. The plug-in multiplies the two masses as if nothing were copied: near 1/2.
+between = (drawn > 0) & (drawn < 0.5)
+print(f"draws in (0, 1/2): {between.double().mean():.3f}")
+assert abs(look_ahead - between.double().mean()) < spread + 0.01 and abs(plug_in - 0.5) < 0.1
+
+# %% [markdown]
 # ## Summary
 #
 # - A latent rationale is trained on a lower bound; its prior is learned, so there is no KL term (S1, S2).
 # - Expected selection and switches are sums of masses: exact, differentiable, nothing sampled (S3, S4).
 # - Mean over texts and share of words are different rates (S5), expected and selected words too (S13).
+# - Gates that depend on each other need the masses after a zero and after the rest, not after the draw (S14).
 # - The rate's gradient dies with the gate, that of its log-odds does not (S6, S7).
 # - The multiplier is the price of text (S8). Multiplied, it is positive, starts late and cannot undo an
 #   overshoot (S9, S10, S12); added up, with a quadratic term in log-odds, it holds a target from either side

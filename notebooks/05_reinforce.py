@@ -39,7 +39,7 @@ import time
 import pandas as pd
 import torch
 
-from rationale import figures, judge
+from rationale import figures, judge, recurrence
 from rationale.data import Batch
 from rationale.distributions import Bernoulli
 from rationale.extractor import build_extractor
@@ -170,7 +170,7 @@ fig
 # ### Gates that know each other
 #
 # In the dependent (recurrent) model each gate sees what was selected before it, through the state $s$ of a small
-# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/encoders.py`):
+# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/recurrence.py`):
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
@@ -179,14 +179,14 @@ fig
 
 # %%
 dependent, _ = train(num_steps=min(60, p.num_steps), dependent=True)
-print(inspect.getsource(type(dependent.selector).forward))
+print(inspect.getsource(recurrence.MemoryScan.forward))
 
 # %% tags=["check"]
 rows = selections.float()
 with torch.no_grad():
     fed = iter(rows.unbind(1))
-    _, gates = dependent.selector(dependent.embed(text.tokens).expand(len(rows), -1, -1),
-                                  text.mask.expand_as(rows), lambda gates: next(fed))  # fmt: skip
+    embedded = dependent.embed(text.tokens).expand(len(rows), -1, -1)
+    gates = dependent.selector(embedded, text.mask.expand_as(rows), lambda gates: next(fed)).gates
     log_chance = gates.log_prob(rows).sum(1)
 assert abs(log_chance.double().exp().sum() - 1) < 1e-5, "the product (R3) sums to one over all selections, in float32"
 
@@ -522,8 +522,8 @@ with torch.no_grad():
     some, agree, lost = texts.tokens[:100], 0, 0.0
     for tokens in some:
         fed = iter(rows.unbind(1))
-        _, gates = dependent.selector(dependent.embed(tokens[None]).expand(len(rows), -1, -1),
-                                      text.mask.expand_as(rows), lambda gates: next(fed))  # noqa: B023  # fmt: skip
+        embedded = dependent.embed(tokens[None]).expand(len(rows), -1, -1)
+        gates = dependent.selector(embedded, text.mask.expand_as(rows), lambda gates: next(fed)).gates  # noqa: B023
         log_chance = gates.log_prob(rows).sum(1)
         greedy = dependent(tokens[None], text.mask).z.double() @ powers
         agree += int(log_chance.argmax() == greedy.long())

@@ -172,7 +172,7 @@ class _KumaDraw(Function):
 # --- small tools ----------------------------------------------------------------------------------
 
 
-def _log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
+def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
     """ln u, u uniform on the whole of (0, 1); where `torch.rand` says 0 the middle of its cell is taken."""
     u = torch.rand(shape, dtype=like.dtype, device=like.device)
     return u.clamp_(min=torch.finfo(like.dtype).eps / 4).log_()
@@ -321,7 +321,7 @@ class _UnitLaw(Distribution):
 
     def rsample(self, sample_shape=ONCE) -> Tensor:
         """Reparameterised draws, eq. (K7), strictly inside (0, 1); rounding to an end is undone."""
-        return _inside(self._value_at(_log_uniform(self._extended_shape(sample_shape), self._like)))
+        return _inside(self._value_at(log_uniform(self._extended_shape(sample_shape), self._like)))
 
 
 def _log_gamma_rise(x: Tensor, d: Tensor) -> Tensor:
@@ -679,7 +679,10 @@ class StretchedRectified(Distribution):
 
     def rsample(self, sample_shape=ONCE) -> Tensor:
         """Reparameterised draws; the derivative is the stretched base's inside, 0 on the clip, eq. (H6)."""
-        log_s = _log_uniform(self._extended_shape(sample_shape), self._like)
+        return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self._like))
+
+    def rsample_at(self, log_s: Tensor) -> Tensor:
+        """The draw h with ln P(H > h) = log_s, clipped: `rsample` of given noise (`log_uniform`), eq. (H6)."""
         return self._law._rectified_at(log_s, self.left, self.right)
 
     def _at(self, value: Tensor) -> Tensor:
@@ -847,8 +850,12 @@ class StraightThroughBernoulli(Bernoulli):
 
     def rsample(self, sample_shape=ONCE) -> Tensor:
         """Draws that are exactly 0 or 1, differentiable as if they were the probability."""
+        return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self.logits))
+
+    def rsample_at(self, log_s: Tensor) -> Tensor:
+        """`rsample` of given noise (`log_uniform`): 1 where ln P(Z = 1) exceeds it."""
         p = self.prob_one
-        return self.sample(sample_shape) + (p - p.detach())
+        return (log_s < self.log_prob_one).to(p.dtype) + (p - p.detach())
 
 
 # --- Kullback-Leibler divergences (nats) ----------------------------------------------------------

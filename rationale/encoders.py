@@ -1,12 +1,15 @@
 """Encoders: from embedded tokens to one state a token and one state a text; pools: from the former to the latter.
 
 Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`
-and an attribute `output_size` (S). Real tokens stand first in a row, padding after them.
+and an attribute `output_size` (S). Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads
+rows with holes in them.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from rationale.recurrence import RCNNCell, Scan
 
 
 class LSTMEncoder(nn.Module):
@@ -61,45 +64,56 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
     return F.embedding(first + index, values.flatten(0, 1))
 
 
-ENCODERS = {"lstm": LSTMEncoder}
+class RCNNEncoder(nn.Module):
+    """Bidirectional recurrent convolution of order 2; half the parameters of an LSTM of its size.
 
+    The backward direction is a second cell that reads the row from its end. Where `mask` is False a step is skipped
+    in truth: the state stays what it was. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
+    the states of the text without them, and `mask` may have holes.
 
-class RCNNCell(nn.Module):
-    """One step of the recurrent convolution of order 2 (bigrams) of Lei et al.
-
-        g  = sigmoid(W_g x + U h + b_g)
-        c1' = g c1 + (1 - g) W_1 x
-        c2' = g c2 + (1 - g) (c1 + W_2 x)
-        h'  = tanh(c2' + b)
-
-    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
+    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B.
 
     Parameters
     ----------
     input_size, hidden_size : int
-        Sizes E and H; 3 E H + H^2 + 2 H parameters.
+        Sizes E and H; states have 2H numbers (forward, backward).
     """
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
-        self.inputs = nn.Linear(input_size, 3 * hidden_size, bias=False)
-        self.recurrent = nn.Linear(hidden_size, hidden_size)  # U and b_g
-        self.bias = nn.Parameter(torch.zeros(hidden_size))
-        self.hidden_size = hidden_size
+        self.ahead, self.back = RCNNCell(input_size, hidden_size), RCNNCell(input_size, hidden_size)
+        self.output_size = 2 * hidden_size
 
-    def start(self, num_rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The zero state (h, c1, c2), each [B, H]."""
-        zero = self.bias.new_zeros(num_rows, self.hidden_size)
-        return zero, zero, zero
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """States of all tokens, and the two final states side by side.
 
-    def forward(self, projected: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """From W x [B, 3H] (`inputs` of x) and the state to the next state."""
-        hidden, first, second = state
-        one, two, gate = projected.chunk(3, -1)  # [B, H] each
-        gate = torch.sigmoid(gate + self.recurrent(hidden))
-        second = gate * second + (1 - gate) * (first + two)
-        first = gate * first + (1 - gate) * one
-        return torch.tanh(second + self.bias), first, second
+        Parameters
+        ----------
+        inputs : [B, T, E]
+        mask : bool [B, T]
+            True for the tokens to read, anywhere in a row. A row may be empty.
+
+        Returns
+        -------
+        states [B, T, 2H], final [B, 2H]
+            At a token that is not read stand the states before it in either direction; zeros before the first.
+        """
+        cells = (self.ahead, self.back)
+        inputs, keep = inputs.transpose(0, 1), mask.T.unsqueeze(-1)  # [T, B, E], [T, B, 1]
+        weight = torch.stack([cell.inputs.weight.unflatten(0, (3, -1)).mT for cell in cells], 1)  # [3, 2, E, H]
+        states = Scan.apply(
+            torch.stack([inputs, inputs.flip(0)]),
+            weight,
+            torch.stack([cell.recurrent.bias for cell in cells]).unsqueeze(1),
+            torch.stack([cell.recurrent.weight.T for cell in cells]),
+            torch.stack([cell.bias for cell in cells]).unsqueeze(1),
+            torch.stack([keep, keep.flip(0)]),
+        )  # [2, T, B, H]
+        final = torch.cat([*states[:, -1]], -1)
+        return torch.cat([states[0], states[1].flip(0)], -1).transpose(0, 1), final
+
+
+ENCODERS = {"lstm": LSTMEncoder, "rcnn": RCNNEncoder}
 
 
 POOLS = ("final", "last", "mean", "max", "attention")

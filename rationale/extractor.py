@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 from torch.nn import functional as F
 
-from rationale.encoders import ENCODERS, Pool, RCNNCell
+from rationale.distributions import log_uniform
+from rationale.encoders import ENCODERS, Pool
 from rationale.gates import GATES, STRETCHED, decide, top_k
+from rationale.recurrence import MemoryScan, RCNNCell
 
 WITHOUT_GATES = ("full_text", "attention")  # models that read everything
 MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
@@ -31,6 +33,7 @@ class Output(NamedTuple):
     z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
     gates: Distribution | None  # of batch shape [K B, T]; None for a model that reads everything
     dependent: bool = False  # True where a gate depends on the draws before it
+    log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t), of a selector that looks ahead
 
 
 class Classes(nn.Module):
@@ -89,6 +92,14 @@ HEADS = {"classes": Classes, "scores": Scores}
 Draw = Callable[[Distribution], Tensor]  # from gates to their values
 
 
+class Selection(NamedTuple):
+    """What a selector returns."""
+
+    z: Tensor  # [K B, T]
+    gates: Distribution  # of batch shape [K B, T]
+    log_switches: Tensor | None = None  # [K B, T - 1]: see `DependentSelector`
+
+
 class Selector(nn.Module):
     """Encoder and gate: embedded tokens to one gate a token, independent of each other given the text."""
 
@@ -98,7 +109,7 @@ class Selector(nn.Module):
         super().__init__()
         self.encoder, self.gate, self.dropout = encoder, gate, nn.Dropout(dropout)
 
-    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Distribution]:
+    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
         """Values of the gates and their distributions.
 
         Parameters
@@ -109,13 +120,9 @@ class Selector(nn.Module):
             From gates to values, e.g. `lambda gates: gates.rsample()`.
         num_samples : int, K >= 1
             Rows are repeated K times, the whole batch after itself: row k B + i is draw k of text i.
-
-        Returns
-        -------
-        z [K B, T], gates of batch shape [K B, T]
         """
         gates = self.gates(embedded, mask, draw, num_samples)
-        return draw(gates), gates
+        return Selection(draw(gates), gates)
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
         """The gates alone; `draw` matters only where they depend on each other."""
@@ -136,29 +143,71 @@ class DependentSelector(Selector):
     encoder : encoder
     gate : gate over S + cell.hidden_size features
     cell : RCNNCell with S + 1 inputs
+    look_ahead : bool
+        Also return the chance of a switch between two neighbours, right in expectation (see `_switches`).
     """
 
     dependent = True
 
-    def __init__(self, encoder: nn.Module, gate: nn.Module, cell: RCNNCell, dropout: float = 0.0):
+    def __init__(
+        self, encoder: nn.Module, gate: nn.Module, cell: RCNNCell, dropout: float = 0.0, look_ahead: bool = False
+    ):
         super().__init__(encoder, gate, dropout)
-        self.cell = cell
+        self.cell, self.look_ahead = cell, look_ahead
 
-    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Distribution]:
+    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
         states, _ = self.encoder(self.dropout(embedded), mask)
-        states = repeated(states, num_samples)  # [K B, T, S]
+        states = repeated(states, num_samples).transpose(0, 1)  # [T, K B, S]
+        weight, bias = self.gate.linear()
+        of_states, of_memory = weight.split((states.shape[-1], self.cell.hidden_size), 1)
+        asked = F.linear(states, of_states, bias)  # [T, K B, G]: of the gates, all that does not wait for s
         of_states, of_z = self.cell.inputs.weight.split((states.shape[-1], 1), 1)
-        projected = F.linear(states, of_states)  # [K B, T, 3H]: all that does not wait for z
-        state, memory, z = self.cell.start(len(states)), [], []
-        for features, inputs in zip(states.unbind(1), projected.unbind(1), strict=True):
-            memory.append(state[0])
-            z.append(draw(self.gate(torch.cat([features, state[0]], -1))))  # [K B]
-            state = self.cell(inputs + z[-1].unsqueeze(-1) * of_z.squeeze(-1), state)
-        gates = self.gate(torch.cat([states, torch.stack(memory, 1)], -1))  # all at once, for the objective
-        return torch.stack(z, 1), gates
+        projected = F.linear(states, of_states, self.cell.input_bias)  # [T, K B, 3H]: of the cell, all but z
+        pathwise = draw is sample and self.gate.of(asked[:0]).has_rsample
+        noise = log_uniform(asked.shape[:2], asked) if pathwise else None
+
+        def decide(raw: Tensor, t: int) -> Tensor:
+            return self.gate.of(raw).rsample_at(noise[t]) if pathwise else draw(self.gate.of(raw))
+
+        def slopes(raw: Tensor) -> Tensor | None:
+            if not pathwise:
+                return None
+            with torch.enable_grad():
+                raw = raw.detach().requires_grad_()
+                return torch.autograd.grad(self.gate.of(raw).rsample_at(noise).sum(), raw)[0]
+
+        recurrent, bias, of_z = self.cell.recurrent.weight, self.cell.bias, of_z.squeeze(1)
+        *memory, z = MemoryScan.apply(asked, projected, of_memory, recurrent, bias, of_z, decide, slopes)
+        raw = asked + F.linear(memory[0], of_memory)  # [T, K B, G]: the loop's, all at once
+        gates, switches = self.gate.of(raw.transpose(0, 1)), None
+        if pathwise:
+            drawn = gates.rsample_at(noise.T)
+            z = drawn.T + (z - drawn.T).detach()  # the loop's value to the last digit, with its gradient
+            if self.look_ahead:
+                step = [part[:-1] for part in (projected, *memory)]
+                switches = self._switches(self.gate.of(raw[:-1]), noise[:-1], step, asked[1:], of_memory, of_z).T
+        return Selection(z.T, gates, switches)
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
-        return self(embedded, mask, draw, num_samples)[1]
+        return self(embedded, mask, draw, num_samples).gates
+
+    def _switches(self, gates, noise, step, asked, of_memory, of_z) -> Tensor:
+        """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}), unbiased: [T - 1, K B].
+
+            P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
+
+        The memory moves on twice, once from z_t = 0 and once from a draw of z_t given that it is not 0; what was in
+        fact drawn does not matter. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
+        """
+        projected, *state = step
+
+        def after(z: Tensor) -> Distribution:
+            hidden, _, _ = self.cell(projected + z.unsqueeze(-1) * of_z, state)
+            return self.gate.of(asked + F.linear(hidden, of_memory))
+
+        some = gates.rsample_at(gates.log_prob_nonzero + noise)
+        opens = gates.log_prob_zero + after(torch.zeros_like(some)).log_prob_nonzero
+        return torch.logaddexp(opens, gates.log_prob_nonzero + after(some).log_prob_zero)
 
 
 class Predictor(nn.Module):
@@ -185,9 +234,12 @@ class Predictor(nn.Module):
 
     def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder over the gated tokens: states, final state, and the mask of what it read."""
-        gated = self.dropout(embedded) * z.unsqueeze(-1)  # [B, T, E]
         if self.mode == "compact":
-            gated, mask = compact(gated, mask & (z > 0))
+            keep = mask & (z > 0)
+            (embedded, mask), (z, _) = compact(embedded, keep), compact(z.unsqueeze(-1), keep)
+        else:
+            z = z.unsqueeze(-1)
+        gated = self.dropout(embedded) * z  # [B, T, E]
         return *self.encoder(gated, mask), mask
 
     def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
@@ -277,14 +329,15 @@ class Extractor(nn.Module):
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
         if self.selector is not None:
             draw = sample if self.training else self.decided(rows)
-            z, gates = self.selector(embedded, mask, draw, num_samples)
+            z, gates, switches = self.selector(embedded, mask, draw, num_samples)
         else:
             attends = self.rule == "top_k" and self.predictor.pool.kind == "attention" and not self.training
             z = top_k(self.importance(tokens, mask), mask, self.budget) if attends else mask.to(embedded.dtype)
-            z, gates = repeated(z, num_samples), None
+            z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
         dependent = gates is not None and self.selector.dependent
-        return Output(self.predictor(repeated(embedded, num_samples), rows, z), z, gates, dependent)
+        prediction = self.predictor(repeated(embedded, num_samples), rows, z)
+        return Output(prediction, z, gates, dependent, switches)
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """How much the model itself says each word counts: [B, T], larger is more.
@@ -334,7 +387,8 @@ def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs:
     Parameters
     ----------
     p : parameters
-        Uses model, dependent, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget, left, right.
+        Uses model, dependent, look_ahead, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget,
+        left, right.
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"
@@ -352,7 +406,8 @@ def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs:
         support = {"left": p.left, "right": p.right} if p.model in STRETCHED else {}
         if p.dependent:
             gate = GATES[p.model](features.output_size + MEMORY, **support)
-            selector = DependentSelector(features, gate, RCNNCell(features.output_size + 1, MEMORY), p.dropout)
+            cell = RCNNCell(features.output_size + 1, MEMORY)
+            selector = DependentSelector(features, gate, cell, p.dropout, p.look_ahead)
         else:
             selector = Selector(features, GATES[p.model](features.output_size, **support), p.dropout)
     reader = encoder()

@@ -15,7 +15,33 @@ from rationale.distributions import Bernoulli, HardConcrete, HardKuma, StraightT
 RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample", "top_k")
 
 
-class HardKumaGate(nn.Module):
+class Gate(nn.Module):
+    """Linear layers of one output each, by name, and `of`: from their outputs to a distribution.
+
+    Parameters
+    ----------
+    num_features : int
+        Size H of the features.
+    *names : str
+        Of the G layers.
+    """
+
+    def __init__(self, num_features: int, *names: str):
+        super().__init__()
+        for name in names:
+            self.add_module(name, nn.Linear(num_features, 1))
+
+    def linear(self) -> tuple[Tensor, Tensor]:
+        """Weight [G, H] and bias [G] of all layers in one."""
+        layers = list(self.children())
+        return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+
+    def forward(self, features: Tensor):
+        """Features [..., H] to a distribution of batch shape [...]."""
+        return self.of(F.linear(features, *self.linear()))
+
+
+class HardKumaGate(Gate):
     """Two linear layers with softplus give the shapes of a HardKuma gate.
 
         a_t = MIN + softplus(w_a . h_t + c_a),   b_t = MIN + softplus(w_b . h_t + c_b)
@@ -34,18 +60,16 @@ class HardKumaGate(nn.Module):
     MIN = 1e-3
 
     def __init__(self, num_features: int, left: float = -0.1, right: float = 1.1):
-        super().__init__()
-        self.a, self.b = nn.Linear(num_features, 1), nn.Linear(num_features, 1)
+        super().__init__(num_features, "a", "b")
         self.left, self.right = left, right
 
-    def forward(self, features: Tensor) -> HardKuma:
-        """Features [..., H] to a HardKuma of batch shape [...]."""
-        a = self.MIN + F.softplus(self.a(features)).squeeze(-1)
-        b = self.MIN + F.softplus(self.b(features)).squeeze(-1)
+    def of(self, raw: Tensor) -> HardKuma:
+        """Outputs [..., 2] of the layers to a HardKuma of batch shape [...]."""
+        a, b = (self.MIN + F.softplus(raw)).unbind(-1)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
 
-class HardConcreteGate(nn.Module):
+class HardConcreteGate(Gate):
     """One linear layer gives the logit of a Hard Concrete gate (Louizos et al. 2018).
 
     Parameters
@@ -59,17 +83,15 @@ class HardConcreteGate(nn.Module):
     """
 
     def __init__(self, num_features: int, temperature: float = 2 / 3, left: float = -0.1, right: float = 1.1):
-        super().__init__()
-        self.logits = nn.Linear(num_features, 1)
+        super().__init__(num_features, "logits")
         self.temperature, self.left, self.right = temperature, left, right
 
-    def forward(self, features: Tensor) -> HardConcrete:
-        """Features [..., H] to a Hard Concrete of batch shape [...]."""
-        logits = self.logits(features).squeeze(-1)
-        return HardConcrete(logits, self.temperature, self.left, self.right, validate_args=False)
+    def of(self, raw: Tensor) -> HardConcrete:
+        """Outputs [..., 1] of the layer to a Hard Concrete of batch shape [...]."""
+        return HardConcrete(raw.squeeze(-1), self.temperature, self.left, self.right, validate_args=False)
 
 
-class BernoulliGate(nn.Module):
+class BernoulliGate(Gate):
     """One linear layer gives the logit of a gate that is 0 or 1; trained by the score function.
 
     Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016.
@@ -83,12 +105,11 @@ class BernoulliGate(nn.Module):
     distribution = Bernoulli
 
     def __init__(self, num_features: int):
-        super().__init__()
-        self.logits = nn.Linear(num_features, 1)
+        super().__init__(num_features, "logits")
 
-    def forward(self, features: Tensor) -> Bernoulli:
-        """Features [..., H] to a Bernoulli of batch shape [...]."""
-        return self.distribution(logits=self.logits(features).squeeze(-1), validate_args=False)
+    def of(self, raw: Tensor) -> Bernoulli:
+        """Outputs [..., 1] of the layer to a Bernoulli of batch shape [...]."""
+        return self.distribution(logits=raw.squeeze(-1), validate_args=False)
 
 
 class StraightThroughGate(BernoulliGate):

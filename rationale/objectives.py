@@ -388,7 +388,7 @@ class RationaleObjective(nn.Module):
             ("switches", self.transitions, self._switches),
         ):
             if constraint is not None or name == "rate":
-                log_value, log_rest = logs(output.gates, mask)
+                log_value, log_rest = logs(output, mask)
                 parts[name] = log_value.detach().exp()
             some = name == "rate" or mask.shape[1] > 1  # texts of one word cannot switch
             if constraint is not None and some and not self._counts(output.gates):
@@ -415,7 +415,9 @@ class RationaleObjective(nn.Module):
         else:
             shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
             words = torch.where(mask, kept, 0.0).sum(1)
-            if output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
+            if output.log_switches is not None:
+                switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
+            elif output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
                 switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
                 switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
             else:
@@ -453,18 +455,20 @@ class RationaleObjective(nn.Module):
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
-    def _rate(gates, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def _rate(output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
-        return log_mean(gates.log_prob_nonzero, mask), log_mean(gates.log_prob_zero, mask)
+        return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
 
     @staticmethod
-    def _switches(gates, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def _switches(output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
 
         In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
         """
-        shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
-        switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
+        switch = output.log_switches
+        if switch is None:
+            shut, kept = output.gates.log_prob_zero, output.gates.log_prob_nonzero
+            switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
         log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
 
@@ -473,7 +477,7 @@ class RationaleObjective(nn.Module):
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
-            self.transitions.update(self._switches(output.gates, mask)[0].exp() * texts, texts)
+            self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
             self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:

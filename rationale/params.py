@@ -55,7 +55,8 @@ KEYS: dict[str, Key] = {
                              choices=("full_text", "attention", "hardkuma", "hard_concrete", "bernoulli",
                                       "straight_through")),
     "dependent":         Key(bool,  "each gate knows what was selected before it"),
-    "encoder":           Key(str,   "network that reads a text", choices=("lstm",)),
+    "look_ahead":        Key(bool,  "switches of dependent gates unbiased, not by the authors' plug-in"),
+    "encoder":           Key(str,   "network that reads a text", choices=("lstm", "rcnn")),
     "predictor":         Key(str,   "unselected words are zeroed or removed", choices=("zero", "compact")),
     "pool":              Key(str,   "from the states of the words to one state a text",
                              choices=("final", "last", "mean", "max", "attention")),
@@ -115,7 +116,7 @@ KEYS: dict[str, Key] = {
 
 # What a notebook, or a saved run, that does not name one of these parameters means by it.
 UNLESS_NAMED: dict[str, Any] = {
-    "dependent": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
+    "dependent": False, "look_ahead": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
     "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "entropy": 0.0, "warmup": 0.0,
     "samples": 1, "baseline": "none",
 }  # fmt: skip
@@ -276,6 +277,8 @@ def _check_gates(values: Mapping[str, Any], where: str) -> None:
         (reads_all and p.sparsity > 0, "sparsity", model, "0, or a model with gates"),
         (reads_all and p.coherence > 0, "coherence", model, "0, or a model with gates"),
         (reads_all and p.samples > 1, "samples", model, "1, or a model with gates"),
+        (p.look_ahead and (scored or not p.dependent), "look_ahead", f"{model}, dependent={_show(p.dependent)}",
+         "false, or dependent gates whose draws pass gradients"),
         (p.entropy > 0 and not coins, "entropy", model, "0, or model=bernoulli"),
         (p.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli"),
         (p.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli"),

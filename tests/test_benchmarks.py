@@ -12,8 +12,9 @@ from rationale.data import Batches, Vocabulary
 from rationale.extractor import Output
 from rationale.gates import HardKumaGate
 from rationale.objectives import build_objective
+from tests import plain
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import bench_runs, bench_start, bench_training
+from tests.benchmarks import bench_recurrence, bench_runs, bench_start, bench_training
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -157,6 +158,28 @@ def test_batches_evaluation_and_files_run_and_missing_files_are_left_out(no_data
         way()
 
 
+def test_both_ways_of_the_dependent_extractor_predict_the_same_from_the_same_draws(monkeypatch):
+    p = bench_training.parameters(**(bench_recurrence.BEER | {"dropout": 0.0, "hidden_size": 6}))
+    model, batch = bench_recurrence.model_of(p), bench_recurrence.batch_of(5, 9)
+    output, seen = model(batch.tokens, batch.mask), []
+    values = iter(output.z.unbind(1))
+    usual = plain.Usual(model, p.selection, p.transitions)
+    monkeypatch.setattr(usual, "draw", lambda gates: next(values))
+    monkeypatch.setattr(
+        model.head, "forward", lambda features: seen.append(torch.sigmoid(model.head.output(features))) or seen[-1]
+    )
+    usual(batch.tokens, batch.mask, batch.target)
+    torch.testing.assert_close(seen[-1], output.prediction)
+    assert 0 < (output.z != 0).float().mean() < 1, "some words are skipped"
+
+
+def test_the_steps_of_the_dependent_extractor_run():
+    for group, ways in bench_recurrence.cases(rows=3, steps=4).items():
+        for way in ways.values():
+            way()
+        assert len(ways) >= 2, group
+
+
 def test_an_import_is_timed_in_a_process_of_its_own():
     assert bench_start.fresh_import("import json", "wave") > 0
     with pytest.raises(subprocess.CalledProcessError):
@@ -214,7 +237,7 @@ def test_a_run_of_sst_is_timed():
 
 
 def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, monkeypatch, tmp_path, capsys):
-    for module in (bench_training, bench_start):
+    for module in (bench_recurrence, bench_training, bench_start):
         monkeypatch.setattr(module, "cases", dict)
     assert runner.main(["--only", "a run of SST", "--epochs", "3"]) == 0
     line = capsys.readouterr().out.strip().splitlines()[-1]
@@ -249,7 +272,7 @@ def test_callables_of_a_group_take_turns_and_warm_ups_are_dropped():
 
 def test_the_runner_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys):
     ways = {"slow": lambda: 0.2, "fast": lambda: 0.1}
-    for module, groups in ((bench_training, {"steps": ways}), (bench_start, {"imports": ways})):
+    for module, groups in ((bench_recurrence, {}), (bench_training, {"steps": ways}), (bench_start, {"imports": ways})):
         monkeypatch.setattr(module, "cases", lambda groups=groups: groups)
     threads = torch.get_num_threads()
     file = tmp_path / "new" / "bench.json"
@@ -270,7 +293,7 @@ def test_the_runner_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys
 
 
 def test_a_name_that_no_group_has_is_refused(monkeypatch, capsys):
-    for module in (bench_training, bench_start):
+    for module in (bench_recurrence, bench_training, bench_start):
         monkeypatch.setattr(module, "cases", dict)
     with pytest.raises(SystemExit) as stop:
         runner.main(["--only", "no such thing"])

@@ -113,14 +113,15 @@ def test_an_rcnn_cell_has_3eh_and_hh_and_2h_parameters(inputs, hidden):
 def test_an_rcnn_cell_is_its_equations_number_by_number():
     torch.manual_seed(0)
     cell = RCNNCell(3, 2).double()
-    nn.init.normal_(cell.bias)
+    for bias in (cell.bias, cell.recurrent.bias):
+        nn.init.normal_(bias)
     one, two, gate = cell.inputs.weight.detach().split(2)  # W_1, W_2, W_g: [H, E] each
     u, gate_bias, bias = cell.recurrent.weight.detach(), cell.recurrent.bias.detach(), cell.bias.detach()
     x = torch.randn(5, 4, 3, dtype=torch.float64)  # 5 steps of 4 rows
     state = cell.start(4)
     h, c1, c2 = ([[0.0] * 2 for _ in range(4)] for _ in range(3))
     for step in range(5):
-        state = cell(cell.inputs(x[step]), state)
+        state = cell(cell.project(x[step]), state)
         for row in range(4):
             old, word = torch.tensor(h[row], dtype=torch.float64), x[step, row]
             for k in range(2):

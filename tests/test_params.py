@@ -254,6 +254,8 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     (HELD | {"dependent": True}, ["penalty: expected", "dependent", "give sampled"]),
     (PRICED | {"dependent": True, "transitions": 0.1}, ["penalty: expected", "dependent", "give sampled"]),
     ({"model": "hardkuma", "dependent": True, "rule": "top_k"}, ["rule: top_k", "dependent", "argmax"]),
+    ({"model": "hardkuma", "look_ahead": True}, ["look_ahead: true", "dependent=false", "give false"]),
+    (PRICED | {"dependent": True, "look_ahead": True}, ["look_ahead: true", "model bernoulli", "give false"]),
     ({"model": "attention", "pool": "mean"}, ["pool: mean", "model attention", "give final or attention"]),
 ]
 
@@ -261,6 +263,7 @@ TOGETHER = [
     {"model": "bernoulli", "baseline": "leave_one_out", "samples": 2},
     {"model": "hardkuma", "samples": 4},
     {"model": "hardkuma", "dependent": True},
+    {"model": "hardkuma", "dependent": True, "look_ahead": True, "transitions": 0.02},
     {"model": "straight_through", "dependent": True},
     HELD | {"baseline": "self_critical"},
     HELD | {"penalty": "sampled", "dynamics": "authors", "multiplier_init": 0.001},
@@ -279,7 +282,7 @@ def described(changes: dict) -> str:
 
 
 def of_sst(changes: dict) -> dict:
-    return defaults(root() / "notebooks" / "12_train_sst.py") | changes
+    return UNLESS_NAMED | defaults(root() / "notebooks" / "12_train_sst.py") | changes
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def enumerated_gradient(model, objective, batch) -> torch.Tensor:
         rows = Batch(*(part[i : i + 1].expand(len(z), *part.shape[1:]) for part in batch))
         mask, embedded = rows.mask[:, :length], model.embed(rows.tokens[:, :length])
         replay = iter(z.unbind(1)) if model.selector.dependent else iter([z])
-        drawn, gates = model.selector(embedded, mask, lambda _, replay=replay: next(replay))
+        drawn, gates, _ = model.selector(embedded, mask, lambda _, replay=replay: next(replay))
         task = model.head.loss(model.predictor(embedded, mask, drawn), rows.target)
         cost = task + objective.sparsity * count_selected(z) + objective.coherence * count_switches(z, mask)
         total = total + (gates.log_prob(drawn).sum(1).exp() * cost).sum() / len(batch.mask)
@@ -277,7 +277,7 @@ def test_the_gradient_of_the_entropy_is_that_of_the_enumerated_mean(dependent):
         z = all_selections(length).float()
         embedded = model.embed(batch.tokens[i : i + 1, :length]).expand(len(z), -1, -1)
         replay = iter(z.unbind(1)) if dependent else iter([z])
-        _, gates = model.selector(embedded, z >= 0, lambda _, replay=replay: next(replay))
+        _, gates, _ = model.selector(embedded, z >= 0, lambda _, replay=replay: next(replay))
         log_chance = gates.log_prob(z).sum(1)
         total = total + 0.7 * (log_chance.exp() * log_chance).sum() / len(batch.mask)  # minus the entropy of the whole
     (expected,) = torch.autograd.grad(total, weight)
@@ -343,7 +343,7 @@ def test_dependent_gates_all_at_once_are_the_gates_one_by_one():
         seen.append(gates.logits)
         return gates.sample()
 
-    _, gates = model.selector(model.embed(batch.tokens), batch.mask, draw)
+    _, gates, _ = model.selector(model.embed(batch.tokens), batch.mask, draw)
     assert torch.allclose(torch.stack(seen, 1), gates.logits, atol=1e-6)
 
 

@@ -258,7 +258,7 @@ def parameters(**changes) -> SimpleNamespace:
     p = params.defaults(ROOT / "notebooks" / "12_train_sst.py")
     if changes.get("model") == "bernoulli":
         p |= {name: value for _, name, value in params.read_file(BERNOULLI)}
-    return SimpleNamespace(**(p | changes))
+    return params.completed(p | changes)
 
 
 @functools.cache

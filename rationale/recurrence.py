@@ -1,0 +1,203 @@
+"""The recurrent convolution of Lei et al., as a cell and as two scans over a text.
+
+A scan is the loop over time, forward and backward written out. Everything that does not wait for the step before
+(projections of the inputs, gradients of the weights, slopes of the activations) is computed for all steps at once,
+outside the loop; the loop holds one small matrix product and a few elementwise steps. The plain loops that both scans
+must equal stand in tests/test_recurrence.py.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+State = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
+
+
+class RCNNCell(nn.Module):
+    """One step of the recurrent convolution of order 2 (bigrams) of Lei et al.
+
+        g  = sigmoid(W_g x + U h + b_g)
+        c1' = g c1 + (1 - g) W_1 x
+        c2' = g c2 + (1 - g) (c1 + W_2 x)
+        h'  = tanh(c2' + b)
+
+    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Sizes E and H; 3 E H + H^2 + 2 H parameters.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.inputs = nn.Linear(input_size, 3 * hidden_size, bias=False)
+        self.recurrent = nn.Linear(hidden_size, hidden_size)  # U and b_g
+        self.bias = nn.Parameter(torch.zeros(hidden_size))
+        self.hidden_size = hidden_size
+
+    def start(self, num_rows: int) -> State:
+        """The zero state (h, c1, c2), each [B, H]."""
+        zero = self.bias.new_zeros(num_rows, self.hidden_size)
+        return zero, zero, zero
+
+    @property
+    def input_bias(self) -> Tensor:
+        """[3H]: b_g where the gate is, else 0."""
+        return F.pad(self.recurrent.bias, (2 * self.hidden_size, 0))
+
+    def project(self, inputs: Tensor) -> Tensor:
+        """What a step takes in of x, [..., E] -> [..., 3H]: (W_1 x, W_2 x, W_g x + b_g). It waits for no other step."""
+        return F.linear(inputs, self.inputs.weight, self.input_bias)
+
+    def forward(self, projected: Tensor, state: State) -> State:
+        """From `project(x)` [..., 3H] and the state to the next state."""
+        hidden, first, second = state
+        one, two, gate = projected.chunk(3, -1)  # [..., H] each
+        gate = torch.sigmoid(gate + F.linear(hidden, self.recurrent.weight))
+        return _moved(one, two, gate, self.bias, first, second)
+
+
+def _moved(one: Tensor, two: Tensor, gate: Tensor, bias: Tensor, first: Tensor, second: Tensor) -> State:
+    """The next state, from the gate on: lerp(x, y, g) = (1 - g) x + g y."""
+    second = torch.lerp(first + two, second, gate)
+    return torch.tanh(second + bias), torch.lerp(one, first, gate), second
+
+
+class Scan(torch.autograd.Function):
+    """h = Scan.apply(inputs, weight, gate_bias, recurrent, bias, keep): D directions of an RCNN over T steps.
+
+    inputs [D, T, B, E]; weight [3, D, E, H], the transposed W_1, W_2, W_g; recurrent [D, H, H], the transposed U;
+    gate_bias, bias [D, 1, H]; keep bool [D, T, B, 1] -> states [D, T, B, H]. Where `keep` is False the step is skipped:
+    all of the state stays what it was.
+
+    c1 and c2 stand in one tensor [2, D, B, H]. As c - c' = (1 - g) (c - what came in), the gradient of the raw gate is
+    g times the sum over both of (gradient of c') (c - c'): nothing of what came in is kept for the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx, inputs, weight, gate_bias, recurrent, bias, keep):
+        directions, steps, rows, _ = inputs.shape
+        size = recurrent.shape[-1]
+        taken = inputs.new_empty(3, directions, steps * rows, size)  # W_1 x, W_2 x, W_g x + b_g
+        for k in (0, 1):
+            torch.bmm(inputs.flatten(1, 2), weight[k], out=taken[k])
+        torch.baddbmm(gate_bias, inputs.flatten(1, 2), weight[2], out=taken[2])
+        taken = taken.view(3, directions, steps, rows, size)
+        hidden, gates = (inputs.new_empty(steps + 1, directions, rows, size) for _ in range(2))
+        sums = inputs.new_empty(steps + 1, 2, directions, rows, size)  # c1, c2
+        hidden[0], sums[0] = 0, 0
+        skip = (~keep).unbind(1)
+        for t in range(steps):
+            raw = torch.baddbmm(taken[2, :, t], hidden[t], recurrent)
+            torch.sigmoid(raw.masked_fill_(skip[t], torch.inf), out=gates[t])  # 1: c1 and c2 stay what they were
+            taken[1, :, t].add_(sums[t, 0])
+            torch.lerp(taken[:2, :, t], sums[t], gates[t], out=sums[t + 1])  # g c + (1 - g) what came in
+            torch.where(skip[t], hidden[t], (sums[t + 1, 1] + bias).tanh_(), out=hidden[t + 1])
+        ctx.save_for_backward(inputs, weight, recurrent, keep, hidden, sums, gates)
+        return hidden[1:].transpose(0, 1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, of_states):
+        inputs, weight, recurrent, keep, hidden, sums, gates = ctx.saved_tensors
+        _, directions, _, rows, size = sums.shape
+        steps = len(hidden) - 1
+        of_taken = inputs.new_empty(3, directions, steps, rows, size)
+        of_bias = torch.zeros_like(hidden[0])
+        transposed, read = recurrent.mT, keep.to(inputs).unbind(1)
+        h, c = torch.zeros_like(hidden[0]), torch.zeros_like(sums[0])
+        for t in reversed(range(steps)):
+            h += of_states[:, t]
+            through = h * read[t]
+            h -= through
+            bent = torch.ops.aten.tanh_backward(through, hidden[t + 1])
+            of_bias += bent
+            c[1] += bent
+            raw = (sums[t] - sums[t + 1]).mul_(c)
+            torch.mul(raw[0] + raw[1], gates[t], out=of_taken[2, :, t])
+            kept = c * gates[t]
+            torch.sub(c, kept, out=of_taken[:2, :, t])
+            c = kept
+            c[0] += of_taken[1, :, t]
+            h.baddbmm_(of_taken[2, :, t], transposed)
+        of_taken, before = of_taken.flatten(2, 3), hidden[:-1].transpose(0, 1).flatten(1, 2)
+        of_weight = torch.stack([inputs.flatten(1, 2).mT @ part for part in of_taken])
+        of_inputs = None
+        if ctx.needs_input_grad[0]:
+            of_inputs = torch.bmm(of_taken[0], weight[0].mT)
+            for k in (1, 2):
+                of_inputs.baddbmm_(of_taken[k], weight[k].mT)
+            of_inputs = of_inputs.view_as(inputs)
+        of_gate_bias = of_taken[2].sum(1, keepdim=True)
+        return of_inputs, of_weight, of_gate_bias, before.mT @ of_taken[2], of_bias.sum(1, keepdim=True), None
+
+
+class MemoryScan(torch.autograd.Function):
+    """h, c1, c2, z = MemoryScan.apply(asked, projected, asks, recurrent, bias, of_z, decide, slopes)
+
+    An RCNN that reads its own decisions: z_t depends on the state before step t, the state after it on z_t.
+
+        raw_t = asked_t + asks h_{t-1},   z_t = decide(raw_t, t),   state_t = cell(projected_t + of_z z_t, state_{t-1})
+
+    asked [T, B, G], projected [T, B, 3H] with b_g in its last third, asks [G, H], recurrent [H, H], bias [H], of_z [3H]
+    -> the state *before* each step, three tensors [T, B, H], and z [T, B]. The gradient of the states takes the way
+    through all z; z itself comes back without one, as raw is quickly made of h, for all steps at once.
+
+    decide(raw [B, G], t) -> z [B]; slopes(raw [T, B, G]) -> dz / draw [T, B, G], or None where draws have none.
+    """
+
+    @staticmethod
+    def forward(ctx, asked, projected, asks, recurrent, bias, of_z, decide, slopes):
+        size = len(bias)
+        joint = torch.cat([recurrent, asks]).T  # one product a step
+        state = (torch.zeros_like(projected[0, :, :size]),) * 3
+        states, gates, z = [state], [], []
+        for t, (inputs, ask) in enumerate(zip(projected.unbind(0), asked.unbind(0), strict=True)):
+            of_gate, of_raw = (states[t][0] @ joint).split((size, len(asks)), 1)
+            z.append(decide(ask + of_raw, t))
+            one, two, gate = torch.addcmul(inputs, z[t].unsqueeze(1), of_z).chunk(3, 1)
+            gates.append((gate + of_gate).sigmoid_())
+            states.append(_moved(one, two, gates[t], bias, *states[t][1:]))
+        z = torch.stack(z)
+        hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
+        ctx.slopes = slopes
+        ctx.save_for_backward(asked, projected, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
+        ctx.mark_non_differentiable(z)
+        return hidden[:-1], first[:-1], second[:-1], z
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, of_hidden, of_first, of_second, _):
+        asked, projected, asks, recurrent, of_z, hidden, first, second, gates, z = ctx.saved_tensors
+        size, steps = recurrent.shape[0], range(len(gates))
+        one, two, _ = torch.addcmul(projected, z.unsqueeze(2), of_z).chunk(3, 2)
+        slope = gates * (1 - gates)
+        through_second = (slope * (second[:-1] - first[:-1] - two)).unbind(0)
+        through_first = (slope * (first[:-1] - one)).unbind(0)
+        curve, gates = (1 - hidden[1:].square()).unbind(0), gates.unbind(0)
+        raw = asked + hidden[:-1] @ asks.T
+        of_raw = ctx.slopes(raw)  # dz / draw; becomes the gradient of raw
+        joint = recurrent if of_raw is None else torch.cat([recurrent, asks])
+        h = c1 = c2 = torch.zeros_like(hidden[0])
+        of_inputs, of_asked, of_bias = [None] * len(steps), [None] * len(steps), [None] * len(steps)
+        for t in reversed(steps):
+            of_bias[t] = h * curve[t]
+            c2 = c2 + of_bias[t]
+            of_gate = torch.addcmul(c2 * through_second[t], c1, through_first[t])
+            kept1, kept2 = c1 * gates[t], c2 * gates[t]
+            of_two = c2 - kept2
+            of_inputs[t] = torch.cat([c1 - kept1, of_two, of_gate], 1)  # [B, 3H]
+            if of_raw is not None:
+                of_asked[t] = (of_inputs[t] @ of_z).unsqueeze(1) * of_raw[t]
+                of_gate = torch.cat([of_gate, of_asked[t]], 1)
+            h = torch.addmm(of_hidden[t], of_gate, joint)
+            c1, c2 = of_first[t] + kept1 + of_two, of_second[t] + kept2
+        of_inputs, of_bias = torch.stack(of_inputs), torch.stack(of_bias).sum((0, 1))
+        before = hidden[:-1].flatten(0, 1)
+        of_recurrent = of_inputs[..., 2 * size :].flatten(0, 1).T @ before
+        of_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
+        if of_raw is None:
+            return None, of_inputs, None, of_recurrent, of_bias, of_of_z, None, None
+        of_asked = torch.stack(of_asked)
+        return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_of_z, None, None
