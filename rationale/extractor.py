@@ -22,7 +22,7 @@ from rationale.encoders import ENCODERS, Pool
 from rationale.gates import GATES, STRETCHED, decide, top_k
 from rationale.recurrence import MemoryScan, RCNNCell
 
-WITHOUT_GATES = ("full_text", "attention")  # models that read everything
+WITHOUT_GATES = ("full_text", "attention", "svm")  # models that read everything
 MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
 
 
@@ -277,8 +277,8 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but
-        with `top_k`, at test time, it reads only the words of the largest attention weights.
+        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
     threshold, budget : float
         Of the rules `threshold` and `top_k`.
     """
@@ -331,13 +331,20 @@ class Extractor(nn.Module):
             draw = sample if self.training else self.decided(rows)
             z, gates, switches = self.selector(embedded, mask, draw, num_samples)
         else:
-            attends = self.rule == "top_k" and self.predictor.pool.kind == "attention" and not self.training
-            z = top_k(self.importance(tokens, mask), mask, self.budget) if attends else mask.to(embedded.dtype)
+            z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
             z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
         dependent = gates is not None and self.selector.dependent
         prediction = self.predictor(repeated(embedded, num_samples), rows, z)
         return Output(prediction, z, gates, dependent, switches)
+
+    def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """1 for the words that a model without gates reads at test time, [B, T]: see `rule`."""
+        if self.predictor.pool.kind == "attention" and self.rule == "top_k":
+            return top_k(self.importance(tokens, mask), mask, self.budget)
+        if self.predictor.pool.kind == "attention" and self.rule == "threshold":
+            return (self.importance(tokens, mask) >= self.threshold).to(self.vectors.dtype)
+        return mask.to(self.vectors.dtype)
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """How much the model itself says each word counts: [B, T], larger is more.

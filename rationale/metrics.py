@@ -59,6 +59,48 @@ def _prf(matched: Tensor, chosen: Tensor, wanted: Tensor) -> tuple[Tensor, Tenso
     return precision, recall, 2 * matched / (chosen + wanted).clamp(min=1)
 
 
+def blind_precision(gold: list[Tensor], budget: float) -> dict[str, float]:
+    """Precision (micro) of selections that never looked at the text, of k_i = max(1, round(budget T_i)) words each.
+
+    Computed exactly, not drawn. To know how good a precision is, compare it with these. Texts without a gold token are
+    left out, as in `rationale_scores`.
+
+    Parameters
+    ----------
+    gold : list of bool [T_i]
+    budget : float, in (0, 1]
+
+    Returns
+    -------
+    dict
+        random_words; random_span (one run of k words, all places equally likely: words near the ends of a text are in
+        fewer of them); first_words; last_words. Empty if no text has a gold token.
+    """
+    matched, chosen = torch.zeros(4, dtype=torch.float64), 0
+    for flags in (flags.double() for flags in gold if flags.any()):
+        k = max(1, round(budget * len(flags)))
+        before = torch.cat([flags.new_zeros(1), flags.cumsum(0)])
+        spans = before[k:] - before[:-k]  # gold tokens in the run that starts at each place
+        matched += torch.stack([k * flags.mean(), spans.mean(), spans[0], spans[-1]])
+        chosen += k
+    names = ("random_words", "random_span", "first_words", "last_words")
+    return dict(zip(names, (matched / chosen).tolist(), strict=True)) if chosen else {}
+
+
+def runs(selected: list[Tensor]) -> Tensor:
+    """Lengths of the runs of selected words: long [number of runs], in order; never across two texts.
+
+    Parameters
+    ----------
+    selected : list of bool [T_i]
+    """
+    lengths = []
+    for chosen in selected:
+        edges = torch.cat([chosen.new_zeros(1), chosen, chosen.new_zeros(1)]).long().diff().nonzero().squeeze(1)
+        lengths.append(edges[1::2] - edges[::2])
+    return torch.cat(lengths) if lengths else torch.zeros(0, dtype=torch.long)
+
+
 def selected_by_label(word_labels: list[Tensor], selected: list[Tensor], num_labels: int = 5) -> Tensor:
     """How many selected words carry each word label: long [num_labels] (Figure 5 of Bastings et al. 2019)."""
     labels, chosen = torch.cat(word_labels), torch.cat(selected)

@@ -164,6 +164,8 @@ class Constraint(nn.Module):
         Weight of the quadratic term; `signed` only.
     multiplier : float
         Start of the multiplier; must be positive for `authors`.
+    largest : float, > 0
+        The multiplier is cut off there (the authors: 5 on beer, none on SST).
 
     Raises
     ------
@@ -179,6 +181,7 @@ class Constraint(nn.Module):
         smoothing: float = 0.8,
         quadratic: float = 50.0,
         multiplier: float = 0.0,
+        largest: float = math.inf,
     ):
         super().__init__()
         if dynamics not in DYNAMICS:
@@ -193,7 +196,7 @@ class Constraint(nn.Module):
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
         self.target, self.dynamics, self.step = target, dynamics, step
-        self.smoothing, self.quadratic = smoothing, quadratic
+        self.smoothing, self.quadratic, self.largest = smoothing, quadratic, largest
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
             self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
 
@@ -211,12 +214,12 @@ class Constraint(nn.Module):
             return
         if self.dynamics == "authors":
             self.gap.lerp_(amount.double() / size - self.target, 1 - self.smoothing)
-            self.multiplier.mul_(torch.exp(self.step * self.gap))
+            self.multiplier.mul_(torch.exp(self.step * self.gap)).clamp_(max=self.largest)
             return
         self.amount.lerp_(amount.double(), 1 - self.smoothing)
         self.size.lerp_(torch.as_tensor(size).to(self.size), 1 - self.smoothing)
         self.gap.copy_(self.amount / self.size - self.target)
-        self.multiplier.add_(self.step * self.gap)
+        self.multiplier.add_(self.step * self.gap).clamp_(max=self.largest)
 
     def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
         """The term to add to the loss.
@@ -495,14 +498,16 @@ class RationaleObjective(nn.Module):
 def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
     """The objective that the parameters of a run describe.
 
-    Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate, smoothing,
-    quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in epochs, of `steps_per_epoch`).
+    Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate,
+    multiplier_max, smoothing, quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in
+    epochs, of `steps_per_epoch`).
     A target selection of 1 or transitions of 0 means: no such constraint.
     """
 
     def constraint(target: float) -> Constraint:
         start = p.multiplier_init
-        return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start)
+        largest = p.multiplier_max or math.inf
+        return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start, largest)
 
     if p.model in WITHOUT_GATES:
         return RationaleObjective()

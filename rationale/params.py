@@ -39,6 +39,16 @@ class Key:
         return f"{name} in {self.interval}" if self.interval else name
 
 
+# What the reviews of each corpus are rated for; "all" predicts every one of them at once.
+BEER = ("look", "smell", "palate", "taste", "overall")
+ASPECTS = {
+    "synthetic": BEER,
+    "beer": ("look", "smell", "palate", "all"),
+    "hotels": ("value", "rooms", "location", "cleanliness", "service", "all"),
+    "movies": ("overall",),
+    "imdb_rationales": ("overall",),
+}
+
 # fmt: off
 KEYS: dict[str, Key] = {
     # what is learned from
@@ -46,13 +56,15 @@ KEYS: dict[str, Key] = {
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
-    "aspect":            Key(str,   "what the score is about", choices=("look", "smell", "taste")),
+    "corpus":            Key(str,   "where the reviews come from", choices=tuple(ASPECTS)),
+    "aspect":            Key(str,   "what the score is about",
+                             choices=tuple(dict.fromkeys(aspect for some in ASPECTS.values() for aspect in some))),
     "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
     "vectors":           Key(str,   "word vectors: a file, or a name in the data folder, or random"),
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
     # the model
     "model":             Key(str,   "how words are selected",
-                             choices=("full_text", "attention", "hardkuma", "hard_concrete", "bernoulli",
+                             choices=("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli",
                                       "straight_through")),
     "dependent":         Key(bool,  "each gate knows what was selected before it"),
     "look_ahead":        Key(bool,  "switches of dependent gates unbiased, not by the authors' plug-in"),
@@ -86,6 +98,7 @@ KEYS: dict[str, Key] = {
     "measure_every":     Key(int,   "training steps between two measurements of the rate", "[1, inf)"),
     "multiplier_init":   Key(float, "multiplier at the start", "[0, inf)"),
     "multiplier_rate":   Key(float, "step of the multiplier", "(0, inf)"),
+    "multiplier_max":    Key(float, "largest multiplier; 0 = no limit", "[0, inf)"),
     "quadratic":         Key(float, "weight of the squared gap", "[0, inf)"),
     "smoothing":         Key(float, "share of the old value in the gap's moving average", "[0, 1)"),
     # training
@@ -93,9 +106,11 @@ KEYS: dict[str, Key] = {
     "bucketed":          Key(bool,  "batches of sentences of similar length"),
     "epochs":            Key(int,   "passes over the training data", "[1, inf)"),
     "learning_rate":     Key(float, "step size of Adam", "(0, inf)"),
+    "schedule":          Key(str,   "how the step size falls", choices=("plateau", "exponential", "multistep")),
     "min_learning_rate": Key(float, "step size below which it is not lowered", "[0, inf)"),
     "weight_decay":      Key(float, "L2 penalty inside Adam", "[0, inf)"),
     "clip_norm":         Key(float, "largest gradient norm of a step", "(0, inf)"),
+    "patience":          Key(int,   "first epochs, of which no model is kept if a later one is there", "[0, inf)"),
     "model_choice":      Key(str,   "which epoch's model is kept", choices=("within_tolerance", "authors")),
     "tolerance":         Key(float, "how far from its target the rate of a chosen model may be", "[0, 1]"),
     "device":            Key(str,   "where to compute", choices=("auto", "cpu", "cuda")),
@@ -118,7 +133,7 @@ KEYS: dict[str, Key] = {
 UNLESS_NAMED: dict[str, Any] = {
     "dependent": False, "look_ahead": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
     "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "entropy": 0.0, "warmup": 0.0,
-    "samples": 1, "baseline": "none",
+    "samples": 1, "baseline": "none", "multiplier_max": 0.0, "schedule": "plateau", "patience": 0,
 }  # fmt: skip
 
 
@@ -261,6 +276,13 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
+    if "corpus" in values and values.get("aspect") not in (None, *ASPECTS[values["corpus"]]):
+        raise BadInput(
+            f"{where}aspect: {values['aspect']} is not accepted with corpus {values['corpus']}; "
+            f"give one of {', '.join(ASPECTS[values['corpus']])}"
+        )
+    if values.get("model") == "svm" and "corpus" not in values:
+        raise BadInput(f"{where}model: svm is not accepted here; it is trained by 11_train_reviews")
     if "samples" in values and "model" in values:
         _check_gates(values, where)
 
@@ -268,7 +290,7 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
 def _check_gates(values: Mapping[str, Any], where: str) -> None:
     """Choices of gate, estimator and rule that exclude each other, or of which one would have no effect."""
     p = completed(values)
-    reads_all = p.model in ("full_text", "attention")
+    reads_all = p.model in ("full_text", "attention", "svm")
     scored, coins = p.model == "bernoulli", p.model in ("bernoulli", "straight_through")
     held = p.selection < 1 or p.transitions > 0
     model = f"with model {p.model}"
@@ -292,6 +314,7 @@ def _check_gates(values: Mapping[str, Any], where: str) -> None:
          f"{model}: a word that is removed passes no gradient", "zero"),
         (p.model == "attention" and p.pool not in ("final", "attention"), "pool", model, "final or attention"),
         (p.rule == "top_k" and p.model == "full_text", "rule", model, "argmax"),
+        (p.rule != "top_k" and p.model == "svm", "rule", model, "top_k"),
         (p.rule == "top_k" and p.dependent, "rule", "with dependent gates, which are decided one after the other",
          "another rule, such as argmax"),
         (p.rule == "top_k" and p.budget == 1, "budget", "with rule top_k: it keeps everything", "a number in (0, 1)"),

@@ -4,8 +4,8 @@
 
 reads every finished training run below OUTPUTS (default outputs/) and writes to outputs/reference/
 
-    results.csv    one value a row: task,corpus,model,vectors,target,sparsity,seed,split,
-                   metric,value,run,device,commit
+    results.csv    one value a row: task,corpus,aspect,model,vectors,target,sparsity,seed,
+                   split,metric,value,run,device,commit
     history.csv    one epoch of one run a row
     runs.jsonl     one run a line: all its parameters and its environment
     figures/       the pictures named in FIGURES
@@ -29,9 +29,10 @@ from rationale.files import write_text
 from rationale.params import completed, defaults, read_file
 from rationale.runs import notebook_path, root
 
-COLUMNS = "task,corpus,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
+COLUMNS = "task,corpus,aspect,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
-TASKS = {"10_first_rationale": ("reviews", "synthetic"), "12_train_sst": ("sst", "sst")}  # by notebook
+TASKS = {"10_first_rationale": "reviews", "11_train_reviews": "reviews", "12_train_sst": "sst"}  # by notebook
+CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
@@ -55,9 +56,10 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
     table = pd.read_csv(path)
-    if "sparsity" not in table:  # written before there were prices
-        table.insert(COLUMNS.index("sparsity"), "sparsity", 0.0)
-    return table.fillna({"sparsity": 0.0})
+    for name, usual in (("aspect", ""), ("sparsity", 0.0)):  # written before there were several aspects, or prices
+        if name not in table:
+            table.insert(COLUMNS.index(name), name, usual)
+    return table.fillna({"aspect": "", "sparsity": 0.0})
 
 
 def read_history() -> pd.DataFrame:
@@ -84,10 +86,11 @@ def _is_result(path: Path) -> bool:
 def rows_of(run: Path) -> pd.DataFrame:
     """The rows of one finished run in the long table."""
     p, facts = saved.read_parameters(run), _environment(run)
-    task, corpus = TASKS[run.parent.name]
+    notebook = run.parent.name
     vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
-    common = {"task": task, "corpus": corpus, "model": p["model"], "vectors": vectors}
-    common |= {"target": 1.0 if p["model"] in WITHOUT_GATES else p["selection"]}
+    common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
+    common |= {"model": p["model"], "vectors": vectors}
+    common |= {"target": p.get("budget", 1.0) if p["model"] in WITHOUT_GATES else p["selection"]}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}

@@ -45,15 +45,16 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     figures = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
     figures["best_epoch"] = result.best["epoch"]
     figures["seconds"] = sum(row["seconds"] for row in result.history)
-    head = result.model.head
-    facts = {
-        "parameters": vars(p),
-        "vocabulary": result.vocabulary.words,
-        "head": type(head).__name__.lower(),
-        "num_outputs": head.output.out_features,
-        "labels": labels,
-    }
-    write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    if result.model is not None:
+        head = result.model.head
+        facts = {
+            "parameters": vars(p),
+            "vocabulary": result.vocabulary.words,
+            "head": type(head).__name__.lower(),
+            "num_outputs": head.output.out_features,
+            "labels": labels,
+        }
+        write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
@@ -64,8 +65,7 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
 def rationale_rows(result: Result):
     """One dict a text of the evaluated splits: what `rationales.jsonl` holds."""
     for split, evaluation in result.evaluations.items():
-        answers = result.model.head.answer(evaluation.prediction).tolist()
-        for example, z, answer in zip(result.splits[split], evaluation.z, answers, strict=True):
+        for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
             row = {"split": split, "tokens": example.tokens, "z": [float(f"{value:.4g}") for value in z.tolist()]}
             row |= {"label": example.label, "prediction": answer}
             if example.rationale is not None:

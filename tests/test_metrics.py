@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from rationale import metrics
 from rationale.metrics import agreement, calibration_error, confusion, rationale_scores, selected_by_label
 
 
@@ -157,3 +158,32 @@ def test_selections_that_know_nothing_of_each_other_agree_by_chance():
     torch.manual_seed(0)
     a, b = ([torch.rand(100_000) < rate] for rate in (0.2, 0.6))
     assert agreement(a, b) == pytest.approx(2 * 0.2 * 0.6 / (0.2 + 0.6), abs=0.01), "100,000 words"
+
+
+# --- selections that never looked, and runs
+
+
+def test_blind_precision_is_the_mean_over_all_places_counted_by_hand():
+    gold = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0])]
+    found = metrics.blind_precision(gold, budget=0.4)  # 2 words of 5, 2 of 4 (round(1.6)); the third text has no gold
+    spans = [(2 + 1 + 0 + 0) / 4, (0 + 0 + 1) / 3]  # mean number of gold words in a run of two
+    assert found["random_words"] == pytest.approx((2 * 2 / 5 + 2 * 1 / 4) / 4)
+    assert found["random_span"] == pytest.approx(sum(spans) / 4)
+    assert found["first_words"] == 2 / 4 and found["last_words"] == 1 / 4
+
+
+def test_blind_precision_of_everything_is_the_share_of_gold_words():
+    gold = [torch.rand(n) < 0.3 for n in (7, 1, 30)] + [torch.ones(2, dtype=torch.bool)]
+    some = torch.cat([flags for flags in gold if flags.any()])
+    for value in metrics.blind_precision(gold, budget=1.0).values():
+        assert value == pytest.approx(some.double().mean().item())
+
+
+def test_blind_precision_of_no_gold_is_nothing():
+    assert metrics.blind_precision([torch.zeros(4, dtype=torch.bool)], 0.5) == {}
+
+
+def test_runs_are_maximal_and_end_with_their_text():
+    selected = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 1], [1], [0, 0], [0, 1, 1, 1])]
+    assert metrics.runs(selected).tolist() == [2, 1, 1, 3]
+    assert metrics.runs([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.runs([]).tolist() == []

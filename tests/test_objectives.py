@@ -457,3 +457,12 @@ def test_build_objective_makes_the_constraints_that_are_asked_for():
 def test_an_unknown_measure_is_refused():
     with pytest.raises(ValueError, match="measure: got 'hard', accepted are training, expected, selected"):
         RationaleObjective(None, measure="hard")
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+def test_a_multiplier_never_passes_its_largest_value(dynamics):
+    constraint = Constraint(0.1, dynamics, step=5.0, smoothing=0.0, multiplier=0.5, largest=2.0)
+    for _ in range(20):
+        constraint.update(torch.tensor(0.9), 1.0)
+        assert constraint.multiplier <= 2.0
+    assert constraint.multiplier == 2.0

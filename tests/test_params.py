@@ -86,7 +86,7 @@ def test_an_empty_parameter_file_changes_nothing(tmp_path):
         ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
         ("seed:\n", ["p.yaml:1", "seed", "empty"]),
         ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
-        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, attention, hardkuma"]),
+        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, attention, svm, hardkuma"]),
         ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
         ("runs: a\n", ["p.yaml:1", "runs", "list"]),
         ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
@@ -310,3 +310,15 @@ def test_the_runner_refuses_the_same_and_names_the_notebook():
 
 def test_a_notebook_that_knows_no_draws_is_not_asked_about_them(tmp_path):
     assert resolve(notebook(tmp_path), ["model=bernoulli"])["model"] == "bernoulli"
+
+
+NOTEBOOK_OF = {"sst": "12_train_sst", "beer": "11_train_reviews", "reviews": "11_train_reviews"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((root() / "params").glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}"
+)
+def test_every_parameter_file_is_accepted_by_its_notebook(path):
+    if path.parent.name != "sweeps":
+        notebook = NOTEBOOK_OF.get(path.parent.name, path.stem)
+        assert resolve(root() / "notebooks" / f"{notebook}.py", [path])

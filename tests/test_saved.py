@@ -101,7 +101,7 @@ def test_tiny_gates_and_odd_words_survive_the_file(tmp_path, run):
     _, result, _ = run
     tokens = ("2004", "1e5", "null", "\u2028", "\x85", '"', "\\", "ö", "12-01-2004")
     z = torch.tensor([0.0, 1e-45, 1e-38, 1e-30, 1.0, 0.5, 1 - 6e-8, 0.1, 0.0])
-    evaluation = training.Evaluation({}, torch.tensor([[1e-30]]), [z])
+    evaluation = training.Evaluation({}, torch.tensor([[1e-30]]), [z], torch.tensor([[1e-30]]))
     odd = training.Result(
         result.model, result.vocabulary, {"dev": [Example(tokens, (0.5,), word_labels=(2,) * 9)]},
         {"dev": evaluation}, result.history, result.best,

@@ -529,3 +529,33 @@ def test_a_finished_checkpoint_is_continued_with_more_epochs_and_not_with_fewer(
     assert len(train(tmp_path / "lab", epochs=3).history) == 3
     assert "resumed after epoch 2 of 3" in capsys.readouterr().out
     assert len(train(tmp_path / "lab", epochs=1).history) == 1
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("exponential", [1.0, 0.97, 0.97**2, 0.97**20, 0.5, 0.5]),
+        ("multistep", [1.0, 1.0, 1.0, 1.0, 0.97**3, 0.97**3]),
+    ],
+)
+def test_the_step_size_falls_as_named_and_never_below_its_least(schedule, expected):
+    p = parameters(schedule=schedule, learning_rate=0.01, min_learning_rate=0.005)
+    optimizer = training.build_optimizer(torch.nn.Linear(1, 1), p)
+    scheduler, rates = training.build_scheduler(optimizer, p), []
+    for _ in range(121):
+        rates.append(optimizer.param_groups[0]["lr"] / p.learning_rate)
+        optimizer.step()
+        scheduler.step()
+    assert [rates[epochs] for epochs in (0, 1, 2, 20, 80, 120)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "exponential"])
+def test_a_resumed_run_goes_on_with_its_step_size(schedule, tmp_path):
+    changes = {"schedule": schedule, "min_learning_rate": 1e-6}
+    whole = train(tmp_path / "whole", epochs=4, **changes)
+    train(tmp_path / "parts", epochs=2, **changes)
+    resumed = train(tmp_path / "parts", epochs=4, **changes)
+    columns = ("learning_rate", "dev_task")
+    assert [[row[c] for c in columns] for row in resumed.history] == [
+        [row[c] for c in columns] for row in whole.history
+    ]

@@ -1,6 +1,7 @@
 """Data: readers that give `Example`s, word vectors, a vocabulary, and padded batches.
 
-Readers: `sst.read_sst`, `synthetic.read_synthetic`. Vectors: `vectors.build_vocabulary`.
+Readers: `sst.read_sst`, `synthetic.read_synthetic`, `beer.read_beer`, `hotels.read_hotels`, `movies.read_movies`,
+`imdb_rationales.read_imdb_rationales`. Vectors: `vectors.build_vocabulary`.
 Batches: `batches.Batches`.
 `python -m rationale.data` fetches, lists and checks the official archives.
 """
@@ -53,6 +54,11 @@ def folder() -> Path:
 
 # The readers need the names above, hence the imports down here.
 from rationale.data.batches import Batch, Batches, Vocabulary, encode  # noqa: E402
+from rationale.data.beer import read_beer  # noqa: E402
+from rationale.data.hotels import read_hotels  # noqa: E402
+from rationale.data.imdb_rationales import read_imdb_rationales  # noqa: E402
+from rationale.data.movies import read_movies  # noqa: E402
+from rationale.data.reviews import Reviews, read_reviews  # noqa: E402
 from rationale.data.sst import read_sst  # noqa: E402
 from rationale.data.vectors import build_vocabulary, read_vectors  # noqa: E402
 
@@ -60,10 +66,16 @@ __all__ = [
     "Batch",
     "Batches",
     "Example",
+    "Reviews",
     "Vocabulary",
     "build_vocabulary",
     "encode",
     "folder",
+    "read_beer",
+    "read_hotels",
+    "read_imdb_rationales",
+    "read_movies",
+    "read_reviews",
     "read_sst",
     "read_vectors",
 ]

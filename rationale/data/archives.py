@@ -5,9 +5,7 @@ where one is known, and always its contents, by the counts that are known of the
 place. So a file in its place is a finished one, and a failed download leaves what was there before.
 """
 
-import csv
 import gzip
-import io
 import json
 import logging
 import lzma
@@ -20,6 +18,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,7 +141,7 @@ def verify(archive: Archive, root: Path | None = None) -> list[str]:
     """
     root = Path(root or folder())
     if not archive.files(root):
-        raise BadInput(f"{archive.name}: not in {root}; looked for {places_in_words(archive)}. {how_to_get(archive)}")
+        raise missing(archive, root)
     return archive.check(root)
 
 
@@ -157,6 +156,36 @@ def find(name: str) -> Archive:
     if name not in ARCHIVES:
         raise BadInput(f"{name!r} is no archive; accepted: {', '.join(ARCHIVES)}")
     return ARCHIVES[name]
+
+
+def missing(archive: Archive, place: Path, what: str = "") -> BadInput:
+    """What to say where an archive, or its file `what`, is not in `place`."""
+    looked_for = what or places_in_words(archive)
+    return BadInput(f"{archive.name}: not in {place}; looked for {looked_for}. {how_to_get(archive)}")
+
+
+def locate(name: str, path: Path | str | None, unpacked: str) -> Path:
+    """Where a reader finds an archive that is one file: that file, or a folder with its unpacked files.
+
+    Parameters
+    ----------
+    name : of the archive
+    path : the file, a folder that holds it or the unpacked files, or None: its folder in the data folder
+    unpacked : glob pattern of the unpacked files
+
+    Raises
+    ------
+    BadInput
+        It is not there.
+    """
+    archive = find(name)
+    place = Path(path) if path is not None else folder() / name
+    if place.is_file():
+        return place
+    packed = [held for patterns in archive.places for pattern in patterns for held in place.glob(Path(pattern).name)]
+    if packed or any(place.rglob(unpacked)):
+        return min(packed, default=place)
+    raise missing(archive, place)
 
 
 def places_in_words(archive: Archive) -> str:
@@ -227,16 +256,25 @@ def _brief(error: Exception) -> str:
 
 # What must be in them. Each takes the data folder and returns what is wrong.
 
-DAMAGE = (
+UNREADABLE = (
     EOFError,
     OSError,
-    ValueError,
-    KeyError,
+    UnicodeDecodeError,
     lzma.LZMAError,
     zlib.error,
     tarfile.TarError,
     zipfile.BadZipFile,
 )
+DAMAGE = (*UNREADABLE, ValueError, KeyError)
+
+
+@contextmanager
+def intact(path: Path) -> Iterator[None]:
+    """While a file is read: what shows that it is cut short or damaged becomes one line with its name."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise BadInput(f"{path}: cut short, damaged or of another format ({_brief(error)})") from error
 
 
 def _reads(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
@@ -316,8 +354,11 @@ def _numbers_follow(line: bytes, dim: int) -> bool:
     return True
 
 
-def _open_text(path: Path, encoding: str = "utf-8"):
-    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+def open_text(path: Path, encoding: str = "utf-8"):
+    """Text of a file, packed or not: its first bytes tell, as some programs unpack and keep the name."""
+    with open(path, "rb") as file:
+        start = file.read(6)
+    opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\x00" else open
     return opener(path, "rt", encoding=encoding, newline="\n")
 
 
@@ -329,7 +370,7 @@ def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list
         found = Counter()
         for path in sorted(root.glob(pattern)):
             split = path.name.split(".jsonl")[0].split("_")[-1]
-            with _open_text(path) as file:
+            with open_text(path) as file:
                 for line in file:
                     label = json.loads(line)["gold_label"]
                     if label != "-":  # no agreement between the annotators
@@ -339,9 +380,13 @@ def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list
     return check
 
 
-def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """(name, read) for every file of a tar or zip archive, in one pass."""
-    if path.suffix == ".zip":
+def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """(name, read) for every file of a tar or zip archive or of a folder, in one pass."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file():
+                yield file.relative_to(path).as_posix(), file.read_bytes
+    elif path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 if not name.endswith("/"):
@@ -355,12 +400,14 @@ def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 @_reads
 def check_movies(root: Path) -> list[str]:
+    from rationale.data import movies
+
     found = Counter()
-    for name, read in _members(_one(root, "movies/review_polarity_rationales.tar.*")):
+    for name, read in members(_one(root, "movies/review_polarity_rationales.tar.*")):
         if not name.endswith(".txt"):
             continue
         kind = name.split("/")[-2]
-        spans = read().count(b"<POS>" if kind == "withRats_pos" else b"<NEG>") if "withRats" in kind else 0
+        spans = movies.parse(name, read().decode("latin-1"))[2] if "withRats" in kind else 0
         found.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
     return _differences(
         found,
@@ -381,7 +428,7 @@ def check_movies(root: Path) -> list[str]:
 def check_imdb(root: Path) -> list[str]:
     found = Counter()
     for path in sorted(root.glob("imdb/aclImdb*.tar.*")):
-        for name, _ in _members(path):
+        for name, _ in members(path):
             if name.endswith(".txt") and name.count("/") == 3:
                 found[" ".join(name.split("/")[1:3])] += 1
     return _differences(
@@ -392,25 +439,20 @@ def check_imdb(root: Path) -> list[str]:
 
 @_reads
 def check_imdb_rationales(root: Path) -> list[str]:
-    found = Counter()
-    for path in sorted(root.glob("imdb_rationales/rdl/**/human_labelled/*.json.xz")):
-        with _open_text(path) as file:
-            for record in json.load(file):
-                spans = next(value for value in record.values() if isinstance(value, list))
-                found.update({"documents": 1, "spans": len(spans)})
-    for path in sorted(root.glob("imdb_rationales/cad/sentiment/combined/paired/*.tsv.xz")):
-        with _open_text(path) as file:
-            found["paired documents"] += sum(1 for _ in csv.DictReader(file, delimiter="\t"))
-    return _differences(found, {"documents": 855, "spans": 5075, "paired documents": 4880})
+    from rationale.data import imdb_rationales
+
+    found = imdb_rationales.counts(root / "imdb_rationales")
+    return _differences(
+        found, {"documents": 855, "spans": 5075, "spans found in the text": 5074, "paired documents": 4880}
+    )
 
 
 @_reads
 def check_hotels(root: Path) -> list[str]:
-    found = Counter()
-    for name, read in _members(_one(root, "hotels/*Texts.*")):
-        if name.endswith("_parsed.txt") and "__MACOSX" not in name:
-            found.update({"files": 1, "reviews": sum(line.startswith(b"<Rating>") for line in io.BytesIO(read()))})
-    return _differences(found, {"files": 1849, "reviews": 243713})
+    from rationale.data import hotels
+
+    files = Counter(hotel for hotel, *_ in hotels.reviews(_one(root, "hotels/*Texts.*")))
+    return _differences({"files": len(files), "reviews": files.total()}, {"files": 1849, "reviews": 243713})
 
 
 @_reads
@@ -422,7 +464,7 @@ def check_multi30k(root: Path) -> list[str]:
         for split, num in (("train", 29000), ("val", 1014), ("test_2016_flickr", 1000))
     }
     for name in expected:
-        with _open_text(root / "multi30k" / "task1_raw" / f"{name}.gz") as file:
+        with open_text(root / "multi30k" / "task1_raw" / f"{name}.gz") as file:
             found[name] = sum(1 for _ in file)
     return _differences(found, expected)
 
@@ -431,7 +473,7 @@ def check_multi30k(root: Path) -> list[str]:
 def check_aeslc(root: Path) -> list[str]:
     found = Counter(
         name.split("/")[-2]
-        for name, _ in _members(_one(root, "aeslc/*enron_subject_line*"))
+        for name, _ in members(_one(root, "aeslc/*enron_subject_line*"))
         if name.endswith(".subject")
     )
     return _differences(found, {"train": 14436, "dev": 1960, "test": 1906})
@@ -464,18 +506,14 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
 
 @_reads
 def check_beer(root: Path) -> list[str]:
-    problems = []
+    from rationale.data import beer
+
     for path in sorted(root.glob("beer/reviews.*.txt.gz")):
-        with _open_text(path) as file:
-            for num, line in enumerate(file, start=1):
-                scores = line.split("\t")[0].split()
-                if len(scores) != 5 or not all(0 <= float(score) <= 1 for score in scores) or "\t" not in line:
-                    accepted = "five scores in [0, 1], a tab, tokens"
-                    problems.append(f"{path.name}:{num}: {line[:40]!r}; accepted: {accepted}")
-                    break
-    with _open_text(_one(root, "beer/annotations.json")) as file:
-        found = {"annotated reviews": sum(1 for _ in file)}
-    return problems + _differences(found, {"annotated reviews": 994})
+        for _ in beer.parsed(path, beer.parse_review):
+            pass  # a malformed line stops it
+    annotated = beer.parsed(_one(root, "beer/annotations.json"), beer.parse_annotation)
+    found = {"annotated reviews": sum(1 for _ in annotated)}
+    return _differences(found, {"annotated reviews": 994})
 
 
 def _one(root: Path, pattern: str) -> Path:

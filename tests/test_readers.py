@@ -1,0 +1,540 @@
+"""The readers of review rationales: what they read, what they refuse, and what the real corpora hold."""
+
+import gzip
+import io
+import json
+import lzma
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rationale.data import Example, archives, beer, folder, hotels, imdb_rationales, movies, synthetic, words
+from rationale.errors import BadInput
+
+
+def refused(read, *names: str) -> str:
+    """The one line of a refusal, which holds all of these."""
+    with pytest.raises(BadInput) as caught:
+        read()
+    message = str(caught.value)
+    assert "\n" not in message
+    for name in names:
+        assert name in message, f"{name!r} is not in {message!r}"
+    return message
+
+
+def packed(path: Path, files: dict[str, bytes]) -> Path:
+    """A tar archive like the official ones, with these files."""
+    with tarfile.open(path, f"w:{path.suffix[1:]}") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def unpacked(place: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    return place
+
+
+def sizes(splits: dict[str, list[Example]]) -> tuple[int, int, int]:
+    return tuple(len(splits[split]) for split in ("train", "dev", "test"))
+
+
+def gold_rate(examples: list[Example]) -> float:
+    """Share of tokens in rationales, over the annotated texts."""
+    annotated = [example.rationale for example in examples if example.rationale is not None]
+    return sum(map(sum, annotated)) / sum(map(len, annotated))
+
+
+def needs(name: str) -> None:
+    if not archives.find(name).files(folder()):
+        pytest.skip(f"{name} is not in the data folder")
+
+
+@pytest.mark.parametrize(
+    "name, read",
+    [
+        ("beer", lambda: beer.read_beer("look")),
+        ("hotels", lambda: hotels.read_hotels("rooms")),
+        ("movies", movies.read_movies),
+        ("imdb_rationales", imdb_rationales.read_imdb_rationales),
+    ],
+)
+def test_a_missing_corpus_says_where_it_was_looked_for_and_how_to_get_it(monkeypatch, tmp_path, name, read):
+    monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    refused(read, f"{name}: not in {tmp_path / name}", archives.how_to_get(archives.find(name)))
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("The room WASN'T clean.", "the room was n't clean ."),
+        ("I can't; he'll, we've, I'm, it's", "i ca n't ; he 'll , we 've , i 'm , it 's"),
+        ("shopping.However we left!!", "shopping . however we left ! !"),
+        ("24-hour check-in at 10:30, $1,000.50 (5%)", "24-hour check-in at 10:30 , $ 1,000.50 ( 5 % )"),
+        ("well...no--never 9/10 and/or", "well ... no -- never 9/10 and / or"),
+        ("“isn’t” it… good – yes—no", '" is n\'t " it ... good - yes -- no'),
+        ("it\x92s \x93good\x94", 'it \'s " good "'),
+        ("caf\u00e9 \u20ac5", "caf\u00e9 \u20ac 5"),
+        ("  \u00a0 ", ""),
+    ],
+)
+def test_words_marks_and_clitics_are_apart_and_in_lower_case(text, tokens):
+    assert words.split_words(text) == tokens.split()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7, 8, 9, 20])
+def test_a_limit_gives_the_first_tokens(limit):
+    text = "it wasn't (really) bad, no"
+    assert words.split_words(text, limit) == words.split_words(text)[:limit]
+
+
+@pytest.mark.parametrize("text", ["clichés", "didn’t", "“quoted”or…not", "£ or €", "日本"])
+def test_what_was_decoded_as_chinese_is_repaired(text):
+    broken = (text + "A").encode().decode("gb18030")
+    assert broken != text + "A" and words.repair(broken) == text + "A"
+
+
+def test_a_byte_that_a_wrong_decoding_lost_leaves_a_space():
+    assert words.repair("didn鈥檛 鈥?and 鈧?0") == "didn’t  and  0"
+
+
+@pytest.mark.parametrize("text", ["plain", "clichés", "£5 – “good”"])
+def test_a_sound_text_is_not_repaired(text):
+    assert words.repair(text) == text
+
+
+def test_clitics_of_a_tokenised_text_come_apart_and_nothing_else_does():
+    assert words.split_clitics("they don't , it's o'hara's '80s 's") == "they do n't , it 's o'hara 's '80s 's"
+
+
+# --- beer
+
+
+@pytest.fixture(scope="module")
+def beer_files(tmp_path_factory) -> Path:
+    return synthetic.write_beer_format(tmp_path_factory.mktemp("beer"), 30, 20, 40)
+
+
+@pytest.mark.parametrize("aspect", ["look", "smell", "palate"])
+def test_an_aspect_has_its_file_its_score_and_its_rationale(beer_files, aspect):
+    splits = beer.read_beer(aspect, beer_files)
+    assert sizes(splits) == (30, 20, 40)
+    column = synthetic.ASPECTS.index(aspect)
+    for split, stream in (
+        ("train", f"aspect{column} train"),
+        ("dev", f"aspect{column} heldout"),
+        ("test", "annotated"),
+    ):
+        originals = [review.example(aspect) for review in synthetic.reviews(len(splits[split]), stream)]
+        assert [e.tokens for e in splits[split]] == [e.tokens for e in originals]
+        assert [e.label for e in splits[split]] == [e.label for e in originals]
+        gold = [e.rationale if any(e.rationale) and split == "test" else None for e in originals]
+        assert [e.rationale for e in splits[split]] == gold, "an empty list: nobody annotated it"
+
+
+def test_all_aspects_have_five_scores_and_no_rationale(beer_files):
+    splits = beer.read_beer("all", beer_files)
+    assert sizes(splits) == (30, 20, 40)
+    review = next(synthetic.reviews(1, "260k heldout"))
+    assert splits["dev"][0] == Example(review.tokens, review.scores)
+    assert all(len(e.label) == 5 and e.rationale is None for examples in splits.values() for e in examples)
+
+
+def test_train_and_dev_are_cut_and_test_is_not(beer_files):
+    whole, cut = beer.read_beer("look", beer_files), beer.read_beer("look", beer_files, max_tokens=10)
+    for split in ("train", "dev"):
+        assert [e.tokens for e in cut[split]] == [e.tokens[:10] for e in whole[split]]
+    assert cut["test"] == whole["test"] and max(len(e.tokens) for e in cut["test"]) > 10
+
+
+LOOK = {"reviews.aspect0.train.txt": b".1 .2 .3 .4 .5\ta b\n", "reviews.aspect0.heldout.txt": b"0 0 0 0 1\tc\n"}
+RECORD = {"x": ["a", "b", "c", "d"], "y": [0, 0.5, 1, 1, 1], "0": [[0, 1], [2, 4]], "1": [], "2": [], "3": [], "4": []}
+
+
+def annotations(*changes: dict) -> dict[str, bytes]:
+    return {"annotations.json": "".join(json.dumps(RECORD | change) + "\n" for change in changes).encode()}
+
+
+def test_unpacked_and_wrongly_named_files_are_read(tmp_path):
+    expected = {
+        "train": [Example(("a", "b"), (0.1,))],
+        "dev": [Example(("c",), (0.0,))],
+        "test": [Example(("a", "b", "c", "d"), (0.0,), (True, False, True, True))],
+    }
+    plain = unpacked(tmp_path / "plain", LOOK | annotations({}))
+    assert beer.read_beer("look", plain) == expected
+    misnamed = {"reviews.aspect0.heldout.txt.gz": LOOK["reviews.aspect0.heldout.txt"]}
+    misnamed["reviews.aspect0.train.txt"] = gzip.compress(LOOK["reviews.aspect0.train.txt"])
+    assert beer.read_beer("look", unpacked(tmp_path / "misnamed", misnamed | annotations({}))) == expected
+
+
+def test_reviews_without_tokens_are_left_out(tmp_path):
+    files = LOOK | annotations({}) | {"reviews.aspect0.train.txt": b"0 0 0 0 1\t\n0 0 0 0 1\ta\n\n"}
+    assert len(beer.read_beer("look", unpacked(tmp_path, files))["train"]) == 1
+
+
+@pytest.mark.parametrize(
+    "line, what",
+    [
+        (".1 .2 .3 .4 .5 a b", "has no tab; accepted: five scores in [0, 1], a tab, tokens"),
+        (".1 .2 .3 .4\ta b", "scores ['.1', '.2', '.3', '.4']; accepted: 5 numbers in [0, 1]"),
+        (".1 .2 .3 .4 1.5\ta b", "'1.5']; accepted: 5 numbers in [0, 1]"),
+        (".1 .2 .3 .4 nan\ta b", "'nan']; accepted"),
+        (".1 .2 .3 .4 good\ta b", "'good']; accepted"),
+        ("", "'' has no tab"),
+    ],
+)
+def test_a_malformed_beer_review_is_named_by_file_and_line(tmp_path, line, what):
+    files = LOOK | annotations({}) | {"reviews.aspect0.heldout.txt": f"0 0 0 0 1\ta\n{line}\n0 0 0 0 1\ta\n".encode()}
+    refused(lambda: beer.read_beer("look", unpacked(tmp_path, files)), "reviews.aspect0.heldout.txt:2: ", what)
+
+
+@pytest.mark.parametrize(
+    "change, what",
+    [
+        ({"0": [[2, 5]]}, "range [2, 5); accepted: 0 <= start < end <= 4 tokens"),
+        ({"4": [[1, 1]]}, "range [1, 1)"),
+        ({"0": [[-1, 1]]}, "range [-1, 1)"),
+        ({"0": [3]}, "accepted: a JSON object"),
+        ({"0": [[3]]}, "accepted: a JSON object"),
+        ({"0": [["a", "b"]]}, "range [a, b); accepted"),
+        ({"y": [0, 1]}, "scores [0, 1]; accepted: 5 numbers"),
+        ({"x": []}, '"x" is []; accepted: at least one token'),
+    ],
+)
+def test_a_malformed_annotation_is_named_by_file_and_line(tmp_path, change, what):
+    place = unpacked(tmp_path, LOOK | annotations({}, change))
+    refused(lambda: beer.read_beer("look", place), "annotations.json:2: ", what)
+
+
+def test_an_annotation_that_is_no_json_is_refused(tmp_path):
+    place = unpacked(tmp_path, LOOK | {"annotations.json": b'{"x": ["a"]\n'})
+    refused(lambda: beer.read_beer("look", place), "annotations.json:1: ", "accepted: a JSON object")
+
+
+def test_a_missing_beer_file_is_named(tmp_path):
+    place = unpacked(tmp_path, LOOK)
+    refused(lambda: beer.read_beer("look", place), "annotations.json", str(tmp_path))
+    refused(lambda: beer.read_beer("smell", place), "reviews.aspect1.train.txt.gz")
+
+
+def test_a_beer_file_that_is_cut_short_is_refused(tmp_path):
+    content = gzip.compress(b"0 0 0 0 1\ta b c\n" * 50)
+    place = unpacked(tmp_path, LOOK | annotations({}) | {"reviews.aspect0.train.txt.gz": content[:-12]})
+    refused(lambda: beer.read_beer("look", place), "reviews.aspect0.train.txt.gz: cut short")
+
+
+def test_unknown_aspects_and_lengths_of_beer_are_refused(beer_files):
+    refused(
+        lambda: beer.read_beer("taste", beer_files), "aspect: 'taste' is unknown; accepted: look, smell, palate, all"
+    )
+    refused(lambda: beer.read_beer("look", beer_files, max_tokens=0), "max_tokens: 0; accepted")
+
+
+# --- hotels
+
+
+def review(text: str, ratings: str) -> str:
+    return f"<Author>somebody\r\n<Content>{text}  \r\n<Date>Dec 23, 2008\r\n<Rating>{ratings}\t\r\n\r\n"
+
+
+ALL = "5 4 3 2 1 -1 5 -1".replace(" ", "\t")
+ROOMS = "4 -1 5 -1 -1 -1 -1 -1".replace(" ", "\t")
+HOTELS = {
+    f"Texts/hotel_{hotel}_parsed.txt": "".join(
+        [
+            review(f"Hotel {hotel} It wasn't bad.", ALL),
+            review("Rooms only", ROOMS),
+            review("Bon hotel   showReview(14303674, 'full'); ", ALL),
+            review("Nice       view from our room", ALL),
+            review("Zero counts as missing", "0\t0\t0\t0\t0\t0\t0\t0"),
+            review("  ", ALL),
+        ]
+    ).encode()
+    for hotel in range(100, 140)
+}
+
+
+@pytest.mark.parametrize("form", ["archive", "folder with the archive", "folder with the files", "other archive"])
+def test_hotels_are_read_from_an_archive_or_a_folder(tmp_path, form):
+    match form:
+        case "folder with the files":
+            place = unpacked(tmp_path, HOTELS)
+        case "other archive":
+            place = packed(tmp_path / "any.gz", dict(reversed(HOTELS.items())))
+        case _:
+            place = packed(tmp_path / "Texts.tar.xz", HOTELS)
+    splits = hotels.read_hotels("all", tmp_path if form == "folder with the archive" else place)
+    assert sum(sizes(splits)) == 40 and min(sizes(splits)) > 0
+    for split, examples in splits.items():
+        for example in examples:
+            assert example == Example(
+                ("hotel", example.tokens[1], "it", "was", "n't", "bad", "."), (0.75, 0.5, 0.25, 0.0, 1.0)
+            )
+            assert split == hotels.split_of(example.tokens[1])
+    if form != "archive":
+        assert splits == hotels.read_hotels("all", packed(tmp_path / "again.xz", HOTELS)), "the order is that of hashes"
+
+
+def test_a_review_counts_for_the_aspects_it_rates(tmp_path):
+    place = packed(tmp_path / "Texts.tar.xz", HOTELS)
+    counts = {aspect: sum(sizes(hotels.read_hotels(aspect, place))) for aspect in hotels.ASPECTS}
+    assert counts == {"value": 40, "rooms": 80, "location": 40, "cleanliness": 40, "service": 40}
+    labels = {e.label for examples in hotels.read_hotels("rooms", place).values() for e in examples}
+    assert labels == {(0.5,), (1.0,)}
+
+
+def test_a_limit_takes_the_first_reviews_and_a_length_the_first_tokens(tmp_path):
+    place = packed(tmp_path / "Texts.tar.xz", HOTELS)
+    whole, part = hotels.read_hotels("rooms", place), hotels.read_hotels("rooms", place, max_tokens=2, limit=3)
+    for split, examples in whole.items():
+        assert [e.tokens for e in part[split]] == [e.tokens[:2] for e in examples[:3]]
+
+
+def test_the_split_of_a_hotel_never_changes():
+    assert [hotels.split_of(hotel) for hotel in ("305371", "100547", "100504")] == ["train", "dev", "test"]
+    shares = Counter(hotels.split_of(str(hotel)) for hotel in range(10_000))
+    assert shares["train"] == pytest.approx(8000, abs=160)  # 4 standard deviations
+    assert shares["dev"] == pytest.approx(1000, abs=120) and shares["test"] == pytest.approx(1000, abs=120)
+
+
+@pytest.mark.parametrize(
+    "lines, where, what",
+    [
+        ("<Content>a\n<Rating>1\t2", 2, "'<Rating>1\\t2'; accepted: after a <Content>, <Rating> and 8 whole numbers"),
+        (
+            f"<Content>a\n<Rating>9{ALL[1:]}",
+            2,
+            "accepted: after a <Content>, <Rating> and 8 whole numbers from -1 to 5",
+        ),
+        (f"<Content>a\n<Rating>x{ALL[1:]}", 2, "from -1 to 5"),
+        (f"<Rating>{ALL}", 1, "accepted: after a <Content>"),
+        ("<Content>a\n\n<Content>b", 3, "'<Content>b'; accepted: lines that begin with a name in <>, a <Rating> after"),
+        ("<Content>a\n", 2, "the end; accepted: a <Rating> after each <Content>"),
+        ("<Author>a\nwithout a name", 2, "'without a name'; accepted: lines that begin with a name in <>"),
+    ],
+)
+def test_a_malformed_line_of_a_hotel_is_named_by_member_and_line(tmp_path, lines, where, what):
+    place = packed(tmp_path / "Texts.tar.xz", {"Texts/hotel_7_parsed.txt": lines.encode()})
+    refused(lambda: hotels.read_hotels("rooms", place), f"Texts.tar.xz/Texts/hotel_7_parsed.txt:{where}: ", what)
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    place = packed(tmp_path / "Texts.tar.xz", HOTELS)
+    place.write_bytes(place.read_bytes()[:-200])
+    refused(lambda: hotels.read_hotels("rooms", place), "Texts.tar.xz: cut short")
+    place.write_bytes(b"<html>please log in</html>")
+    refused(lambda: hotels.read_hotels("rooms", place), "Texts.tar.xz: cut short, damaged or of another format")
+
+
+@pytest.mark.parametrize(
+    "arguments, what",
+    [
+        ({"aspect": "business"}, "aspect: 'business' is unknown; accepted: value, rooms, location, cleanliness"),
+        ({"aspect": "rooms", "max_tokens": 0}, "max_tokens: 0"),
+        ({"aspect": "rooms", "limit": 0}, "limit: 0"),
+    ],
+)
+def test_unknown_aspects_and_numbers_of_hotels_are_refused(arguments, what):
+    refused(lambda: hotels.read_hotels(**arguments), what)
+
+
+@pytest.mark.data
+def test_the_hotels_have_their_published_counts_and_the_reader_its_own(monkeypatch):
+    needs("hotels")
+    held = list(hotels.reviews(archives.locate("hotels", None, "*_parsed.txt")))
+    assert len(held) == 243_713 and len({hotel for hotel, *_ in held}) == 1849
+    rated = [sum(ratings[column] > 0 for *_, ratings in held) for column in range(1, 7)]
+    assert rated == [169_027, 189_811, 126_053, 186_158, 126_150, 186_420]
+    monkeypatch.setattr(hotels, "reviews", lambda place: held[::10])
+    splits = hotels.read_hotels("service", limit=800)
+    assert sizes(splits) == (800, 800, 800)
+    texts = [e for examples in splits.values() for e in examples]
+    assert max(len(e.tokens) for e in texts) == 256 and len({e.tokens for e in texts}) == 2400
+    assert sum(len(e.tokens) for e in texts) / 2400 == pytest.approx(180, abs=8)
+    assert {e.label for e in texts} == {(0.0,), (0.25,), (0.5,), (0.75,), (1.0,)}
+    assert not any("showreview" in e.tokens for e in texts)
+
+
+# --- movies
+
+
+MOVIES = {
+    f"movies/withRats_{kind}/{kind}{'' if fold == 9 else 'R'}_{fold}{number:02}.txt": (
+        f"a <{kind.upper()}> doesn't bore </{kind.upper()}> {kind} caf\u00e9 .\n" if fold < 9 else f"a {kind} one .\n"
+    ).encode("latin-1")
+    for kind in ("pos", "neg")
+    for fold in range(10)
+    for number in range(3)
+} | {"movies/noRats_pos/pos_000.txt": b"not read"}
+
+
+def test_movies_are_read_with_the_spans_of_the_annotators(tmp_path):
+    splits = movies.read_movies(packed(tmp_path / "review_polarity_rationales.tar.xz", MOVIES))
+    assert sizes(splits) == (48, 6, 6)
+    marked = (False, True, True, True, False, False, False)
+    assert splits["test"][0] == Example(("a", "does", "n't", "bore", "neg", "caf\u00e9", "."), 0, marked)
+    assert splits["test"][3] == Example(("a", "does", "n't", "bore", "pos", "caf\u00e9", "."), 1, marked)
+    assert Counter(e.rationale for e in splits["train"]) == {marked: 42, None: 6}
+    assert splits == movies.read_movies(unpacked(tmp_path / "unpacked", MOVIES))
+
+
+def test_every_annotated_movie_is_tested_once_over_the_nine_folds(tmp_path):
+    files = {name: f"number {name}".encode() for name in MOVIES if "withRats" in name}
+    place = packed(tmp_path / "review_polarity_rationales.tar.xz", files)
+    tested, developed = Counter(), Counter()
+    for fold in movies.FOLDS:
+        splits = movies.read_movies(place, fold)
+        assert sum(sizes(splits)) == 60 and sum(e.rationale is None for e in splits["train"]) == 6
+        tested.update(e.tokens for e in splits["test"])
+        developed.update(e.tokens for e in splits["dev"])
+    assert tested == developed and set(tested.values()) == {1} and len(tested) == 54
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("a\na <POS> b", ":2: <POS> never closed"),
+        ("a\na </POS> b", ":2: </POS> as token 2; accepted: <POS> ... </POS>, one after the other"),
+        ("<POS> a <POS> b </POS> </POS>", ":1: <POS> as token 1"),
+        ("<NEG> a </NEG>", ":1: <NEG> as token 0; accepted: <POS>"),
+        ("<POS> a </NEG>", ":1: </NEG> as token 1"),
+        ("  ", ":1: no tokens"),
+    ],
+)
+def test_a_malformed_movie_is_named_by_member_and_line(tmp_path, text, what):
+    name = "movies/withRats_pos/posR_001.txt"
+    place = packed(tmp_path / "some.xz", {name: text.encode()})
+    refused(lambda: movies.read_movies(place), f"some.xz/{name}{what}", "accepted")
+
+
+@pytest.mark.parametrize("fold", [-1, 9])
+def test_folds_without_rationales_are_refused(fold):
+    refused(lambda: movies.read_movies(fold=fold), f"fold: {fold}; accepted: 0 to 8")
+
+
+@pytest.mark.data
+def test_the_movies_have_their_published_counts():
+    needs("movies")
+    splits = movies.read_movies()
+    assert sizes(splits) == (1600, 200, 200)
+    for examples in splits.values():
+        assert Counter(e.label for e in examples) == {0: len(examples) // 2, 1: len(examples) // 2}
+    everything = [e for examples in splits.values() for e in examples]
+    annotated = [e for e in everything if e.rationale is not None]
+    assert len(annotated) == 1800 and sum(not any(e.rationale) for e in annotated) == 1, "posR_161: nothing marked"
+    assert all(len(e.rationale) == len(e.tokens) for e in annotated)
+    assert not any("POS>" in token or "NEG>" in token for e in everything for token in e.tokens)
+    rates = [round(gold_rate(splits[split]), 3) for split in ("train", "dev", "test")]
+    assert rates == [0.089, 0.064, 0.065]
+
+
+# --- IMDb
+
+
+def imdb_files(human: list, *pairs: tuple[str, str, str, str]) -> dict[str, bytes]:
+    """The official files in small: all pairs (label, batch, original, rewritten) in train, one in dev and test."""
+    files = {"rdl/datasets/IMDb/human_labelled/all.json": json.dumps(human).encode()}
+    for split, held in (("train", pairs), ("dev", [("Positive", "8", "Fine", "Bad")]), ("test", [PAIR])):
+        rows = ["Sentiment\tText\tbatch_id"]
+        for label, batch, original, rewritten in held:
+            other = {"Positive": "Negative", "Negative": "Positive"}.get(label, label)
+            rows += [f"{label}\t{original}\t{batch}", f"{other}\t{rewritten}\t{batch}"]
+        files[f"cad/{split}_paired.tsv.xz"] = lzma.compress("\n".join(rows).encode())
+    return files
+
+
+PAIR = ("Negative", "9", "Dull", "Good")
+BAD = ("Negative", "1", '"A ""bad"" film.<br /><br />So bad, I didn’t stay; bad!"', "A good film.")
+LONG = ("Positive", "2", "Loved it", "Hated it")
+SPANS = [
+    {"text": "bad", "start_token": 9, "end_token": 10},
+    {"text": "didn鈥檛 stay", "start_token": 12, "end_token": 14},
+]
+HUMAN = [{"tid": "1", "negative_1.txt": SPANS}]
+
+
+def test_reviews_keep_their_split_and_spans_are_found_by_their_text(tmp_path):
+    place = unpacked(tmp_path, imdb_files(HUMAN, BAD, LONG))
+    splits = imdb_rationales.read_imdb_rationales(place)
+    tokens = tuple('a " bad " film . so bad , i did n\'t stay ; bad !'.split())
+    marked = tuple(t in (7, 10, 11, 12) for t in range(len(tokens)))
+    assert splits == {
+        "train": [Example(tokens, 0, marked), Example(("loved", "it"), 1)],
+        "dev": [Example(("fine",), 1)],
+        "test": [Example(("dull",), 0)],
+    }
+    held_out = imdb_rationales.read_imdb_rationales(place, hold_out=True)
+    assert held_out["test"] == splits["train"][:1] and held_out["dev"] == splits["dev"]
+    assert held_out["train"] == [splits["train"][1], *splits["test"]]
+    assert imdb_rationales.counts(place) == {
+        "documents": 1,
+        "spans": 2,
+        "spans found in the text": 2,
+        "paired documents": 8,
+    }
+
+
+def test_a_span_that_is_not_in_the_text_is_counted_and_an_empty_list_is_a_rationale(tmp_path):
+    human = [{"negative_1.txt": [{"text": "goodness", "start_token": 0}]}, {"tid": "7", "positive_2.txt": []}]
+    place = unpacked(tmp_path, imdb_files(human, BAD, LONG))
+    counts = imdb_rationales.counts(place)
+    assert (counts["documents"], counts["spans"], counts["spans found in the text"]) == (2, 1, 0)
+    assert all(not any(e.rationale) for e in imdb_rationales.read_imdb_rationales(place)["train"])
+
+
+def test_the_annotated_one_of_a_pair_is_read_where_it_comes_second(tmp_path):
+    place = unpacked(tmp_path, imdb_files([{"negative_2.txt": []}], LONG))
+    assert imdb_rationales.read_imdb_rationales(place)["train"] == [Example(("hated", "it"), 0, (False, False))]
+
+
+@pytest.mark.parametrize(
+    "rows, line, what",
+    [
+        (["Mixed\tword\t1"], 4, "accepted: Sentiment (Positive or Negative), Text and batch_id with tabs"),
+        (["Positive\tword\t"], 4, "accepted: Sentiment"),
+        (["Positive\t\t1"], 4, "accepted: Sentiment"),
+        (["Positive\tword"], 4, "accepted: Sentiment"),
+        (["Positive\tword\t1", "Negative\tword\t2"], 5, "in pairs of a batch_id"),
+        (["Positive\tword\t1"], 4, "only one review of batch_id 1; accepted: pairs"),
+    ],
+)
+def test_a_malformed_review_of_imdb_is_named_by_file_and_line(tmp_path, rows, line, what):
+    files = imdb_files([], LONG)
+    name = "cad/train_paired.tsv.xz"
+    files[name] = lzma.compress(b"\n".join([lzma.decompress(files[name]), *(row.encode() for row in rows)]))
+    place = unpacked(tmp_path, files)
+    refused(lambda: imdb_rationales.read_imdb_rationales(place), f"train_paired.tsv.xz:{line}: ", what)
+
+
+def test_malformed_spans_are_named(tmp_path):
+    read = imdb_rationales.read_imdb_rationales
+    for human in ([{"tid": "1"}], [{"negative-1.txt": []}], [{"negative_1.txt": [{"text": "a"}]}], [3]):
+        place = unpacked(tmp_path, imdb_files(human, BAD))
+        refused(lambda place=place: read(place), "all.json: ", 'accepted: {"negative_1006.txt": [{"text"')
+    (tmp_path / "rdl/datasets/IMDb/human_labelled/all.json").write_text("[\n{]")
+    refused(lambda: read(tmp_path), "all.json:2: ", "accepted: JSON")
+    place = unpacked(tmp_path, imdb_files([{"negative_77.txt": []}], BAD))
+    refused(lambda: read(place), "no review for the spans of ('negative', '77')")
+
+
+@pytest.mark.data
+def test_imdb_has_its_published_counts():
+    needs("imdb_rationales")
+    splits = imdb_rationales.read_imdb_rationales()
+    assert sizes(splits) == (1707, 245, 488)
+    annotated = [e for e in splits["train"] if e.rationale is not None]
+    assert Counter(e.label for e in annotated) == {0: 414, 1: 441}
+    assert sum(not any(e.rationale) for e in annotated) == 3
+    assert gold_rate(annotated) == pytest.approx(0.043, abs=5e-4)
+    assert not any(e.rationale is not None for split in ("dev", "test") for e in splits[split])
