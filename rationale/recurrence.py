@@ -84,16 +84,18 @@ class Scan(torch.autograd.Function):
             torch.bmm(inputs.flatten(1, 2), weight[k], out=taken[k])
         torch.baddbmm(gate_bias, inputs.flatten(1, 2), weight[2], out=taken[2])
         taken = taken.view(3, directions, steps, rows, size)
-        hidden, gates = (inputs.new_empty(steps + 1, directions, rows, size) for _ in range(2))
+        hidden = inputs.new_empty(steps + 1, directions, rows, size)
+        gates = torch.empty_like(hidden[1:])
         sums = inputs.new_empty(steps + 1, 2, directions, rows, size)  # c1, c2
         hidden[0], sums[0] = 0, 0
-        skip = (~keep).unbind(1)
-        for t in range(steps):
-            raw = torch.baddbmm(taken[2, :, t], hidden[t], recurrent)
-            torch.sigmoid(raw.masked_fill_(skip[t], torch.inf), out=gates[t])  # 1: c1 and c2 stay what they were
-            taken[1, :, t].add_(sums[t, 0])
-            torch.lerp(taken[:2, :, t], sums[t], gates[t], out=sums[t + 1])  # g c + (1 - g) what came in
-            torch.where(skip[t], hidden[t], (sums[t + 1, 1] + bias).tanh_(), out=hidden[t + 1])
+        h, c, into = hidden.unbind(0), sums.unbind(0), taken[:2].unbind(2)
+        steps_of = zip(taken[2].unbind(1), taken[1].unbind(1), gates.unbind(0), (~keep).unbind(1), strict=True)
+        for t, (gate, second, g, skip) in enumerate(steps_of):
+            raw = torch.baddbmm(gate, h[t], recurrent)
+            torch.sigmoid(raw.masked_fill_(skip, torch.inf), out=g)  # 1: c1 and c2 stay what they were
+            second.add_(c[t][0])
+            torch.lerp(into[t], c[t], g, out=c[t + 1])  # g c + (1 - g) what came in
+            torch.where(skip, h[t], (c[t + 1][1] + bias).tanh_(), out=h[t + 1])
         ctx.save_for_backward(inputs, weight, recurrent, keep, hidden, sums, gates)
         return hidden[1:].transpose(0, 1)
 
@@ -105,22 +107,24 @@ class Scan(torch.autograd.Function):
         steps = len(hidden) - 1
         of_taken = inputs.new_empty(3, directions, steps, rows, size)
         of_bias = torch.zeros_like(hidden[0])
-        transposed, read = recurrent.mT, keep.to(inputs).unbind(1)
+        transposed, read, of_states = recurrent.mT, keep.to(inputs).unbind(1), of_states.unbind(1)
+        into, of_gate, of_second = of_taken[:2].unbind(2), of_taken[2].unbind(1), of_taken[1].unbind(1)
+        states, before, gates = hidden[1:].unbind(0), sums.unbind(0), gates.unbind(0)
         h, c = torch.zeros_like(hidden[0]), torch.zeros_like(sums[0])
         for t in reversed(range(steps)):
-            h += of_states[:, t]
+            h += of_states[t]
             through = h * read[t]
             h -= through
-            bent = torch.ops.aten.tanh_backward(through, hidden[t + 1])
+            bent = torch.ops.aten.tanh_backward(through, states[t])
             of_bias += bent
             c[1] += bent
-            raw = (sums[t] - sums[t + 1]).mul_(c)
-            torch.mul(raw[0] + raw[1], gates[t], out=of_taken[2, :, t])
+            one, two = (before[t] - before[t + 1]).mul_(c)
+            torch.mul(one + two, gates[t], out=of_gate[t])
             kept = c * gates[t]
-            torch.sub(c, kept, out=of_taken[:2, :, t])
+            torch.sub(c, kept, out=into[t])  # (1 - g) c
             c = kept
-            c[0] += of_taken[1, :, t]
-            h.baddbmm_(of_taken[2, :, t], transposed)
+            c[0] += of_second[t]
+            h.baddbmm_(of_gate[t], transposed)
         of_taken, before = of_taken.flatten(2, 3), hidden[:-1].transpose(0, 1).flatten(1, 2)
         of_weight = torch.stack([inputs.flatten(1, 2).mT @ part for part in of_taken])
         of_inputs = None

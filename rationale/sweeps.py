@@ -1,7 +1,8 @@
 """A sweep: one notebook, many parameter files and seeds, and what is run on the results.
 
     notebook: 12_train_sst                       # what is run
-    runs: [sst/full_text.yaml, sst/hardkuma_s40.yaml]     # parameter files, below params/
+    runs: [sst/full_text.yaml,                   # parameter files, below params/,
+           sst/hardkuma_s40.yaml selection=0.5]  # perhaps with overrides
     seeds: [1, 2, 3]                             # each of them with each seed
     with: [vectors_scale=0.333]                  # optional: overrides for all
     then: 31_selection_rates                     # optional: a notebook that gets `runs`, the runs' names
@@ -100,21 +101,22 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
         if name not in fields:
             raise BadInput(f"{shown(path)}: {name} is missing, a sweep needs notebook and runs")
 
-    def items(name: str) -> list[str]:
+    def items(texts: list[str]) -> list[str]:
         params = path.resolve().parent.parent
-        return [item if is_override(item) else str(params / item) for item in fields.get(name, [])]
+        return [text if is_override(text) else str(params / text) for text in texts]
 
     notebook, runs = notebook_path(fields["notebook"]), {}
     seeds = [[f"seed={seed}"] for seed in fields["seeds"]] if "seeds" in fields else [[]]
-    for file in items("runs"):
+    for run in fields["runs"]:
         for seed in seeds:
-            planned = [file, *items("with"), *seed]
+            planned = [*items(run.split()), *items(fields.get("with", [])), *seed]
             name = run_name(planned)
             if name in runs:
                 raise BadInput(f"{where['runs']}runs: two runs would be named {name}")
             resolve(notebook, planned)
             runs[name] = Planned(notebook, name, planned)
-    return Sweep(path.stem, runs, _then(fields, items("then_params"), path, notebook, list(runs), outputs))
+    then = _then(fields, items(fields.get("then_params", [])), path, notebook, list(runs), outputs)
+    return Sweep(path.stem, runs, then)
 
 
 def _then(

@@ -1,6 +1,5 @@
 """The scans are the plain loops of tests/plain.py: values, gradients, skipped steps; the look-ahead is unbiased."""
 
-import plain
 import pytest
 import torch
 from small import parameters
@@ -11,6 +10,7 @@ from rationale.encoders import LSTMEncoder, RCNNEncoder
 from rationale.extractor import Predictor, Scores, build_extractor, compact, sample
 from rationale.objectives import build_objective
 from rationale.recurrence import MemoryScan
+from tests import plain
 
 
 def random_mask(rows: int, steps: int) -> torch.Tensor:

@@ -143,6 +143,13 @@ def test_every_file_is_run_with_every_seed(play):
     ]
 
 
+def test_a_run_may_change_its_file(play):
+    path = play.sweep("notebook: train\nruns: [a.yaml selection=0.1, a.yaml selection=0.2]\nseeds: [1]\n")
+    runs = read_sweep(path).runs
+    assert list(runs) == ["a-selection0.1-seed1", "a-selection0.2-seed1"]
+    assert runs["a-selection0.2-seed1"].items[1:] == ["selection=0.2", "seed=1"]
+
+
 def test_the_comparison_gets_the_runs_names_and_their_folder(play):
     path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
     then = read_sweep(path, play.folder / "out").then

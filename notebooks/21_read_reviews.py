@@ -1,0 +1,190 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read the rationales of reviews
+#
+# **You will** read a saved run of `11_train_reviews`: how good its predictions are, how good its rationales, where in a
+# review they stand and how they hang together.
+#
+# **You will learn** to ask of a precision what it would have been without looking, and to see a selector that has
+# found a place instead of a reason.
+#
+# **You need** a finished run: `make run NOTEBOOK=11_train_reviews`. Seconds; nothing is trained here.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/11_train_reviews"  # folder of the runs
+run: str = "default"  # name of the run
+
+# %%
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import display
+
+from rationale import figures, metrics, saved
+from rationale.params import validated
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("21_read_reviews")
+source = root() / p.runs_dir / p.run
+scores, rows, trained = saved.read_metrics(source), saved.read_rationales(source, "test"), saved.read_parameters(source)
+chosen = [torch.tensor(z) != 0 for z in rows.z]
+flagged = rows.get("gold", [None] * len(rows))
+gold = [torch.tensor(flags, dtype=torch.bool) if isinstance(flags, list) else None for flags in flagged]
+judged = [i for i, flags in enumerate(gold) if flags is not None and flags.any()]
+classes = "accuracy" in scores["test"]
+print(f"{p.run}: {trained['corpus']}, {trained['aspect']}, model {trained['model']}; {len(rows)} test reviews, "
+      f"{len(judged)} with a gold rationale")
+
+# %% [markdown]
+# ## 1. Predictions
+#
+# Of scores: the error of this model, beside that of always saying the mean. Of classes: the confusions.
+
+# %%
+if classes:
+    table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=2)
+    display(pd.DataFrame(table.numpy(), ["negative", "positive"], ["said negative", "said positive"]))
+    found = (table.diagonal().sum() / table.sum()).item()
+    print(f"test accuracy {found:.1%}")
+else:
+    label, said = np.array(rows.label.tolist()), np.array(rows.prediction.tolist())
+    found, variance = np.square(said - label).mean(), label.var(axis=0).mean()
+    print(f"mean squared error {found:.5f}; the mean alone {variance:.5f}: {1 - found / variance:.0%} of it explained")
+
+# %% tags=["check"]
+assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "the saved texts are those of the metrics"
+
+# %% [markdown]
+# ## 2. Precision, and what it would be without looking
+#
+# $$\text{precision} = \frac{\sum_i |\text{selected}_i \cap \text{gold}_i|}{\sum_i |\text{selected}_i|}$$
+#
+# over the reviews that have a gold rationale (*micro*; the *macro* figure averages over reviews). A random run of words
+# of the same size, or always the beginning, has a precision too: that is the zero of this scale.
+
+# %%
+share = torch.cat(chosen).double().mean().item()
+blind = metrics.blind_precision([gold[i] for i in judged], max(share, 1e-3))
+ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
+print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
+pd.Series(ours | {name.replace("_", " "): value for name, value in blind.items()}).round(4)
+
+# %% tags=["check"]
+if judged:
+    assert abs(ours["precision"] - scores["test"]["precision"]) < 1e-6
+    assert abs(share - scores["test"]["rate_selected"]) < 1e-6
+
+# %% tags=["figure"]
+if judged:
+    fig, ax = figures.new_figure(size=(9, 4.6))
+    bars = {"this run": ours["precision"]} | {name.replace("_", " "): value for name, value in blind.items()}
+    title = f"Precision {ours['precision']:.0%}; a random run of words would have {blind['random_span']:.0%}"
+    figures.draw_bars(list(bars), {"precision": list(bars.values())}, ax, title=title, ylabel="precision", fmt="{:.0%}")
+    figures.save_figure(fig, folder / "figures", "precision")
+    figures.show(fig)
+
+# %% [markdown]
+# ## 3. Where in the review?
+#
+# Relative position, from the first word (0) to the last (1), in ten parts. A selector may prefer a place because people
+# do (gold), or because a place is easier to agree on than a reason: then its curve leaves the gold one.
+
+
+# %%
+def by_position(flags_of: list[torch.Tensor], parts: int = 10) -> np.ndarray:
+    """Share of words that are flagged, in each tenth of their review."""
+    place = torch.cat([torch.arange(len(flags)) * parts // len(flags) for flags in flags_of])
+    flagged = torch.cat(flags_of).double()
+    counts = torch.bincount(place, minlength=parts).clamp(min=1)
+    return (torch.bincount(place, flagged, minlength=parts) / counts).numpy()
+
+
+curves = {"selected": by_position(chosen)}
+if judged:
+    curves["gold"] = by_position([gold[i] for i in judged])
+
+# %% tags=["check"]
+assert abs(np.average(curves["selected"]) - share) < 0.1, "the parts are about equally long"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+most = int(curves["selected"].argmax())
+title = f"Most is selected in part {most + 1} of 10"
+figures.draw_lines(np.arange(10) / 10 + 0.05, curves, ax, title=title, xlabel="relative position in the review",
+                   ylabel="share of words", markers=True)
+figures.save_figure(fig, folder / "figures", "positions")
+figures.show(fig)
+
+# %% [markdown]
+# ## 4. Words or phrases?
+#
+# The lengths of the runs of selected words. The constraint on the switches asks for long ones; the gold rationales say
+# how long people's are.
+
+# %%
+lengths = {"selected": metrics.runs(chosen)}
+if judged:
+    lengths["gold"] = metrics.runs([gold[i] for i in judged])
+longest = 12  # and longer
+histogram = {name: torch.bincount(runs.clamp(max=longest), minlength=longest + 1)[1:] / max(1, len(runs))
+             for name, runs in lengths.items()}  # fmt: skip
+
+# %% tags=["check"]
+assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one run"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+means = {name: runs.double().mean().item() if len(runs) else 0.0 for name, runs in lengths.items()}
+title = " and ".join(f"{name}: {mean:.1f} words" for name, mean in means.items()) + " a run"
+labels = [str(n) for n in range(1, longest)] + [f"{longest}+"]
+bars = {name: part.tolist() for name, part in histogram.items()}
+figures.draw_bars(labels, bars, ax, title=title, ylabel="share of runs", fmt="")
+ax.set_xlabel("words in a run")
+figures.save_figure(fig, folder / "figures", "runs")
+figures.show(fig)
+
+# %% [markdown]
+# ## 5. Reviews
+#
+# Colour: selected. Underlined: gold. The first short ones of which something is selected (Figure 1 of the paper).
+
+# %%
+short = [i for i in range(len(rows)) if len(rows.tokens[i]) <= 200 and chosen[i].any()][:4]
+for i in short:
+    title = f"said {np.round(rows.prediction[i], 2)}, is {np.round(rows.label[i], 2)}"
+    marked = None if gold[i] is None else gold[i].tolist()
+    display(figures.highlight_html(rows.tokens[i], rows.z[i], marked, title=title))
+
+# %% [markdown]
+# **Exercise** (10 minutes). Predict: are the rationales better in reviews of which much or of which little is selected?
+# Compute the precision of the half of the reviews with the larger share and of the other half.
+
+# %% tags=["solution"]
+if judged:
+    shares = torch.tensor([chosen[i].double().mean() for i in judged])
+    for name, part in (("little", shares <= shares.median()), ("much", shares > shares.median())):
+        some = [i for i, inside in zip(judged, part.tolist(), strict=True) if inside]
+        if some:
+            half = metrics.rationale_scores([chosen[i] for i in some], [gold[i] for i in some])
+            print(f"{name} selected: precision {half['precision']:.1%}, recall {half['recall']:.1%}")
+# A budget is spent on average: a review with many reasons gets more of it. Where a model selects more than there are
+# reasons the precision of the upper half falls.
+
+# %% [markdown]
+# ## Summary
+#
+# Precision counts against what blind selections reach; positions and runs show whether a model found reasons or
+# places.
+#
+# ## Next
+#
+# `31_selection_rates` compares runs over the selection rate.
