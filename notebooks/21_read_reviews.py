@@ -187,4 +187,4 @@ if judged:
 #
 # ## Next
 #
-# `31_selection_rates` compares runs over the selection rate.
+# `32_reviews` compares models.

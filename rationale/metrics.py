@@ -4,11 +4,13 @@ All functions take tensors over a batch or a whole split; a *macro* figure avera
 figure counts over words.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 
-def rationale_scores(selected: list[Tensor], gold: list[Tensor]) -> dict[str, float]:
+def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
     """Precision, recall and F1 of selected tokens against gold rationales, micro and macro.
 
         micro precision = sum_i |selected_i and gold_i| / sum_i |selected_i|
@@ -59,7 +61,7 @@ def _prf(matched: Tensor, chosen: Tensor, wanted: Tensor) -> tuple[Tensor, Tenso
     return precision, recall, 2 * matched / (chosen + wanted).clamp(min=1)
 
 
-def blind_precision(gold: list[Tensor], budget: float) -> dict[str, float]:
+def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
     """Precision (micro) of selections that never looked at the text, of k_i = max(1, round(budget T_i)) words each.
 
     Computed exactly, not drawn. To know how good a precision is, compare it with these. Texts without a gold token are

@@ -365,14 +365,18 @@ def importance_quantile(model: Extractor, batches: Batches, share: float) -> flo
 
 
 def rationale_figures(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[str, float]:
-    """rate_selected over all words and, where there are gold rationales, precision, recall, f1 ... of these gates."""
-    figures = {"rate_selected": (torch.cat(list(z)) != 0).double().mean().item()}
-    pairs = [
-        (gates != 0, torch.tensor(e.rationale)) for gates, e in zip(z, examples, strict=True) if e.rationale is not None
-    ]
-    if pairs:
-        figures |= metrics.rationale_scores([chosen for chosen, _ in pairs], [flags for _, flags in pairs])
-    return figures
+    """rate_selected over all words; where there are gold rationales precision, recall, f1 ... of these gates.
+
+    And blind_*, the precision of selections of that rate which never looked at the text (`metrics.blind_precision`).
+    """
+    rate = (torch.cat(list(z)) != 0).double().mean().item()
+    pairs = [(g != 0, torch.tensor(e.rationale)) for g, e in zip(z, examples, strict=True) if e.rationale is not None]
+    if not pairs:
+        return {"rate_selected": rate}
+    chosen, gold = zip(*pairs, strict=True)
+    blind = metrics.blind_precision(gold, max(rate, 1e-9))
+    figures = {"rate_selected": rate} | metrics.rationale_scores(chosen, gold)
+    return figures | {f"blind_{name}": value for name, value in blind.items()}
 
 
 # ------------------------------------------------------------------------------------------------------ the whole arc

@@ -1,0 +1,162 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Compare models on reviews
+#
+# **You will** put the runs of `11_train_reviews` side by side: errors of models that read everything (Table 1 of
+# Bastings et al. 2019), precision of rationales (Table 2), error against the share of selected text (Figure 3).
+#
+# **You will learn** which model finds people's reasons, what that costs, and what blind selections of the same size
+# would have found.
+#
+# **You need** runs of `11_train_reviews` (`make sweep SWEEP=reviews_synthetic`), or nothing: without `runs` the
+# committed results are read.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/11_train_reviews"  # folder of the runs
+runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
+
+# %%
+import pandas as pd
+from IPython.display import display
+
+from rationale import figures, reference
+from rationale.params import validated
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("32_reviews")
+if p.runs:
+    results = pd.concat([reference.rows_of(root() / p.runs_dir / name) for name in p.runs])
+else:
+    results = reference.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
+corpora = list(results.groupby(["corpus", "aspect"]).groups)
+print(f"{results['run'].nunique()} runs;", ", ".join(" ".join(pair) for pair in corpora) or "none committed yet")
+
+
+# %%
+def table(metrics: list[str], split: str = "test") -> pd.DataFrame:
+    """Means and standard deviations over seeds: one row a corpus, aspect, model and target."""
+    parts = [
+        reference.summary(part, metrics, split).assign(corpus=corpus, aspect=aspect)
+        for (corpus, aspect), part in results.groupby(["corpus", "aspect"])
+    ]
+    return pd.concat(parts) if parts else reference.summary(results, metrics, split).assign(corpus="", aspect="")
+
+
+keys = ["corpus", "aspect", "model", "target", "sparsity"]
+
+# %% [markdown]
+# ## 1. Models that read everything
+#
+# Table 1: the mean squared error of the ratings (scores in $[0, 1]$), or the accuracy where there are two classes.
+
+# %%
+errors = table(["mse", "accuracy", "rate_selected"])
+whole = errors[errors["model"].isin(["full_text", "svm"])].drop_duplicates(["corpus", "aspect", "model"])
+display(whole[[*keys[:3], "mse", "mse_std", "accuracy", "accuracy_std", "seeds"]].dropna(axis=1, how="all").round(5))
+published = reference.read_published().query("task == 'reviews'")
+display(published.query("metric == 'mse'")[["corpus", "aspect", "model", "value", "source"]])
+
+# %% tags=["check"]
+assert errors["mse"].dropna().ge(0).all() and errors["accuracy"].dropna().between(0, 1).all()
+for row in errors[errors["model"] == "full_text"].to_dict("records"):
+    assert row["rate_selected"] == 1, "a model without gates reads everything"
+
+# %% [markdown]
+# ## 2. Rationales against people's
+#
+# Table 2: the share of the selected words that are gold, at the share that was selected; recall and F1, too, and both
+# micro and macro, because precision alone says nothing about what was missed. The right-hand columns are precisions of
+# selections of the same size that never looked: any model must be far above them.
+
+# %%
+marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
+marks += ["blind_random_span", "blind_first_words", "blind_last_words"]
+found = table(marks)
+found = found[found["precision"].notna() & (found["model"] != "full_text")].sort_values(keys)
+display(found[[*keys, *marks, "precision_std", "seeds"]].round(3))
+display(published.query("metric == 'precision'")[["corpus", "aspect", "model", "target", "value", "source"]])
+
+# %% tags=["check"]
+for name in ("precision", "recall", "f1"):
+    assert found[name].between(0, 1).all()
+for row in found.to_dict("records"):
+    of = f"{row['corpus']:16} {row['aspect']:8} {row['model']:10} {row['rate_selected']:6.1%} selected"
+    print(f"{of}: precision {row['precision']:6.1%}, recall {row['recall']:6.1%}; "
+          f"a random run of words {row['blind_random_span']:6.1%}")
+
+# %% tags=["figure"]
+for corpus, part in found.groupby("corpus"):
+    fig, ax = figures.new_figure(size=(9, 5.2))
+    mean = part.groupby(["model", "target", "sparsity"])[["rate_selected", "precision", "blind_random_span"]].mean()
+    lines = {name: rows[["rate_selected", "precision"]].to_numpy().tolist() for name, rows in mean.groupby("model")}
+    lines["random run of words"] = mean[["rate_selected", "blind_random_span"]].to_numpy().tolist()
+    best = mean.loc[mean["precision"].idxmax()]
+    title = f"{corpus}: at best {best['precision']:.0%} of the selected words are gold"
+    figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision")
+    ax.set_xlim(0, min(1.0, 1.2 * mean["rate_selected"].max()))
+    figures.save_figure(fig, folder / "figures", f"precision_{corpus}")
+    display(figures.show(fig))
+
+# %% [markdown]
+# ## 3. Error against selected text
+#
+# Figure 3: how much the prediction suffers from reading less. The band is the full-text model, plus and minus two
+# standard deviations over seeds.
+
+# %% tags=["figure"]
+for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
+    metric = "mse" if part["mse"].notna().any() else "accuracy"
+    full = part[part["model"] == "full_text"]
+    band = None if full.empty else (full[metric].iloc[0], 2 * full[f"{metric}_std"].fillna(0).iloc[0])
+    some = part[~part["model"].isin(["full_text", "svm"])]
+    columns = ["rate_selected", metric, f"{metric}_std"]
+    lines = {name: rows[columns].fillna(0).to_numpy().tolist() for name, rows in some.groupby("model")}
+    if lines:
+        fig, ax = figures.new_figure(size=(9, 5.2))
+        title = f"{corpus}, {aspect}: {'squared error' if metric == 'mse' else 'accuracy'} against selected text"
+        ylabel = "mean squared error" if metric == "mse" else metric
+        figures.draw_score_against_rate(lines, ax, band, title=title, ylabel=ylabel, percent=metric != "mse")
+        figures.save_figure(fig, folder / "figures", f"{metric}_{corpus}_{aspect}")
+        display(figures.show(fig))
+
+# %% [markdown]
+# ## 4. The same budget in each review, or over all of them
+#
+# The attention baseline keeps the words of the largest weights: the same share of every review, or, with one threshold
+# for all (found on dev), more of the reviews in which the weights are peaked. Attention sums to one in each review, so
+# a long review has small weights: the threshold prefers short ones.
+
+# %%
+both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])
+both = both[both["model"] == "attention"]
+both[[*keys[:4], "rate_selected", "precision", "global_rate_selected", "global_precision", "seeds"]].round(3)
+
+# %% [markdown]
+# **Exercise** (10 minutes). Predict: which model has the higher recall at the same rate and precision? Show from the
+# definitions that, at a fixed share of selected words and of gold words, precision and recall move together.
+
+# %% tags=["solution"]
+some = found[(found["recall"] > 0) & (found["precision"] > 0)]
+ratio = some["recall"] / some["precision"] / some["rate_selected"]
+print("recall / (precision x rate), by corpus:")
+print(ratio.groupby([some["corpus"], some["aspect"]]).agg(["min", "mean", "max"]).round(2))
+# recall / precision = selected / gold (over the reviews that have gold). At one rate it is one number for a corpus, so
+# none of two models can win on one and lose on the other: precision at a rate is all there is to compare.
+
+# %% [markdown]
+# ## Summary
+#
+# A rationale is judged at its size: by the error it costs and by what it shares with people's reasons.
+#
+# ## Next
+#
+# `31_selection_rates` does the same on sentences, where every word has a label of its own.
