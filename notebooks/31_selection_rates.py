@@ -478,6 +478,60 @@ print(f"difference on test {100 * difference:+.1f} points; two runs differ by {1
 assert abs(difference) < 0.015, "buckets change the accuracy"
 
 # %% [markdown]
+# ## 13. A rationale that is a code
+#
+# At 5 % of the text HardKuma still predicts well above chance, and yet two seeds select hardly a word in common
+# (section 6). What do they select? The selector has read the whole sentence. If it knows the answer it can pass it on
+# by *how many* words it selects, whichever they are. How much can be told from that number $k$ alone:
+#
+# $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
+# c\}}{N}, \tag{R16}$$
+#
+# with $\hat y$ the model's own answer; on the right, guessing its commonest answer. *First words*: the share of the
+# selected words that are among the first two of their sentence.
+
+# %%
+code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "first_words"]
+code += ["word_precision", "agreement"]
+part = results[(results["split"] == "test") & results["metric"].isin(code) & (results["model"] != "full_text")]
+part = part[part["run"].isin(part.loc[part["metric"] == "count_tells", "run"])]
+told = part.pivot_table(index=["model", "target", "sparsity", "seed"], columns="metric", values="value")
+told = told.reindex(columns=code).sort_values("rate_selected").reset_index()
+told.head(9).round(3)
+
+# %% tags=["check"]
+assert (told["count_tells"] >= told["answer_share"] - 1e-9).all(), "(R16)"
+strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
+priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
+if len(strict) >= 3 and len(priced) >= 3:
+    assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "a code, and none"
+    assert strict["first_words"].max() > 0.8, "one seed even needs nothing but the first two words"
+    for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
+        mean = rows[code].mean()
+        print(f"{name} at {mean['rate_selected']:.0%}: the number tells {mean['count_tells']:.0%} of the answers, the "
+              f"commonest answer is {mean['answer_share']:.0%}; accuracy {mean['accuracy']:.1%}")  # fmt: skip
+
+# %% tags=["figure"]
+if len(told):
+    fig, ax = figures.new_figure(size=(10, 5.2))
+    means = told.groupby(["model", "target", "sparsity"])[code].mean().sort_values("rate_selected")
+    lines = {name: rows[["rate_selected", "count_tells"]].to_numpy().tolist() for name, rows in means.groupby("model")}
+    lines["the commonest answer"] = means[["rate_selected", "answer_share"]].to_numpy().tolist()
+    rate, tells = means[["rate_selected", "count_tells"]].iloc[0]
+    title = f"At {rate:.0%} of the text, the number of selected words tells {tells:.0%} of the answers"
+    figures.draw_score_against_rate(lines, ax, title=title, ylabel="answers told by the number alone")
+    figures.save_figure(fig, folder / "figures", "code")
+    display(figures.show(fig))
+
+# %% [markdown]
+# Reading: the constraint holds an *average*. Nothing stops a selector from spending the whole budget on the sentences
+# of one side: one seed selects words of praise and says "negative" by selecting nothing, another does the opposite, and
+# a third marks positive sentences by their first word, `a` or `the`. Their accuracy is that of a classifier that sends
+# one symbol. Such rationales (Jacovi and Goldberg 2021 call them Trojan) look sparse and predict well; precision,
+# agreement between seeds and (R16) give them away. With a price a word, each sentence pays for itself, and the words
+# that are left are those that carry sentiment.
+
+# %% [markdown]
 # **Exercise** (5 minutes). Predict whether the expected or the selected rate is the larger one at 10 % and at
 # 60 %, then look at the table of part 4 and explain the sign.
 

@@ -126,13 +126,38 @@ def length_leak(fitted: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) ->
     return 1 - (missed.square().sum() / (lengths - lengths.mean()).square().sum()).item()
 
 
+def passed_by_count(rows) -> dict[str, float]:
+    """How much of its answer a selector passes on by *how many* words it selects, whichever they are.
+
+        count_tells = (1/N) sum_k max_c #{texts with k words selected and answer c},   k = 0 .. 4, and 5 or more
+
+    the share of the model's answers that can be guessed from that number alone. It cannot be below answer_share, that
+    of the commonest answer; near 1, the rationale is a code and says nothing about the text. And empty: the share of
+    texts of which nothing is selected; first_words: the share of selected words that are among the first two.
+
+    Source: eq. (R16), notebooks/31_selection_rates.py; Jacovi and Goldberg 2021 call such rationales Trojan.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of one split, `saved.read_rationales`, with classes as predictions.
+    """
+    chosen = [torch.tensor(z) != 0 for z in rows["z"]]
+    number = torch.tensor([int(z.sum()) for z in chosen]).clamp(max=5)
+    answers = torch.tensor(rows["prediction"].tolist())
+    table = metrics.confusion(answers, number, num_classes=max(6, int(answers.max()) + 1)).double()  # [number, answer]
+    first = sum(int(z[:2].sum()) for z in chosen) / max(1, sum(int(z.sum()) for z in chosen))
+    found = {"count_tells": table.amax(1).sum(), "answer_share": table.sum(0).max(), "empty": table[0].sum()}
+    return {name: (value / len(chosen)).item() for name, value in found.items()} | {"first_words": first}
+
+
 def judge(folder: Path | str) -> dict[str, dict[str, float]]:
     """Everything there is to say about the rationales of a finished run, by split; written to judged.json.
 
-    faithfulness, calibration_error and (not for dev, on which it is fitted) length_leak; where words have labels (SST)
-    word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral), word_base_rate
-    (the precision of a random selection), and words_<label>, selected_<label>: how many words there are, and how many
-    of them are selected.
+    faithfulness, calibration_error, passed_by_count and (not for dev, on which it is fitted) length_leak; where words
+    have labels (SST) word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral),
+    word_base_rate (the precision of a random selection), and words_<label>, selected_<label>: how many words there
+    are, and how many of them are selected.
 
     Raises
     ------
@@ -155,6 +180,7 @@ def judge(folder: Path | str) -> dict[str, dict[str, float]]:
         found[name]["calibration_error"] = _calibration(run.model, batches[name])
         if name != "dev":
             found[name]["length_leak"] = length_leak(states["dev"], states[name])
+        found[name] |= passed_by_count(part)
         if "word_labels" in part:
             found[name] |= _plausibility(part)
     write_text(Path(folder) / "judged.json", json.dumps(found, indent=1))

@@ -40,6 +40,7 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{COMPARISON}/word_sentiment.svg",
     f"{COMPARISON}/precision_recall.svg",
     f"{COMPARISON}/agreement.svg",
+    f"{COMPARISON}/code.svg",
     f"{COMPARISON}/collapse.svg",
     f"{COMPARISON}/lagrangian.svg",
 )
@@ -55,7 +56,7 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    table = pd.read_csv(path)
+    table = pd.read_csv(path, dtype={"aspect": str})
     for name, usual in (("aspect", ""), ("sparsity", 0.0)):  # written before there were several aspects, or prices
         if name not in table:
             table.insert(COLUMNS.index(name), name, usual)
@@ -284,6 +285,7 @@ JUDGED = {  # metric -> heading
     "comprehensiveness_aopc": "comprehensiveness",
     "calibration_error": "calibration error",
     "length_leak": "length leaked (R²)",
+    "count_tells": "told by the number",
 }
 
 

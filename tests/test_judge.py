@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 import torch
 from small import classified, corpus, parameters, train
@@ -12,12 +13,13 @@ from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import build_extractor
 from rationale.gates import top_k
-from rationale.judge import BUDGETS, faithfulness, length_leak, main, unread_states
+from rationale.judge import BUDGETS, faithfulness, length_leak, main, passed_by_count, unread_states
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.saved import load_run, read_rationales, save_run
 
 WORDS = [f"w{i}" for i in range(18)]
 ERASER = {"sufficiency", "comprehensiveness"}
+COUNT = {"count_tells", "answer_share", "empty", "first_words"}
 AVERAGED = {f"{name}_aopc" for name in ERASER}
 
 
@@ -244,6 +246,7 @@ def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_c
         expected["calibration_error"] = calibration_error(*(torch.cat(part) for part in zip(*said, strict=True)))
         if name != "dev":  # it is fitted there
             expected["length_leak"] = length_leak(states["dev"], states[name])
+        expected |= passed_by_count(read_rationales(run, name))
         words, chosen = [], []
         for row in read_rationales(run, name).itertuples():
             words += row.word_labels
@@ -268,6 +271,19 @@ def test_every_text_of_the_corpus_has_a_coloured_word_so_that_precision_is_over_
     assert rationale_scores(*neutral)["precision"] == 0.5
 
 
+def test_what_the_number_of_selected_words_tells_is_counted_by_hand():
+    z = [[0, 0, 0], [0, 0, 0], [0.5, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 1, 1, 1, 1, 1], [1] * 9]
+    rows = pd.DataFrame({"z": z, "prediction": [1, 1, 0, 1, 2, 2, 0, 0]})
+    found = passed_by_count(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are told
+    assert found["count_tells"] == 7 / 8 and found["answer_share"] == 3 / 8 and found["empty"] == 2 / 8
+    assert found["first_words"] == (1 + 0 + 2 + 2 + 2 + 2) / (1 + 1 + 2 + 3 + 6 + 9)
+
+
+def test_nothing_selected_tells_no_more_than_the_commonest_answer():
+    rows = pd.DataFrame({"z": [[0.0]] * 4, "prediction": [3, 3, 3, 0]})
+    assert passed_by_count(rows) == {"count_tells": 0.75, "answer_share": 0.75, "empty": 1.0, "first_words": 0.0}
+
+
 def test_judging_twice_gives_the_same_and_leaves_the_run_as_it_was(run):
     first = judge.judge(run)
     before = {path.name: path.read_bytes() for path in run.iterdir()}
@@ -278,7 +294,7 @@ def test_judging_twice_gives_the_same_and_leaves_the_run_as_it_was(run):
 @pytest.mark.parametrize("labels", [None, ("low", "high")])
 def test_without_word_labels_there_is_no_plausibility_and_names_of_classes_are_not_needed(tmp_path, labels):
     found = judge.judge(finished(tmp_path, classified(corpus()), labels, model="attention", rule="top_k", budget=0.2))
-    assert set(found["test"]) == {"accuracy_whole", "calibration_error", "length_leak"} | ERASER | AVERAGED
+    assert set(found["test"]) == {"accuracy_whole", "calibration_error", "length_leak"} | ERASER | AVERAGED | COUNT
 
 
 def test_a_saved_selection_is_the_one_that_is_judged(run):
