@@ -90,7 +90,7 @@ if judged:
     title = f"Precision {ours['precision']:.0%}; a random run of words would have {blind['random_span']:.0%}"
     figures.draw_bars(list(bars), {"precision": list(bars.values())}, ax, title=title, ylabel="precision", fmt="{:.0%}")
     figures.save_figure(fig, folder / "figures", "precision")
-    figures.show(fig)
+    display(figures.show(fig))
 
 # %% [markdown]
 # ## 3. Where in the review?
