@@ -29,13 +29,13 @@ from IPython.display import display
 
 from rationale import figures, reference
 from rationale.params import validated
-from rationale.runs import results_folder, root
+from rationale.runs import results_folder
 
 # %%
 p = validated(globals())
 folder = results_folder("31_selection_rates")
 if p.runs:
-    results = pd.concat([reference.rows_of(root() / p.runs_dir / name) for name in p.runs])
+    results = reference.rows_of_all(p.runs_dir, p.runs)
 else:
     results = reference.compared(reference.read_results())
 print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vectors'].unique()))}")

@@ -28,13 +28,13 @@ from IPython.display import display
 
 from rationale import figures, reference
 from rationale.params import validated
-from rationale.runs import results_folder, root
+from rationale.runs import results_folder
 
 # %%
 p = validated(globals())
 folder = results_folder("32_reviews")
 if p.runs:
-    results = pd.concat([reference.rows_of(root() / p.runs_dir / name) for name in p.runs])
+    results = reference.rows_of_all(p.runs_dir, p.runs)
 else:
     results = reference.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
 corpora = list(results.groupby(["corpus", "aspect"]).groups)

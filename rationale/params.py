@@ -39,10 +39,9 @@ class Key:
         return f"{name} in {self.interval}" if self.interval else name
 
 
-# What the reviews of each corpus are rated for; "all" predicts every one of them at once.
-BEER = ("look", "smell", "palate", "taste", "overall")
+# What the reviews of each corpus are rated for (its reader takes it from here); "all" predicts every one at once.
 ASPECTS = {
-    "synthetic": BEER,
+    "synthetic": ("look", "smell", "palate", "taste", "overall"),
     "beer": ("look", "smell", "palate", "all"),
     "hotels": ("value", "rooms", "location", "cleanliness", "service", "all"),
     "movies": ("overall",),

@@ -166,19 +166,16 @@ class MemoryScan(torch.autograd.Function):
         z = torch.stack(z)
         hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
         ctx.slopes = slopes
-        ctx.save_for_backward(asked, projected, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
+        ctx.save_for_backward(asked, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
         ctx.mark_non_differentiable(z)
         return hidden[:-1], first[:-1], second[:-1], z
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, of_hidden, of_first, of_second, _):
-        asked, projected, asks, recurrent, of_z, hidden, first, second, gates, z = ctx.saved_tensors
+        asked, asks, recurrent, of_z, hidden, first, second, gates, z = ctx.saved_tensors
         size, steps = recurrent.shape[0], range(len(gates))
-        one, two, _ = torch.addcmul(projected, z.unsqueeze(2), of_z).chunk(3, 2)
-        slope = gates * (1 - gates)
-        through_second = (slope * (second[:-1] - first[:-1] - two)).unbind(0)
-        through_first = (slope * (first[:-1] - one)).unbind(0)
+        through_first, through_second = ((gates * (c[:-1] - c[1:])).unbind(0) for c in (first, second))  # as in Scan
         curve, gates = (1 - hidden[1:].square()).unbind(0), gates.unbind(0)
         raw = asked + hidden[:-1] @ asks.T
         of_raw = ctx.slopes(raw)  # dz / draw; becomes the gradient of raw
@@ -200,8 +197,8 @@ class MemoryScan(torch.autograd.Function):
         of_inputs, of_bias = torch.stack(of_inputs), torch.stack(of_bias).sum((0, 1))
         before = hidden[:-1].flatten(0, 1)
         of_recurrent = of_inputs[..., 2 * size :].flatten(0, 1).T @ before
-        of_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
+        of_weight_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
         if of_raw is None:
-            return None, of_inputs, None, of_recurrent, of_bias, of_of_z, None, None
+            return None, of_inputs, None, of_recurrent, of_bias, of_weight_of_z, None, None
         of_asked = torch.stack(of_asked)
-        return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_of_z, None, None
+        return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_weight_of_z, None, None

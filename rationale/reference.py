@@ -105,6 +105,11 @@ def rows_of(run: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)[COLUMNS]
 
 
+def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
+    """The rows of the finished runs of these names in a folder of the repository."""
+    return pd.concat([rows_of(root() / runs_dir / name) for name in names])
+
+
 def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ in the seed alone."""
     alike: dict[str, list[Path]] = {}

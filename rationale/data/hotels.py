@@ -12,13 +12,14 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
+from rationale import params
 from rationale.data import Example
 from rationale.data.archives import intact, locate, members
 from rationale.data.words import split_words
 from rationale.errors import BadInput
 
 RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
-ASPECTS = ("value", "rooms", "location", "cleanliness", "service")
+ASPECTS = tuple(aspect for aspect in params.ASPECTS["hotels"] if aspect != "all")
 SPLITS = ("train", "dev", "test")
 HEADLINE_ONLY = ("showReview(", " " * 5)  # what stands in a review whose text was not crawled
 

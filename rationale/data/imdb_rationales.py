@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rationale.data import Example, folder
 from rationale.data.archives import find, intact, missing, open_text
+from rationale.data.movies import CLASSES
 from rationale.data.words import split_words
 from rationale.errors import BadInput
 
-CLASSES = ("negative", "positive")
 SPLITS = ("train", "dev", "test")
 
 

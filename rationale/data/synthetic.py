@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
+from rationale import params
 from rationale.data import Example
 from rationale.errors import BadInput
 
-ASPECTS = ("look", "smell", "palate", "taste", "overall")  # the columns of the beer files, in their order
+ASPECTS = params.ASPECTS["synthetic"]  # the columns of the beer files, in their order
 MENTIONED = (1.0, 1.0, 0.15, 1.0, 0.1)  # share of reviews that talk about the aspect
 SECOND_OPINION = 0.5  # share of mentioned aspects with two opinions
 REFERS_BACK = 0.55  # share of second opinions that refer back (`it`)
