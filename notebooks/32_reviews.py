@@ -43,7 +43,7 @@ print(f"{results['run'].nunique()} runs;", ", ".join(" ".join(pair) for pair in 
 
 # %%
 def table(metrics: list[str], split: str = "test") -> pd.DataFrame:
-    """Means and standard deviations over seeds: one row a corpus, aspect, model and target."""
+    """Means and standard deviations over seeds: one row a corpus, aspect, model, variant and target."""
     parts = [
         reference.summary(part, metrics, split).assign(corpus=corpus, aspect=aspect)
         for (corpus, aspect), part in results.groupby(["corpus", "aspect"])
@@ -51,7 +51,13 @@ def table(metrics: list[str], split: str = "test") -> pd.DataFrame:
     return pd.concat(parts) if parts else reference.summary(results, metrics, split).assign(corpus="", aspect="")
 
 
-keys = ["corpus", "aspect", "model", "target", "sparsity"]
+keys = ["corpus", "aspect", "model", "variant", "target"]
+
+
+def lines_of(part: pd.DataFrame, columns: list[str]) -> dict[str, list]:
+    """Points to draw, by model."""
+    names = part["model"] + part["variant"].map(lambda variant: f", {variant}" if variant else "")
+    return {name: rows[columns].fillna(0).to_numpy().tolist() for name, rows in part.groupby(names)}
 
 # %% [markdown]
 # ## 1. Models that read everything
@@ -60,8 +66,8 @@ keys = ["corpus", "aspect", "model", "target", "sparsity"]
 
 # %%
 errors = table(["mse", "accuracy", "rate_selected"])
-whole = errors[errors["model"].isin(["full_text", "svm"])].drop_duplicates(["corpus", "aspect", "model"])
-display(whole[[*keys[:3], "mse", "mse_std", "accuracy", "accuracy_std", "seeds"]].dropna(axis=1, how="all").round(5))
+whole = errors[errors["model"].isin(["full_text", "svm"])].drop_duplicates(keys[:4])
+display(whole[[*keys[:4], "mse", "mse_std", "accuracy", "accuracy_std", "seeds"]].dropna(axis=1, how="all").round(5))
 published = reference.read_published().query("task == 'reviews'")
 display(published.query("metric == 'mse'")[["corpus", "aspect", "model", "value", "source"]])
 
@@ -96,9 +102,9 @@ for row in found.to_dict("records"):
 # %% tags=["figure"]
 for corpus, part in found.groupby("corpus"):
     fig, ax = figures.new_figure(size=(9, 5.2))
-    mean = part.groupby(["model", "target", "sparsity"])[["rate_selected", "precision", "blind_random_span"]].mean()
-    lines = {name: rows[["rate_selected", "precision"]].to_numpy().tolist() for name, rows in mean.groupby("model")}
-    lines["random run of words"] = mean[["rate_selected", "blind_random_span"]].to_numpy().tolist()
+    drawn = ["rate_selected", "precision", "blind_random_span"]
+    mean = part.groupby(keys[2:])[drawn].mean().reset_index()  # over aspects
+    lines = lines_of(mean, drawn[:2]) | {"random run of words": mean[[drawn[0], drawn[2]]].to_numpy().tolist()}
     best = mean.loc[mean["precision"].idxmax()]
     title = f"{corpus}: at best {best['precision']:.0%} of the selected words are gold"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision")
@@ -115,11 +121,10 @@ for corpus, part in found.groupby("corpus"):
 # %% tags=["figure"]
 for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
     metric = "mse" if part["mse"].notna().any() else "accuracy"
-    full = part[part["model"] == "full_text"]
+    full = part[part["model"] == "full_text"].sort_values("variant")  # "", the RCNN, comes first
     band = None if full.empty else (full[metric].iloc[0], 2 * full[f"{metric}_std"].fillna(0).iloc[0])
     some = part[~part["model"].isin(["full_text", "svm"])]
-    columns = ["rate_selected", metric, f"{metric}_std"]
-    lines = {name: rows[columns].fillna(0).to_numpy().tolist() for name, rows in some.groupby("model")}
+    lines = lines_of(some, ["rate_selected", metric, f"{metric}_std"])
     if lines:
         fig, ax = figures.new_figure(size=(9, 5.2))
         title = f"{corpus}, {aspect}: {'squared error' if metric == 'mse' else 'accuracy'} against selected text"
@@ -138,7 +143,7 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])
 both = both[both["model"] == "attention"]
-both[[*keys[:4], "rate_selected", "precision", "global_rate_selected", "global_precision", "seeds"]].round(3)
+both[[*keys, "rate_selected", "precision", "global_rate_selected", "global_precision", "seeds"]].round(3)
 
 # %% [markdown]
 # **Exercise** (10 minutes). Predict: which model has the higher recall at the same rate and precision? Show from the

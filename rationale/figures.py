@@ -619,25 +619,28 @@ def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> 
 def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = "", score: str = "accuracy") -> Axes:
     """Rates and score of a run, an epoch a point, on one per-cent axis, with the target rate dotted.
 
+    A squared error ("mse" in its name) is no share: it has an axis of its own, on the right, where there are rates.
     Cells without a number (an epoch that was not evaluated) are left out: markers show what was measured.
 
     Parameters
     ----------
     history : DataFrame or column -> values
-        Drawn: the columns with "rate" in their names (not the learning rate) and those with `score`, all
-        shares in [0, 1]. The x axis is the column `epoch`, else the row number from 1.
+        Drawn: the columns with "rate" in their names (not the learning rate) and those with `score`: shares in
+        [0, 1], or errors >= 0. The x axis is the column `epoch`, else the row number from 1.
     target : share in [0, 1] or None
     """
     names = [str(name) for name in history]
     rates = [name for name in names if "rate" in name and "learning" not in name]
     scores = [name for name in names if score in name and name not in rates]
+    error = "mse" in score
+    right = ax.twinx() if error and rates else ax
     epoch = history["epoch"] if "epoch" in names else np.arange(1, 1 + len(history[names[0]]))
     epoch = np.asarray(epoch, dtype=float)
     for i, name in enumerate(scores + rates):
         values = np.asarray(history[name], dtype=float)
         known = np.isfinite(values)
         if known.any():
-            ax.plot(
+            (right if name in scores else ax).plot(
                 epoch[known],
                 values[known],
                 "-" if name in scores else "--",
@@ -647,11 +650,20 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
             )
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
-    ax.set_ylim(0, 1.02)
-    _percent(ax.yaxis)
+    if rates or not error:
+        ax.set_ylim(0, 1.02)
+        _percent(ax.yaxis)
+    if error:
+        right.set_ylim(0)
+        right.set_ylabel("mean squared error")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(fontsize=11)
-    return _dressed(ax, title, "epoch", "share of words, of sentences")
+    if right is ax:
+        ax.legend(fontsize=11)
+        return _dressed(ax, title, "epoch", "mean squared error" if error else "share of words, of sentences")
+    right.spines["right"].set_visible(True)
+    handles = [*right.get_legend_handles_labels()[0], *ax.get_legend_handles_labels()[0]]
+    right.legend(handles=handles, fontsize=11)
+    return _dressed(ax, title, "epoch", "share of words")
 
 
 @_styled

@@ -4,8 +4,8 @@
 
 reads every finished training run below OUTPUTS (default outputs/) and writes to outputs/reference/
 
-    results.csv    one value a row: task,corpus,aspect,model,vectors,target,sparsity,seed,
-                   split,metric,value,run,device,commit
+    results.csv    one value a row: task,corpus,aspect,model,variant,vectors,target,sparsity,
+                   seed,split,metric,value,run,device,commit
     history.csv    one epoch of one run a row
     runs.jsonl     one run a line: all its parameters and its environment
     figures/       the pictures named in FIGURES
@@ -17,6 +17,7 @@ import argparse
 import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -29,7 +30,8 @@ from rationale.files import write_text
 from rationale.params import completed, defaults, read_file
 from rationale.runs import notebook_path, root
 
-COLUMNS = "task,corpus,aspect,model,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
+COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
+ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns younger than some tables, and what they were before
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
 TASKS = {"10_first_rationale": "reviews", "11_train_reviews": "reviews", "12_train_sst": "sst"}  # by notebook
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
@@ -56,11 +58,11 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    table = pd.read_csv(path, dtype={"aspect": str})
-    for name, usual in (("aspect", ""), ("sparsity", 0.0)):  # written before there were several aspects, or prices
+    table = pd.read_csv(path, dtype={"aspect": str, "variant": str})
+    for name, usual in ADDED.items():
         if name not in table:
             table.insert(COLUMNS.index(name), name, usual)
-    return table.fillna({"aspect": "", "sparsity": 0.0})
+    return table.fillna(ADDED)
 
 
 def read_history() -> pd.DataFrame:
@@ -90,7 +92,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     notebook = run.parent.name
     vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
-    common |= {"model": p["model"], "vectors": vectors}
+    common |= {"model": p["model"], "variant": variant(p, notebook), "vectors": vectors}
     common |= {"target": p.get("budget", 1.0) if p["model"] in WITHOUT_GATES else p["selection"]}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
@@ -103,6 +105,22 @@ def rows_of(run: Path) -> pd.DataFrame:
     values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
     rows = [common | {"split": split, "metric": name, "value": value} for split, name, value in values]
     return pd.DataFrame(rows)[COLUMNS]
+
+
+def variant(p: dict, notebook: str) -> str:
+    """How the network of a run differs from that of its notebook's defaults: "lstm, independent", mostly ""."""
+    usual, named = _usual(notebook), []
+    for key in ("encoder", "dependent", "predictor"):
+        value = p.get(key, usual.get(key))
+        matters = p["model"] != "svm" if key == "encoder" else p["model"] not in WITHOUT_GATES
+        if matters and value != usual.get(key):
+            named.append({True: "dependent", False: "independent"}.get(value, value))
+    return ", ".join(named)
+
+
+@cache
+def _usual(notebook: str) -> dict:
+    return defaults(notebook_path(notebook))
 
 
 def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
@@ -176,8 +194,11 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------------- tables from it
 
 
+SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # what runs differ in that are no seeds of each other
+
+
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
-    """Mean and standard deviation over seeds of some metrics: one row a (model, vectors, target, sparsity).
+    """Mean and standard deviation over seeds of some metrics: one row a (model, variant, vectors, target, sparsity).
 
     Parameters
     ----------
@@ -193,15 +214,14 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
     """
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
     if part.empty:
-        names = ["model", "vectors", "target", "sparsity", *metrics, *(f"{name}_std" for name in metrics), "seeds"]
-        return pd.DataFrame(columns=names)
-    groups = part.groupby(["model", "vectors", "target", "sparsity", "metric"])["value"]
+        return pd.DataFrame(columns=[*SETTINGS, *metrics, *(f"{name}_std" for name in metrics), "seeds"])
+    groups = part.groupby([*SETTINGS, "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
     missing = [name for name in metrics if name not in table["mean"]]  # of no run
     table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], metrics])) if missing else table
     columns = {name: table["mean"][name] for name in metrics}
     columns |= {f"{name}_std": table["std"][name] for name in metrics}
-    return pd.DataFrame(columns | {"seeds": table["count"][metrics[0]]}).reset_index()
+    return pd.DataFrame(columns | {"seeds": table["count"].max(axis=1)}).reset_index()
 
 
 # What plain runs differ in.
@@ -282,6 +302,25 @@ def _mean_std(mean: float, std: float) -> str:
     return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std == std else "")
 
 
+def reviews_table(results: pd.DataFrame) -> str:
+    """README's table of reviews, in Markdown: test split, means over seeds."""
+    results = results[results["run"].str.startswith("11_train_reviews/")]
+    marks = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
+    heads = "corpus,aspect,model,target,mean squared error,accuracy,selected words,precision,recall,F1,random run,seeds"
+    lines = [f"| {' | '.join(heads.split(','))} |", "|" + "---|" * (heads.count(",") + 1)]
+    for (corpus, aspect), part in results.groupby(["corpus", "aspect"]):
+        for row in summary(part, marks).sort_values(["model", "variant", "target"]).to_dict("records"):
+            name = ", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))
+            target = f"{row['target']:.0%}" if row["target"] < 1 else ""
+            cells = [corpus.replace("_", " "), aspect, name, target]
+            cells += ["" if row["mse"] != row["mse"] else f"{row['mse']:.4f}"]
+            cells += ["" if row["accuracy"] != row["accuracy"] else _mean_std(row["accuracy"], row["accuracy_std"])]
+            found = [f"{100 * row[name]:.1f}" if row[name] == row[name] else "" for name in marks[2:]]
+            cells += found if target else [""] * len(found)
+            lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
+    return "\n".join(lines)
+
+
 JUDGED = {  # metric -> heading
     "word_precision": "precision",
     "word_recall": "recall",
@@ -332,7 +371,7 @@ def bench_table(_: pd.DataFrame) -> str:
     )
 
 
-TABLES = {"sst": sst_table, "judged": judged_table, "bench": bench_table}
+TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:

@@ -182,6 +182,16 @@ def test_history_draws_rates_and_scores_and_leaves_out_what_was_not_measured():
     assert set(lines) == {"dev accuracy", "rate selected", "target rate 40 %"}
 
 
+def test_history_draws_a_squared_error_on_an_axis_of_its_own():
+    fig, ax = figures.new_figure()
+    figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01], "rate_selected": [0.9, 0.5]}, 0.4, ax, score="mse")
+    _, right = fig.axes
+    assert [line.get_label() for line in right.lines] == ["dev mse"] and right.get_ylim()[1] < 0.1
+    fig, ax = figures.new_figure()
+    figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01]}, None, ax, score="mse")
+    assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads everything has no rates to draw"
+
+
 def test_word_sentiment_writes_the_share_kept_on_each_bar():
     _, ax = figures.new_figure()
     figures.draw_word_sentiment([100, 200, 1000, 50, 0], {"HardKuma": [50, 50, 10, 50, 0]}, ax)

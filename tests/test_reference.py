@@ -94,6 +94,21 @@ def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
     assert set(reference.rows_of(old)["sparsity"]) == {0.0}
 
 
+def test_a_run_is_named_by_how_its_network_differs_from_the_notebooks_defaults():
+    assert reference.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
+    assert reference.variant({"model": "full_text", "encoder": "lstm", "dependent": False}, "11_train_reviews") == "lstm"
+    assert reference.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
+    assert reference.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
+    assert reference.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
+    assert reference.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
+
+
+def test_seeds_of_different_networks_are_not_averaged(tmp_path):
+    runs = [finished_run(tmp_path, "a"), finished_run(tmp_path, "b", predictor="compact", accuracy=0.6)]
+    table = reference.summary(pd.concat(map(reference.rows_of, runs)), ["accuracy"])
+    assert dict(zip(table["variant"], table["accuracy"], strict=True)) == {"": 0.4, "compact": 0.6}
+
+
 def test_results_written_before_there_were_prices_are_read_and_merged_in_the_same_columns(home):
     finished_run(home / "old", "old", seed=7)
     path = home / "outputs/reference/results.csv"
