@@ -28,6 +28,7 @@ import torch
 from IPython.display import display
 
 from rationale import figures, metrics, saved
+from rationale.judge import passed_by_count
 from rationale.params import validated
 from rationale.runs import results_folder, root
 
@@ -153,7 +154,35 @@ figures.save_figure(fig, folder / "figures", "runs")
 figures.show(fig)
 
 # %% [markdown]
-# ## 5. Reviews
+# ## 5. Nothing is a message, too
+#
+# A constraint on the *average* rate lets a selector leave a review empty, and an empty rationale is read as well: the
+# predictor has one answer for it. So *whether* and *how much* is selected can carry what the words should (a code, eq.
+# R16 of `31_selection_rates`). Below: how much of the model's answers the number of selected words alone tells; of
+# scores as the share of their variance between the groups of reviews with 0, 1, ... 4, 5 or more selected words.
+
+# %%
+counts = np.minimum([z.sum().item() for z in chosen], 5)
+answers = np.array(rows.prediction.tolist()).reshape(len(rows), -1)
+empty = counts == 0
+if classes:
+    facts = passed_by_count(rows)
+    told, least = facts["count_tells"], facts["answer_share"]
+    print(f"the number alone tells {told:.1%} of the answers; always saying the commonest {least:.1%}")
+else:
+    inside = sum(answers[counts == k].var(axis=0).mean() * (counts == k).mean() for k in set(counts.tolist()))
+    told, least = 1 - inside / max(answers.var(axis=0).mean(), 1e-12), 0.0
+    print(f"the number alone tells {told:.1%} of the variance of the answers")
+print(f"{empty.mean():.1%} of the reviews are left empty" + (f"; answers there: {answers[empty].min(0).round(3)} to "
+      f"{answers[empty].max(0).round(3)}" if empty.any() else ""))  # fmt: skip
+
+# %% tags=["check"]
+assert least - 1e-6 <= told <= 1 + 1e-6
+if trained["predictor"] == "compact" and empty.any():
+    assert np.ptp(answers[empty], axis=0).max() < 1e-4, "who reads nothing has one answer"
+
+# %% [markdown]
+# ## 6. Reviews
 #
 # Colour: selected. Underlined: gold. The first short ones of which something is selected (Figure 1 of the paper).
 
