@@ -173,6 +173,14 @@ def test_both_ways_of_the_dependent_extractor_predict_the_same_from_the_same_dra
     assert 0 < (output.z != 0).float().mean() < 1, "some words are skipped"
 
 
+def test_the_dependent_extractor_is_timed_at_the_papers_rate():
+    model = bench_recurrence.model_of(bench_training.parameters(**bench_recurrence.BEER))
+    batch = bench_recurrence.batch_of(64, 128)
+    with torch.no_grad():
+        rate = (model(batch.tokens, batch.mask).z != 0).float().mean().item()
+    assert abs(rate - 0.13) < 0.02, f"{rate:.1%} of the gates are not zero"
+
+
 def test_the_steps_of_the_dependent_extractor_run():
     for group, ways in bench_recurrence.cases(rows=3, steps=4).items():
         for way in ways.values():
