@@ -136,8 +136,8 @@ print(inspect.getsource(recurrence.RCNNCell.forward))
 # epoch; a run that was killed continues from its last epoch.
 
 # %%
-train = svm.train_svm if p.model == "svm" else training.train_extractor
-result = train(p, splits, corpus_read.head, corpus_read.num_outputs, folder=folder)
+task = p, splits, corpus_read.head, corpus_read.num_outputs
+result = svm.train_svm(*task) if p.model == "svm" else training.train_extractor(*task, folder)
 scores = saved.save_run(folder, result, p, labels)
 
 # %% tags=["check"]

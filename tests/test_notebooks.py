@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rationale.errors import BadInput
-from rationale.runs import RunFailed
+from rationale.runs import RunFailed, notebook_path, root, run
 from tests.smoke import NOTEBOOKS, needs_data, smoke, smoke_file
 
 
@@ -38,3 +38,15 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     missing = {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {p.name for p in folder.iterdir()}
     assert not missing, f"{folder} lacks {missing}"
+
+
+@pytest.mark.parametrize("model", ["attention", "bernoulli", "full_text", "svm"])
+def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: Path) -> None:
+    if model == "svm":
+        pytest.importorskip("sklearn")
+    notebook = notebook_path("11_train_reviews")
+    items = [smoke_file(notebook), root() / "params" / "reviews" / f"{model}.yaml", "epochs=1"]
+    try:
+        run(notebook, items, outputs=outputs, name=model)
+    except RunFailed as error:
+        pytest.fail(f"{model}: {error}", pytrace=False)
