@@ -30,7 +30,8 @@ from rationale.files import write_text
 from rationale.params import completed, defaults, read_file
 from rationale.runs import notebook_path, root
 
-COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit".split(",")
+COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
+COLUMNS = COLUMNS.split(",")
 ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns younger than some tables, and what they were before
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
 TASKS = {"10_first_rationale": "reviews", "11_train_reviews": "reviews", "12_train_sst": "sst"}  # by notebook

@@ -96,7 +96,8 @@ def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
 
 def test_a_run_is_named_by_how_its_network_differs_from_the_notebooks_defaults():
     assert reference.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
-    assert reference.variant({"model": "full_text", "encoder": "lstm", "dependent": False}, "11_train_reviews") == "lstm"
+    lstm = {"model": "full_text", "encoder": "lstm", "dependent": False}
+    assert reference.variant(lstm, "11_train_reviews") == "lstm"
     assert reference.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
     assert reference.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
     assert reference.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
