@@ -111,7 +111,8 @@ pd.DataFrame(facts, columns=["split", "reviews", "mean words", "longest", "with 
 # %%
 example = next((e for e in splits["test"] if any(e.rationale or ())), splits["test"][0])
 title = f"{p.aspect}: {labels[example.label] if labels else np.round(example.label, 2).tolist()}"
-figures.highlight_html(example.tokens[:150], example.rationale and example.rationale[:150], title=title)
+flags = example.rationale or [False] * len(example.tokens)  # the gold rationale, where there is one
+figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 
 # %% [markdown]
 # ## 2. A network that skips

@@ -50,3 +50,12 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
         run(notebook, items, outputs=outputs, name=model)
     except RunFailed as error:
         pytest.fail(f"{model}: {error}", pytrace=False)
+
+
+@pytest.mark.data
+def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
+    notebook = notebook_path("11_train_reviews")
+    try:
+        run(notebook, [smoke_file(notebook), "corpus=hotels", "aspect=all", "epochs=1"], outputs=outputs, name="hotels")
+    except RunFailed as error:
+        pytest.fail(f"hotels: {error}", pytrace=False)
