@@ -471,6 +471,96 @@ def draw_explorer(a, b, left, right, fig: Figure, num_samples: int = 2000, seed:
     return fig
 
 
+# --- attention -------------------------------------------------------------------------------------------
+
+
+@_styled
+def draw_simplex(weights, ax: Axes, title: str = "", labels: Sequence[str] = ("1", "2", "3")) -> Axes:
+    """Points of the simplex of three weights, as a triangle; blue inside, orange on an edge, red at a corner.
+
+    Parameters
+    ----------
+    weights : [N, 3], rows that sum to 1
+    labels : names of the three corners: lower left, lower right, top
+    """
+    weights = _numbers(weights, "weights")
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
+    ax.plot(*corners[[0, 1, 2, 0]].T, color=GREY, linewidth=1.2, zorder=1)
+    zeros = (weights == 0).sum(1)
+    for number, colour, size in ((0, BLUE, 5), (1, ORANGE, 9), (2, RED, 60)):
+        ax.scatter(*(weights[zeros == number] @ corners).T, s=size, color=colour, linewidths=0, zorder=2 + number)
+    for corner, label, shift in zip(corners, labels, ((-0.06, -0.05), (0.06, -0.05), (0, 0.04)), strict=True):
+        ax.text(*(corner + shift), label, ha="center", va="center", fontsize=13)
+    ax.set(aspect="equal", xlim=(-0.12, 1.12), ylim=(-0.12, 0.98))
+    ax.set_axis_off()
+    if title:
+        ax.set_title(title, loc="center")
+    return ax
+
+
+@_styled
+def draw_attention(
+    weights, rows: Sequence[str], columns: Sequence[str], ax: Axes, title: str = "", top: float = 1.0
+) -> Axes:
+    """Weights as a heat-map: grey where one is exactly 0, no border between neighbours that are exactly equal.
+
+    Source: figures 1, 3 and 4 of Niculae and Blondel 2017.
+
+    Parameters
+    ----------
+    weights : [R, C], >= 0
+    rows, columns : labels; what attends, what is attended to
+    top : float, > 0
+        The weight that is drawn darkest.
+    """
+    weights = _numbers(weights, "weights")
+    number, width = weights.shape
+    shown = np.ma.masked_where(weights == 0, weights)
+    colours = matplotlib.colormaps["Blues"].with_extremes(bad="#D0D0D0")
+    ax.pcolormesh(shown, cmap=colours, vmin=0, vmax=top, zorder=1)
+    ax.hlines(np.arange(number + 1), 0, width, color="white", linewidth=2.5, zorder=2)
+    row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
+    ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
+    ax.set_xticks(np.arange(width) + 0.5, columns, rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(number) + 0.5, rows)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.invert_yaxis()
+    return _dressed(ax, title, "", "")
+
+
+@_styled
+def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figure:
+    """The same scores through several mappings, a panel each; red crosses: weights of exactly 0.
+
+    Parameters
+    ----------
+    scores : [T]
+    weights : name -> [T] weights
+    fig : Figure
+        Cleared first, so that one figure is reused.
+    """
+    for ax in fig.axes:
+        fig.delaxes(ax)
+    fig.set_layout_engine("none")
+    scores = _numbers(scores, "scores")
+    at = np.arange(1, 1 + len(scores))
+    panels = fig.subplots(1, 1 + len(weights), gridspec_kw={"left": 0.045, "right": 0.99, "bottom": 0.16, "top": 0.86})
+    panels[0].bar(at, scores, color=GREY)
+    panels[0].axhline(0, color=BLACK, linewidth=0.8)
+    _dressed(panels[0], "scores", "position", "")
+    for ax, (name, values) in zip(panels[1:], weights.items(), strict=True):
+        values = _numbers(values, name)
+        ax.bar(at, values, color=BLUE)
+        ax.plot(at[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
+        ax.set_ylim(0, 1)
+        _dressed(ax, name, "position", "")
+    for ax in panels:
+        ax.set_xticks(at)
+        ax.tick_params(labelsize=10)
+    return fig
+
+
 # --- lines and bars --------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ no extra package, does not flicker, and can be tested without a browser: set a s
 """
 
 import html
+from collections.abc import Sequence
 
 import ipywidgets
 import torch
@@ -152,3 +153,73 @@ def explore_shapes(a: float = 0.5, b: float = 0.5, left: float = -0.1, right: fl
         if not low <= value <= high:
             raise ValueError(f"{name}: got {value}, [{low}, {high}] is accepted")
     return ShapeExplorer(a, b, left, right)
+
+
+class MappingExplorer(ipywidgets.VBox):
+    """Sliders for scores, gamma and lam over the picture of `figures.draw_mappings`.
+
+    Attributes
+    ----------
+    scores : list of FloatSlider
+    gamma, lam : FloatLogSlider, FloatSlider
+        Strength of the regularisation; price of fusedmax and oscarmax.
+    picture : Image
+    readout : HTML
+        How many weights are 0, and whether fusedmax is in its dead zone.
+    """
+
+    def __init__(self, scores: Sequence[float], gamma: float = 1.0, lam: float = 0.1):
+        tall = {"orientation": "vertical", "layout": {"height": "9em", "width": "4em"}, "readout_format": ".1f"}
+        self.scores = [
+            ipywidgets.FloatSlider(score, min=-3, max=3, step=0.1, description=str(i), **tall)
+            for i, score in enumerate(scores, 1)
+        ]
+        wide = {"style": {"description_width": "4em"}, "layout": {"width": "26em"}, "readout_format": ".3g"}
+        self.gamma = ipywidgets.FloatLogSlider(gamma, min=-1, max=1, step=0.02, description="gamma", **wide)
+        self.lam = ipywidgets.FloatSlider(lam, min=0, max=1, step=0.01, description="lam", **wide)
+        self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
+        self.readout = ipywidgets.HTML()
+        self._figure = Figure(figsize=(15, 3.2))
+        for slider in (*self.scores, self.gamma, self.lam):
+            slider.observe(self.redraw, names="value")
+        sides = ipywidgets.VBox([self.gamma, self.lam, self.readout])
+        super().__init__([ipywidgets.HBox([*self.scores, sides]), self.picture])
+        self.redraw()
+
+    def redraw(self, change=None) -> None:
+        """Picture and read-out from the sliders as they stand."""
+        from rationale.mappings import all_mappings, dead  # numba is slow to import, and only this explorer needs it
+
+        scores = torch.tensor([slider.value for slider in self.scores], dtype=torch.float64)
+        weights = all_mappings(scores, self.gamma.value, self.lam.value)
+        self.picture.value = figures.to_png(figures.draw_mappings(scores, weights, self._figure), dpi=80, compression=2)
+        zeros = ", ".join(f"{name} {(values == 0).sum()}" for name, values in weights.items())
+        flat = "<br><b>fusedmax is flat here and has no gradient</b>"
+        self.readout.value = f"weights of exactly 0: {zeros}" + flat * bool(
+            dead(scores, gamma=self.gamma.value, lam=self.lam.value)
+        )
+
+
+def explore_mappings(
+    scores: Sequence[float] = (0.5, 1.5, 1.3, -0.4, 0.9, 0.8), gamma: float = 1.0, lam: float = 0.1
+) -> MappingExplorer:
+    """An explorer of the attention mappings: the last expression of a cell shows it.
+
+    Parameters
+    ----------
+    scores : 2 to 10 numbers in [-3, 3]
+    gamma : float in [0.1, 10]
+    lam : float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If a value lies outside its slider's range.
+    """
+    if not 2 <= len(scores) <= 10:
+        raise ValueError(f"scores: got {len(scores)} of them, 2 to 10 are accepted")
+    for name, values, low, high in (("scores", scores, -3, 3), ("gamma", [gamma], 0.1, 10), ("lam", [lam], 0, 1)):
+        for value in values:
+            if not low <= value <= high:
+                raise ValueError(f"{name}: got {value}, [{low}, {high}] is accepted")
+    return MappingExplorer(scores, gamma, lam)

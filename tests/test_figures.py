@@ -192,6 +192,21 @@ def test_history_draws_a_squared_error_on_an_axis_of_its_own():
     assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads everything has no rates to draw"
 
 
+def test_attention_shows_exact_zeros_and_does_not_part_equal_neighbours():
+    _, ax = figures.new_figure()
+    figures.draw_attention([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], ["a", "b"], ["x", "y", "z"], ax)
+    mesh, _, borders = ax.collections
+    assert np.ma.getmaskarray(mesh.get_array()).reshape(2, 3).tolist() == [[False, False, True], [False] * 3]
+    places = sorted((segment[0][0], segment[0][1]) for segment in borders.get_segments())
+    assert places == [(1, 1), (2, 0), (2, 1)], "between x and y only in the second row"
+
+
+def test_the_simplex_colours_points_by_the_number_of_zeros():
+    _, ax = figures.new_figure()
+    figures.draw_simplex([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5], [0, 0, 1]], ax)
+    assert [len(points.get_offsets()) for points in ax.collections] == [1, 1, 2]
+
+
 def test_word_sentiment_writes_the_share_kept_on_each_bar():
     _, ax = figures.new_figure()
     figures.draw_word_sentiment([100, 200, 1000, 50, 0], {"HardKuma": [50, 50, 10, 50, 0]}, ax)

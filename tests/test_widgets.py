@@ -82,3 +82,22 @@ def test_a_start_outside_the_sliders_is_refused_by_name():
         widgets.explore_shapes(a=200)
     with pytest.raises(ValueError, match="left"):
         widgets.explore_shapes(left=0.1)
+
+
+def test_the_mapping_explorer_follows_its_sliders_and_warns_of_the_dead_zone():
+    explorer = widgets.explore_mappings([0.5, 1.5, -0.4], lam=0.0)
+    picture, said = explorer.picture.value, explorer.readout.value
+    assert picture[:4] == b"\x89PNG" and "no gradient" not in said
+    explorer.lam.value = 1.0
+    assert explorer.picture.value != picture and "no gradient" in explorer.readout.value
+    explorer.lam.value = 0.0
+    explorer.scores[0].value = 3.0
+    assert explorer.picture.value != picture
+    explorer.scores[0].value = 0.5
+    assert explorer.picture.value == picture and explorer.readout.value == said
+
+
+@pytest.mark.parametrize("arguments", [{"scores": [1.0]}, {"scores": [0, 4]}, {"gamma": 0.0}, {"lam": 2.0}])
+def test_the_mapping_explorer_refuses_what_no_slider_can_show(arguments):
+    with pytest.raises(ValueError, match="accepted"):
+        widgets.explore_mappings(**arguments)

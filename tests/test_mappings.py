@@ -1,0 +1,291 @@
+"""Mappings from scores to weights: against a quadratic program, finite differences, and the laws each one obeys."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from torch.autograd import gradcheck
+
+from rationale import mappings
+from rationale.mappings import dead, fusedmax, oscarmax, softmax, sparsemax, sq_pnorm_max
+
+SPARSE = {
+    "sparsemax": sparsemax,
+    "fusedmax": lambda x, mask=None, gamma=1.0: fusedmax(x, mask, gamma, 0.15),
+    "oscarmax": lambda x, mask=None, gamma=1.0: oscarmax(x, mask, gamma, 0.08),
+    "sq_pnorm_max": sq_pnorm_max,
+}
+EVERY = {"softmax": softmax} | SPARSE
+SCORES = st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=9)
+
+
+def doubles(*rows) -> torch.Tensor:
+    return torch.tensor(rows if len(rows) > 1 else rows[0], dtype=torch.float64)
+
+
+def penalty_of(name: str, lam: float):
+    """Pairs (i, j) and what each costs, by the penalty's name."""
+    if name == "fusedmax":
+        return lambda y: lam * np.abs(np.diff(y)).sum()
+    if name == "oscarmax":
+        return lambda y: lam * sum(max(abs(a), abs(b)) for a, b in itertools.combinations(y, 2))
+    return lambda y: 0.0
+
+
+def objective(name: str, x, y, lam: float = 0.0, gamma: float = 1.0, p: float = 2.0) -> float:
+    """y . x - gamma Omega(y), to be as large as can be."""
+    if name == "sq_pnorm_max":
+        return float(y @ x - gamma * np.linalg.norm(y, p) ** 2 / 2)
+    return float(y @ x - gamma * (y @ y / 2 + penalty_of(name, lam)(y)))
+
+
+def solved(name: str, x: np.ndarray, lam: float, gamma: float) -> np.ndarray:
+    """The maximiser by a solver that knows nothing of ours: SLSQP on the quadratic program with slack variables."""
+    d = len(x)
+    if name == "fusedmax":
+        pairs = [(i, i + 1) for i in range(d - 1)]
+        rows = [(sign * (np.eye(d)[j] - np.eye(d)[i]), k) for k, (i, j) in enumerate(pairs) for sign in (1, -1)]
+    elif name == "oscarmax":
+        pairs = list(itertools.combinations(range(d), 2))
+        rows = [(np.eye(d)[i], k) for k, pair in enumerate(pairs) for i in pair]
+    else:
+        pairs, rows = [], []
+    above = np.array([np.concatenate([-row, np.eye(len(pairs))[k]]) for row, k in rows]).reshape(
+        len(rows), d + len(pairs)
+    )
+    weight = np.concatenate([np.zeros(d), np.full(len(pairs), lam)])
+
+    def cost(v):
+        return 0.5 * ((v[:d] - x / gamma) ** 2).sum() + weight @ v
+
+    def slope(v):
+        return np.concatenate([v[:d] - x / gamma, np.zeros(len(pairs))]) + weight
+
+    limits = [{"type": "eq", "fun": lambda v: v[:d].sum() - 1, "jac": lambda v: (np.arange(len(v)) < d) * 1.0}]
+    if rows:
+        limits.append({"type": "ineq", "fun": lambda v: above @ v, "jac": lambda v: above})
+    start = np.concatenate([np.full(d, 1 / d), np.full(len(pairs), 1.0)])
+    bounds = [(0, None)] * d + [(None, None)] * len(pairs)
+    options = {"ftol": 1e-15, "maxiter": 500}
+    found = minimize(cost, start, jac=slope, bounds=bounds, constraints=limits, method="SLSQP", options=options)
+    return found.x[:d]
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "fusedmax", "oscarmax"])
+def test_no_point_of_the_simplex_is_better_than_the_map_says_a_quadratic_solver(name):
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        d, lam, gamma = int(rng.integers(1, 7)), rng.choice([0.0, 0.03, 0.1, 0.3]), rng.choice([0.5, 1.0, 2.0])
+        x = rng.normal(size=d)
+        arguments = {} if name == "sparsemax" else {"lam": float(lam)}
+        ours = mappings.MAPPINGS[name](torch.from_numpy(x), gamma=float(gamma), **arguments).numpy()
+        best = solved(name, x, lam if arguments else 0.0, gamma)
+        np.testing.assert_allclose(ours, best, atol=2e-6, err_msg=f"x={x}, lam={lam}, gamma={gamma}")
+        behind = objective(name, x, best, lam, gamma) - objective(name, x, ours, lam, gamma)
+        assert behind < 1e-9, f"the solver is better by {behind}"
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 1.9, 2.0])
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 3.0])
+def test_the_squared_norm_map_fulfils_its_optimality_conditions(p, gamma):
+    x = torch.randn(200, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    y = sq_pnorm_max(x, gamma=gamma, p=p)
+    norm = torch.linalg.vector_norm(y, p, -1, keepdim=True)
+    slope = x - gamma * norm ** (2 - p) * y ** (p - 1)  # of y . x - gamma |y|_p^2 / 2
+    level = slope.where(y > 0, -torch.inf).amax(-1, keepdim=True)
+    torch.testing.assert_close(slope.where(y > 0, level), level.expand_as(y), atol=1e-9, rtol=0)
+    assert (slope <= level + 1e-9).all(), "no weight of 0 would rather be positive"
+    torch.testing.assert_close(y.sum(-1), torch.ones(200, dtype=torch.float64))
+
+
+def test_the_squared_norm_map_with_p_2_is_sparsemax_and_with_p_near_1_the_maximum():
+    x = torch.randn(50, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(sq_pnorm_max(x, p=2.0), sparsemax(x), atol=1e-12, rtol=0)
+    spread = doubles([3.0, 1.0, 0.0])
+    assert sq_pnorm_max(spread, p=1.001)[0] > 0.999
+
+
+def test_known_values():
+    torch.testing.assert_close(fusedmax(doubles([1.0, 2.1, 1.9]), lam=0.1), doubles([0.0, 0.5, 0.5]))
+    torch.testing.assert_close(sparsemax(doubles([1.0, 1.0, 0.2])), doubles([0.5, 0.5, 0.0]))
+    torch.testing.assert_close(sparsemax(doubles([0.1, 0.0]), gamma=0.1), doubles([1.0, 0.0]))
+    x = doubles([0.317, -0.675, -0.042, 0.010])
+    torch.testing.assert_close(oscarmax(x, lam=0.3), doubles([0.2925, 0.1225, 0.2925, 0.2925]), atol=1e-12, rtol=0)
+
+
+def test_the_published_oscarmax_is_behind_a_feasible_point_and_moves_when_a_constant_is_added():
+    x = doubles([0.317, -0.675, -0.042, 0.010])
+    literal, ours = (oscarmax(x, lam=0.3, published=flag) for flag in (True, False))
+    torch.testing.assert_close(literal, torch.full_like(x, 0.25))
+    of_literal, of_ours = (
+        -objective("oscarmax", x.numpy(), y.numpy(), 0.3) + float(x @ x) / 2 for y in (literal, ours)
+    )
+    assert of_literal == pytest.approx(0.9516, abs=2e-4) and of_ours == pytest.approx(0.9407, abs=2e-4)
+    assert (oscarmax(x + 5, lam=0.3, published=True) - literal).abs().max() > 0.1
+    torch.testing.assert_close(oscarmax(x + 5, lam=0.3, published=True), ours)  # all positive: both agree
+
+
+@pytest.mark.parametrize("name", EVERY)
+@given(SCORES, st.floats(-100, 100, width=32), st.floats(0.2, 3))
+@settings(deadline=None, max_examples=60)
+def test_weights_are_on_the_simplex_and_a_constant_changes_nothing(name, scores, shift, gamma):
+    x = doubles([*scores]) if len(scores) > 1 else torch.tensor(scores, dtype=torch.float64)
+    y = EVERY[name](x, gamma=gamma)
+    assert (y >= 0).all() and abs(y.sum().item() - 1) < 1e-12
+    torch.testing.assert_close(EVERY[name](x + shift, gamma=gamma), y, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@given(st.lists(st.floats(-3, 3, width=32), min_size=2, max_size=8), st.data())
+@settings(deadline=None, max_examples=60)
+def test_a_mask_equals_a_slice_in_value_and_gradient(name, scores, data):
+    keep = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    mask, x = torch.tensor(keep), torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    padded = x.detach().clone()
+    padded[~mask] = float("nan")  # whatever stands there never reaches the map
+    padded.requires_grad_()
+    weight = torch.linspace(1, 2, len(scores), dtype=torch.float64)
+    y = EVERY[name](padded, mask)
+    (y * weight).sum().backward()
+    assert (y[~mask] == 0).all() and (padded.grad[~mask] == 0).all()
+    if mask.any():
+        sliced = EVERY[name](x[mask])
+        (sliced * weight[mask]).sum().backward()
+        torch.testing.assert_close(y[mask], sliced, atol=1e-12, rtol=0)
+        torch.testing.assert_close(padded.grad[mask], x.grad[mask], atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name, mapping",
+    [*EVERY.items(), ("published oscarmax", lambda x: oscarmax(x, lam=0.05, published=True)),
+     ("strong fusedmax", lambda x: fusedmax(x, lam=0.5)), ("p 1.2", lambda x: sq_pnorm_max(x, gamma=0.5, p=1.2))],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_gradients_agree_with_finite_differences(name, mapping):
+    for seed in range(6):
+        x = torch.randn(3, 2 + seed, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        assert gradcheck(mapping, x.requires_grad_(), atol=1e-6, eps=1e-7), name
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "oscarmax", "sq_pnorm_max"])
+def test_a_permutation_of_the_scores_permutes_the_weights(name):
+    x = torch.randn(40, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(4))
+    torch.testing.assert_close(EVERY[name](x[:, order]), EVERY[name](x)[:, order], atol=1e-12, rtol=0)
+
+
+def test_fusedmax_reversed_is_fusedmax_of_the_reverse_and_no_other_order():
+    x = torch.randn(40, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(fusedmax(x.flip(-1), lam=0.3), fusedmax(x, lam=0.3).flip(-1), atol=1e-12, rtol=0)
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(4))
+    assert (fusedmax(x[:, order], lam=0.3) - fusedmax(x, lam=0.3)[:, order]).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("name", ["fusedmax", "oscarmax"])
+def test_without_a_price_it_is_sparsemax_and_with_a_huge_one_uniform(name):
+    x = torch.randn(30, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    mapping = mappings.MAPPINGS[name]
+    torch.testing.assert_close(mapping(x, lam=0.0), sparsemax(x), atol=0, rtol=0)
+    torch.testing.assert_close(mapping(x, lam=1e6), torch.full_like(x, 1 / 9), atol=1e-9, rtol=0)
+
+
+def test_equal_weights_are_equal_to_the_last_digit():
+    for dtype in (torch.float32, torch.float64):
+        x = torch.randn(200, 12, dtype=dtype, generator=torch.Generator().manual_seed(6))
+        runs = (fusedmax(x, lam=0.3).diff() == 0).float().mean()
+        assert runs > 0.6, "most neighbours are fused"
+        y = oscarmax(x, lam=0.1)
+        positive = y[y > 0]
+        assert len(positive.unique()) < 0.7 * len(positive), "many weights are shared"
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.3, 3.0])
+def test_fusedmax_is_uniform_without_gradient_exactly_where_the_criterion_says(scale):
+    x = scale * torch.randn(300, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+    mask = torch.rand(300, 8, generator=torch.Generator().manual_seed(8)) < 0.8
+    mask[:, 0] = True
+    x.requires_grad_()
+    y = fusedmax(x, mask, lam=0.1)
+    (y * torch.randn(300, 8, dtype=torch.float64)).sum().backward()
+    flat = ((y - 1 / mask.sum(-1, keepdim=True).double()).abs().where(mask, 0.0) < 1e-12).all(-1)
+    criterion = dead(x.detach(), mask, lam=0.1)
+    assert (flat == criterion).all(), "uniform iff the criterion says so"
+    assert (x.grad[criterion].abs() < 1e-12).all(), "no gradient there"
+    assert criterion.all() or scale > 0.01, "fresh scores are all dead"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_edge_rows_are_defined(name):
+    mapping = EVERY[name]
+    assert mapping(doubles([3.0])).tolist() == [1.0], "one score"
+    for value in (1e4, -1e4):
+        x = torch.tensor([value, 0.0, 1.0, value], dtype=torch.float32)
+        assert torch.isfinite(mapping(x)).all() and mapping(x).sum() == pytest.approx(1, abs=1e-6)
+    torch.testing.assert_close(mapping(doubles([2.0, 2.0, 2.0, 2.0])), torch.full((4,), 0.25, dtype=torch.float64))
+    x = torch.ones(2, 3, requires_grad=True)
+    nothing = mapping(x, torch.zeros(2, 3, dtype=torch.bool))
+    nothing.sum().backward()
+    assert (nothing == 0).all() and (x.grad == 0).all(), "nothing is there"
+    assert mapping(torch.ones(2, 0, 3)).shape == (2, 0, 3), "no rows"
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf"), float("inf")])
+def test_scores_that_are_not_finite_are_refused_unless_they_are_masked(name, bad):
+    x = torch.tensor([[0.0, 1.0], [0.5, bad]])
+    with pytest.raises(ValueError, match=f"found {bad}, accepted are finite numbers"):
+        EVERY[name](x)
+    assert EVERY[name](x, torch.tensor([[True, True], [True, False]]))[1].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: sparsemax(x, gamma=0.0), "gamma: got 0.0"),
+        (lambda x: fusedmax(x, lam=-0.1), "lam: got -0.1"),
+        (lambda x: sq_pnorm_max(x, p=1.0), "p: got 1.0"),
+        (lambda x: sq_pnorm_max(x, p=2.5), "p: got 2.5"),
+        (lambda x: softmax(x, torch.ones(3, dtype=torch.bool)), "shapes differ"),
+    ],
+)
+def test_wrong_arguments_say_what_is_accepted(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_single_precision_is_right_and_half_precision_is_kept(name):
+    x = torch.randn(64, 20, generator=torch.Generator().manual_seed(9))
+    exact = EVERY[name](x.double())
+    assert EVERY[name](x).dtype == torch.float32
+    torch.testing.assert_close(EVERY[name](x).double(), exact, atol=1e-6, rtol=0)
+    assert EVERY[name](x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_sparsemax_agrees_with_the_package_entmax():
+    entmax = pytest.importorskip("entmax")
+    x = torch.randn(100, 33, dtype=torch.float64, generator=torch.Generator().manual_seed(10), requires_grad=True)
+    g = torch.randn(100, 33, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
+    ours, theirs = sparsemax(x), entmax.sparsemax(x, -1)
+    torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
+    of_ours, of_theirs = (torch.autograd.grad(y, x, g)[0] for y in (ours, theirs))
+    torch.testing.assert_close(of_ours, of_theirs, atol=1e-12, rtol=0)
+
+
+def test_the_jacobian_obeys_proposition_1_of_the_paper():
+    """(I + A (B - I)) J = A with A the Jacobian of the projection at y - gamma grad Omega + x, B = gamma Hessian."""
+    p, gamma = 1.5, 0.7
+    for seed in range(20):
+        x = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        y = sq_pnorm_max(x, gamma=gamma, p=p)
+        inside = y[y > 0]
+        jacobian = torch.autograd.functional.jacobian(lambda v: sq_pnorm_max(v, gamma=gamma, p=p), x)[y > 0][:, y > 0]
+        hessian = torch.autograd.functional.hessian(lambda v: gamma * torch.linalg.vector_norm(v, p) ** 2 / 2, inside)
+        n = len(inside)
+        a = torch.eye(n, dtype=torch.float64) - 1 / n
+        left = torch.eye(n, dtype=torch.float64) + a @ (hessian - torch.eye(n, dtype=torch.float64))
+        torch.testing.assert_close(left @ jacobian, a, atol=1e-8, rtol=0)
