@@ -50,12 +50,12 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> T
         If shapes differ, gamma is not positive, or a score that is not masked is not finite.
     """
     _check(scores, mask, gamma)
-    if mask is None:
-        mask = torch.ones_like(scores, dtype=torch.bool)
-    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min / 2)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min / 2)
     if not torch.isfinite(scores).all():
         raise _not_finite(scores)
-    return (scores / gamma if gamma != 1 else scores).softmax(-1) * mask
+    weights = (scores / gamma if gamma != 1 else scores).softmax(-1)
+    return weights if mask is None else weights * mask
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> Tensor:
@@ -275,22 +275,29 @@ def _gather(row, there, masked, x, place):
 
 
 @njit(cache=True)
-def _threshold(x, n):
-    """tau with sum_i (x_i - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986)."""
+def _threshold(x, n, above):
+    """tau with sum_i (x_i - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986).
+
+    Only what is less than 1 below the largest can be in the support; `above` is room for it.
+    """
     top = x[:n].max()
-    total, count = 0.0, n
+    total, count = 0.0, 0
     for i in range(n):
-        total += x[i] - top
+        if x[i] - top > -1:
+            above[count] = x[i] - top
+            total += above[count]
+            count += 1
     while True:
         tau = (total - 1) / count
-        some, kept = 0.0, 0
-        for i in range(n):
-            if x[i] - top > tau:
-                some += x[i] - top
+        total, kept = 0.0, 0
+        for i in range(count):
+            if above[i] > tau:
+                above[kept] = above[i]
+                total += above[i]
                 kept += 1
         if kept == count:
             return top + tau
-        total, count = some, kept
+        count = kept
 
 
 @njit(cache=True)
@@ -344,10 +351,25 @@ def _smooth(x, n, lam, groups, low, high, knots, slopes, shifts):
 
 
 @njit(cache=True)
-def _pool(x, n, lam, groups, signs, published, sums, sizes):
+def _descending(key, n, order):
+    """`order`: places of the keys, largest first. Rows are short, so insertion beats numpy's sort up to 128."""
+    if n > 128:
+        order[:n] = np.argsort(-key[:n])
+        return
+    for i in range(n):
+        k = i
+        while k > 0 and key[order[k - 1]] < key[i]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+
+
+@njit(cache=True)
+def _pool(x, n, lam, groups, signs, published, sums, sizes, key, order):
     """x <- prox of the OSCAR penalty, in place; `groups`: the pool each position is in (pool adjacent violators)."""
-    key = np.abs(x[:n]) if published else x[:n].copy()
-    order = np.argsort(-key, kind="mergesort")
+    for i in range(n):
+        key[i] = abs(x[i]) if published else x[i]
+    _descending(key, n, order)
     pools = 0
     for i in range(n):
         sums[pools], sizes[pools] = key[order[i]] - lam * (n - 1 - i), 1
@@ -374,7 +396,8 @@ def _pool(x, n, lam, groups, signs, published, sums, sizes):
 def _project_rows(rows, there, gamma, lam, kind, weights, groups, signs):
     """Weights of all rows, with groups (and signs) for the backward pass; False if a number is not finite."""
     size = rows.shape[1]
-    x, place, group, sign = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.ones(size)
+    x, sign, place = np.empty(size), np.ones(size), np.empty(size, np.int64)
+    group, order = np.empty(size, np.int64), np.empty(size, np.int64)
     low, high, sums, sizes = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
     knots, slopes, shifts = np.empty(2 * size), np.empty(2 * size), np.empty(2 * size)
     masked = there.size > 0
@@ -389,8 +412,8 @@ def _project_rows(rows, there, gamma, lam, kind, weights, groups, signs):
             if kind == 1:
                 _smooth(x, n, lam, group, low, high, knots, slopes, shifts)
             elif kind >= 2:
-                _pool(x, n, lam, group, sign, kind == 3, sums, sizes)
-            tau = _threshold(x, n)
+                _pool(x, n, lam, group, sign, kind == 3, sums, sizes, low, order)
+            tau = _threshold(x, n, low)
             for i in range(n):
                 weights[r, place[i]] = max(x[i] - tau, 0.0)
         if kind > 0:
