@@ -261,14 +261,17 @@ KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty 
 
 
 @njit(cache=True)
-def _gather(row, there, masked, x, place):
-    """Copy what is there of a row to the front of `x`, and where it stood to `place`; its number, or -1: not finite."""
+def _gather(row, there, masked, scale, x, place):
+    """Copy `scale` times what is there of a row to the front of `x`, and where it stood to `place`.
+
+    Returns how many there are, or -1 if one is not finite.
+    """
     n = 0
     for t in range(row.size):
         if not masked or there[t]:
             if not np.isfinite(row[t]):
                 return -1
-            x[n] = row[t]
+            x[n] = scale * row[t]
             place[n] = t
             n += 1
     return n
@@ -403,11 +406,9 @@ def _project_rows(rows, there, gamma, lam, kind, weights, groups, signs):
     masked = there.size > 0
     weights[:] = 0.0
     for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, x, place)
+        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, 1 / gamma, x, place)
         if n < 0:
             return False
-        for i in range(n):
-            x[i] /= gamma
         if n > 0:
             if kind == 1:
                 _smooth(x, n, lam, group, low, high, knots, slopes, shifts)
@@ -482,14 +483,14 @@ def _norm_rows(rows, there, gamma, p, weights):
     q = p / (p - 1)
     bend = (2 - q) / q
     for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, x, place)
+        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, 1 / gamma, x, place)
         if n < 0:
             return False
         if n == 0:
             continue
         top = x[:n].max()
         for i in range(n):
-            x[i] = (x[i] - top) / gamma
+            x[i] -= top
         low, high = -1.0, -(n ** (-2 / q))  # one weight alone, and all equal
         tau = low
         for _ in range(100):
