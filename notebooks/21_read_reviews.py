@@ -28,7 +28,6 @@ import torch
 from IPython.display import display
 
 from rationale import figures, metrics, saved
-from rationale.judge import passed_by_count
 from rationale.params import validated
 from rationale.runs import results_folder, root
 
@@ -74,7 +73,7 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 
 # %%
 share = torch.cat(chosen).double().mean().item()
-blind = metrics.blind_precision([gold[i] for i in judged], max(share, 1e-3))
+blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
 print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
 pd.Series(ours | {name.replace("_", " "): value for name, value in blind.items()}).round(4)
@@ -119,7 +118,7 @@ assert abs(np.average(curves["selected"]) - share) < 0.1, "the parts are about e
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
 most = int(curves["selected"].argmax())
-title = f"Most is selected in part {most + 1} of 10"
+title = f"Most is selected in part {most + 1} of 10" if share else "Nothing is selected"
 figures.draw_lines(np.arange(10) / 10 + 0.05, curves, ax, title=title, xlabel="relative position in the review",
                    ylabel="share of words", markers=True)
 figures.save_figure(fig, folder / "figures", "positions")
@@ -158,20 +157,23 @@ figures.show(fig)
 #
 # A constraint on the *average* rate lets a selector leave a review empty, and an empty rationale is read as well: the
 # predictor has one answer for it. So *whether* and *how much* is selected can carry what the words should (a code, eq.
-# R16 of `31_selection_rates`). Below: how much of the model's answers the number of selected words alone tells; of
-# scores as the share of their variance between the groups of reviews with 0, 1, ... 4, 5 or more selected words.
+# R16 of `31_selection_rates`). Below: how much of the model's answers the number of selected words alone tells. Reviews
+# are put into six groups, by sixths of that number; told are the answers that are the commonest of their group, or, of
+# scores, the share of their variance between the groups.
 
 # %%
-counts = np.minimum([z.sum().item() for z in chosen], 5)
+counts = np.array([z.sum().item() for z in chosen])
 answers = np.array(rows.prediction.tolist()).reshape(len(rows), -1)
 empty = counts == 0
+groups = np.searchsorted(np.unique(np.quantile(counts, np.arange(1, 6) / 6)), counts)
+members = [answers[groups == k] for k in set(groups.tolist())]
 if classes:
-    facts = passed_by_count(rows)
-    told, least = facts["count_tells"], facts["answer_share"]
+    told = sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
+    least = np.bincount(answers[:, 0]).max() / len(rows)
     print(f"the number alone tells {told:.1%} of the answers; always saying the commonest {least:.1%}")
 else:
-    inside = sum(answers[counts == k].var(axis=0).mean() * (counts == k).mean() for k in set(counts.tolist()))
-    told, least = 1 - inside / max(answers.var(axis=0).mean(), 1e-12), 0.0
+    within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
+    told, least = 1 - within / max(answers.var(axis=0).mean(), 1e-12), 0.0
     print(f"the number alone tells {told:.1%} of the variance of the answers")
 print(f"{empty.mean():.1%} of the reviews are left empty" + (f"; answers there: {answers[empty].min(0).round(3)} to "
       f"{answers[empty].max(0).round(3)}" if empty.any() else ""))  # fmt: skip
@@ -184,14 +186,16 @@ if trained["predictor"] == "compact" and empty.any():
 # %% [markdown]
 # ## 6. Reviews
 #
-# Colour: selected. Underlined: gold. The first short ones of which something is selected (Figure 1 of the paper).
+# Colour: selected. Underlined: gold. The first of which something is selected (Figure 1 of the paper); of a long one,
+# 150 words around the first that is.
 
 # %%
-short = [i for i in range(len(rows)) if len(rows.tokens[i]) <= 200 and chosen[i].any()][:4]
-for i in short:
+for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     title = f"said {np.round(rows.prediction[i], 2)}, is {np.round(rows.label[i], 2)}"
-    marked = None if gold[i] is None else gold[i].tolist()
-    display(figures.highlight_html(rows.tokens[i], rows.z[i], marked, title=title))
+    start = max(0, int(chosen[i].nonzero()[0]) - 20)
+    part = slice(start, start + 150)
+    marked = None if gold[i] is None else gold[i][part].tolist()
+    display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], marked, title=title))
 
 # %% [markdown]
 # **Exercise** (10 minutes). Predict: are the rationales better in reviews of which much or of which little is selected?

@@ -71,7 +71,7 @@ class RCNNEncoder(nn.Module):
     in truth: the state stays what it was. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
     the states of the text without them, and `mask` may have holes.
 
-    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B.
+    Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016; Bastings et al. 2019, app. B.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ class Predictor(nn.Module):
     Parameters
     ----------
     mode : "zero" or "compact"
-        zero: gated embeddings stay in place, unselected ones are zero vectors. The paper's; an LSTM still
+        zero: gated embeddings stay in place, unselected ones are zero vectors. The paper's on SST; an LSTM still
         steps over them, so the length of the text and the place of the gaps remain visible.
         compact: unselected tokens are removed and the rest closes up, so only the rationale is seen.
     pool : Pool or None

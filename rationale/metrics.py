@@ -16,8 +16,8 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
         micro precision = sum_i |selected_i and gold_i| / sum_i |selected_i|
 
     Source: Table 2 of Bastings et al. 2019: "percentage of words with z != 0 that are in the annotation".
-    Texts without a gold token are left out. An empty selection never divides by zero: it adds nothing to
-    micro figures and is left out of macro precision, and its macro recall is 0.
+    Texts without a gold token are left out. An empty selection never divides by zero: it leaves micro
+    precision as it is and lowers micro recall; it is left out of macro precision, and its macro recall and F1 are 0.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class RCNNCell(nn.Module):
         c2' = g c2 + (1 - g) (c1 + W_2 x)
         h'  = tanh(c2' + b)
 
-    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
+    Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
 
     Parameters
     ----------

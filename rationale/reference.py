@@ -37,6 +37,7 @@ HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "
 TASKS = {"10_first_rationale": "reviews", "11_train_reviews": "reviews", "12_train_sst": "sst"}  # by notebook
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
+OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -46,6 +47,10 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{COMPARISON}/code.svg",
     f"{COMPARISON}/collapse.svg",
     f"{COMPARISON}/lagrangian.svg",
+    f"{OF_REVIEWS}/precision_synthetic_look.svg",
+    f"{OF_REVIEWS}/mse_synthetic_look.svg",
+    f"{OF_REVIEWS}/precision_imdb_rationales_overall.svg",
+    f"{OF_REVIEWS}/accuracy_imdb_rationales_overall.svg",
 )
 
 
@@ -89,8 +94,10 @@ def _is_result(path: Path) -> bool:
 
 def rows_of(run: Path) -> pd.DataFrame:
     """The rows of one finished run in the long table."""
-    p, facts = saved.read_parameters(run), _environment(run)
     notebook = run.parent.name
+    if notebook not in TASKS:
+        raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
+    p, facts = saved.read_parameters(run), _environment(run)
     vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
     common |= {"model": p["model"], "variant": variant(p, notebook), "vectors": vectors}
@@ -307,12 +314,13 @@ def reviews_table(results: pd.DataFrame) -> str:
     """README's table of reviews, in Markdown: test split, means over seeds."""
     results = results[results["run"].str.startswith("11_train_reviews/")]
     marks = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
-    heads = "corpus,aspect,model,target,mean squared error,accuracy,selected words,precision,recall,F1,random run,seeds"
+    heads = "corpus,aspect,model,target or price,squared error,accuracy,selected,precision,recall,F1,random run,seeds"
     lines = [f"| {' | '.join(heads.split(','))} |", "|" + "---|" * (heads.count(",") + 1)]
     for (corpus, aspect), part in results.groupby(["corpus", "aspect"]):
-        for row in summary(part, marks).sort_values(["model", "variant", "target"]).to_dict("records"):
+        for row in summary(part, marks).sort_values(["model", "variant", "target", "sparsity"]).to_dict("records"):
             name = ", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))
-            target = f"{row['target']:.0%}" if row["target"] < 1 else ""
+            asked = setting(row["model"], row["target"], row["sparsity"])
+            target = asked or (f"{row['target']:.0%}" if row["target"] < 1 else "")
             cells = [corpus.replace("_", " "), aspect, name, target]
             cells += ["" if row["mse"] != row["mse"] else f"{row['mse']:.4f}"]
             cells += ["" if row["accuracy"] != row["accuracy"] else _mean_std(row["accuracy"], row["accuracy_std"])]

@@ -95,7 +95,8 @@ def load_run(folder: Path | str) -> SavedRun:
     """
     path = Path(folder) / "model.safetensors"
     if not path.exists():
-        raise BadInput(f"{folder}: holds no model.safetensors; accepted is the folder of a finished training run")
+        wanted = "the folder of a finished training run of a network (an svm saves no model)"
+        raise BadInput(f"{folder}: holds no model.safetensors; accepted is {wanted}")
     try:
         tensors, facts = read_tensors(path)
         p = completed(facts["parameters"])

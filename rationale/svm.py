@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rationale.data import Example
+from rationale.errors import BadInput
 from rationale.gates import top_k
 from rationale.training import Evaluation, Result, rationale_figures
 
@@ -61,6 +62,10 @@ def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, n
     from sklearn.svm import LinearSVC, LinearSVR
 
     start, classes = time.perf_counter(), head == "classes"
+    kinds = {example.label for example in splits["train"]}
+    if len(splits["train"]) < 2 or classes and len(kinds) < 2:
+        few = f"{len(splits['train'])} reviews to train on, {len(kinds)} different labels"
+        raise BadInput(f"num_train: {few}; accepted with model svm: at least 2, of both classes if there are classes")
     vectorizer = TfidfVectorizer(analyzer=lambda tokens: list(features(tokens)), sublinear_tf=True, min_df=2)
     fitted = vectorizer.fit_transform([example.tokens for example in splits["train"]])
     inputs = {name: vectorizer.transform([e.tokens for e in splits[name]]) for name in ("dev", "test")}

@@ -367,14 +367,17 @@ def importance_quantile(model: Extractor, batches: Batches, share: float) -> flo
 def rationale_figures(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[str, float]:
     """rate_selected over all words; where there are gold rationales precision, recall, f1 ... of these gates.
 
-    And blind_*, the precision of selections of that rate which never looked at the text (`metrics.blind_precision`).
+    And blind_*, the precision of selections which never looked at the text (`metrics.blind_precision`), of the size of
+    these in the texts that have gold.
     """
     rate = (torch.cat(list(z)) != 0).double().mean().item()
     pairs = [(g != 0, torch.tensor(e.rationale)) for g, e in zip(z, examples, strict=True) if e.rationale is not None]
     if not pairs:
         return {"rate_selected": rate}
     chosen, gold = zip(*pairs, strict=True)
-    blind = metrics.blind_precision(gold, max(rate, 1e-9))
+    judged = [z for z, g in zip(chosen, gold, strict=True) if g.any()]  # precision counts these alone
+    share = torch.cat(judged).double().mean().item() if judged else 0.0
+    blind = metrics.blind_precision(gold, max(share, 1e-9))
     figures = {"rate_selected": rate} | metrics.rationale_scores(chosen, gold)
     return figures | {f"blind_{name}": value for name, value in blind.items()}
 

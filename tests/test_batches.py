@@ -134,6 +134,11 @@ def test_the_order_of_evaluation_is_by_length_and_index_leads_back():
     assert back.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_long_texts_are_evaluated_in_smaller_batches():
+    found = list(Batches(texts([4, 1, 30, 2, 20]), VOCABULARY, 2).in_order(max_batch=4, max_tokens=12))
+    assert [batch.index.tolist() for batch in found] == [[1, 3, 0], [4], [2]], "one text is read however long it is"
+
+
 def test_lengths_are_those_of_the_texts():
     assert Batches(texts([4, 1, 3]), VOCABULARY, 2).lengths.tolist() == [4, 1, 3]
 

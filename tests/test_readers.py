@@ -209,7 +209,9 @@ def test_a_malformed_beer_review_is_named_by_file_and_line(tmp_path, line, what)
         ({"0": [[3]]}, "accepted: a JSON object"),
         ({"0": [["a", "b"]]}, "range [a, b); accepted"),
         ({"y": [0, 1]}, "scores [0, 1]; accepted: 5 numbers"),
-        ({"x": []}, '"x" is []; accepted: at least one token'),
+        ({"x": []}, "\"x\" is '[]'; accepted: a list of at least one token"),
+        ({"x": "good beer"}, "\"x\" is 'good beer'; accepted: a list"),
+        ({"y": "00000"}, "\"y\" is '00000'; accepted: a list of 5 numbers"),
     ],
 )
 def test_a_malformed_annotation_is_named_by_file_and_line(tmp_path, change, what):
@@ -519,7 +521,7 @@ def test_a_malformed_review_of_imdb_is_named_by_file_and_line(tmp_path, rows, li
 
 def test_malformed_spans_are_named(tmp_path):
     read = imdb_rationales.read_imdb_rationales
-    for human in ([{"tid": "1"}], [{"negative-1.txt": []}], [{"negative_1.txt": [{"text": "a"}]}], [3]):
+    for human in ([{"tid": "1"}], [{"negative-1.txt": []}], [{"negative_1.txt": [{"text": "a"}]}], [3], 5, None):
         place = unpacked(tmp_path, imdb_files(human, BAD))
         refused(lambda place=place: read(place), "all.json: ", 'accepted: {"negative_1006.txt": [{"text"')
     (tmp_path / "rdl/datasets/IMDb/human_labelled/all.json").write_text("[\n{]")

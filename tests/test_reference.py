@@ -202,6 +202,26 @@ def test_readme_keeps_its_text_and_gets_its_table(home):
     assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
 
 
+def test_a_run_of_no_training_notebook_is_refused(tmp_path):
+    with pytest.raises(
+        BadInput, match="myruns/a: not in the folder of a training notebook; accepted: .*11_train_reviews"
+    ):
+        reference.rows_of(tmp_path / "myruns" / "a")
+
+
+def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
+    common = {"corpus": "beer", "aspect": "look", "vectors_scale": 1.0}
+    priced = [
+        finished_run(tmp_path, f"p{price}", model="bernoulli", selection=1.0, sparsity=price, **common)
+        for price in (0.1, 0.2)
+    ]
+    held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
+    table = pd.concat(map(reference.rows_of, [*priced, held]))
+    table = reference.reviews_table(table.assign(run="11_train_reviews/x"))
+    for name in ("bernoulli | 0.1 a word", "bernoulli | 0.2 a word", "hardkuma | 10%"):
+        assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
+
+
 def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
     readme = (root() / "README.md").read_text(encoding="utf-8")
     made = reference.readme_with_tables(readme, reference.read_results())

@@ -31,7 +31,7 @@ HEADER = """\
 # ---
 
 """
-LABEL = r"\b[KHSR]\d+[a-z]?\b"
+LABEL = r"\b[KHSRVAN]\d+[a-z]?\b"
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 

@@ -6,6 +6,7 @@ from small import classified, corpus, parameters
 
 from rationale import saved
 from rationale.data.synthetic import read_synthetic
+from rationale.errors import BadInput
 from rationale.svm import features, train_svm, word_scores
 
 pytest.importorskip("sklearn")
@@ -22,6 +23,14 @@ def test_a_word_counts_its_own_weight_and_half_of_each_pair_it_stands_in():
     assert scores.tolist() == [1 - 2, 0 - 2 + 3, 2 + 3]
     assert word_scores(["not", "so", "good"], weight_of, signed=False).tolist() == [1 + 2, 2 + 3, 2 + 3]
     assert word_scores(["new"], weight_of, signed=True).tolist() == [0]
+
+
+@pytest.mark.parametrize(("number", "head"), [(1, "scores"), (1, "classes"), (2, "classes")])
+def test_too_few_reviews_are_refused(number, head):
+    splits = {name: part[:number] for name, part in classified(corpus()).items()}
+    splits["train"] = [splits["train"][0]] * number  # of one class
+    with pytest.raises(BadInput, match=f"num_train: {number} reviews .* 1 different labels; accepted .* at least 2"):
+        train_svm(parameters(budget=0.2), splits, head, 2)
 
 
 @pytest.mark.parametrize("head", ["scores", "classes"])

@@ -13,7 +13,7 @@ from small import classified, corpus, parameters, train
 from torch import nn
 
 from rationale import runs, training
-from rationale.data import Batches, build_vocabulary
+from rationale.data import Batches, Example, build_vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import build_extractor
 from rationale.objectives import RationaleObjective, Step, build_objective
@@ -559,3 +559,13 @@ def test_a_resumed_run_goes_on_with_its_step_size(schedule, tmp_path):
     assert [[row[c] for c in columns] for row in resumed.history] == [
         [row[c] for c in columns] for row in whole.history
     ]
+
+
+def test_blind_selections_have_the_size_of_the_selection_where_there_is_gold():
+    gold = [Example(("a",) * 10, 0, (True,) * 5 + (False,) * 5)]
+    some, none = torch.tensor([1.0] * 5 + [0.0] * 5), torch.zeros(10)
+    empty = [Example(("a",) * 10, 0, (False,) * 10)] * 4
+    alone = training.rationale_figures([some], gold)
+    among = training.rationale_figures([some, *[none] * 4], gold + empty)
+    blind = [{k: v for k, v in found.items() if k.startswith("blind")} for found in (alone, among)]
+    assert blind[0] == blind[1] and among["rate_selected"] == pytest.approx(0.1)

@@ -630,7 +630,7 @@ _REGISTRY = (
         check=check_beer,
         by_hand=(
             "the reviews were withdrawn by their owner and nobody may pass them on; who holds the files "
-            "puts them into beer/ of the data folder; everyone else: "
+            "puts them into beer/ of the data folder (review+wiki.filtered.200.txt.gz into vectors/); everyone else: "
             "rationale.data.synthetic.write_beer_format writes reviews of the same format"
         ),
     ),

@@ -137,15 +137,24 @@ class Batches:
         order = order[torch.argsort(self.lengths[order], stable=True)]
         return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
 
-    def in_order(self, max_batch: int | None = None) -> Iterator[Batch]:
+    def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch]:
         """Evaluation batches: every example once, shortest first; `index` says which is which.
 
         Parameters
         ----------
         max_batch : int >= 1, or None
             Texts a batch; None: `batch_size`.
+        max_tokens : int
+            Texts times the longest of them, of a batch of several: long texts must not fill the memory.
         """
-        return self._cut(torch.argsort(self.lengths, stable=True), max_batch or self.batch_size)
+        order, size = torch.argsort(self.lengths, stable=True), max_batch or self.batch_size
+        lengths, start = self.lengths[order].tolist(), 0
+        while start < len(lengths):
+            end = start + 1
+            while end < min(start + size, len(lengths)) and (end + 1 - start) * lengths[end] <= max_tokens:
+                end += 1
+            yield self.rows(order[start:end])
+            start = end
 
     def rows(self, index: Tensor) -> Batch:
         """The batch of these examples, in this order.

@@ -91,8 +91,10 @@ def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list
     except (KeyError, TypeError, ValueError) as error:
         accepted = 'a JSON object with "x" (tokens), "y" (five scores), "0" ... "4" (lists of [start, end))'
         raise ValueError(f"{line[:40]!r} ({type(error).__name__}: {error}); accepted: {accepted}") from None
-    if not tokens or not all(isinstance(token, str) for token in tokens):
-        raise ValueError(f'"x" is {str(tokens)[:40]}; accepted: at least one token, all of them texts')
+    if not (isinstance(tokens, list) and tokens and all(isinstance(token, str) for token in tokens)):
+        raise ValueError(f'"x" is {str(tokens)[:40]!r}; accepted: a list of at least one token, all of them texts')
+    if not isinstance(scores, list):
+        raise ValueError(f'"y" is {str(scores)[:40]!r}; accepted: a list of {len(ASPECTS)} numbers in [0, 1]')
     for start, end in (pair for pairs in ranges for pair in pairs):
         if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(tokens)):
             raise ValueError(f"range [{start}, {end}); accepted: 0 <= start < end <= {len(tokens)} tokens")

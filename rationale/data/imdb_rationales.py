@@ -114,7 +114,7 @@ def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
 
 def _spans(file: Path) -> dict[tuple[str, str], list[tuple[str, int]]]:
     """(label, batch) -> (text, about the token it begins with) of each span."""
-    found = {}
+    found, record = {}, None
     with intact(file), open_text(file) as text:
         try:
             for record in json.load(text):

@@ -10,6 +10,7 @@ from rationale.data.hotels import read_hotels
 from rationale.data.imdb_rationales import read_imdb_rationales
 from rationale.data.movies import CLASSES, read_movies
 from rationale.data.synthetic import read_synthetic
+from rationale.errors import BadInput
 
 MADE_UP = {"train": 5000, "dev": 500, "test": 500}  # reviews of the synthetic corpus where 0 are asked for
 
@@ -45,6 +46,9 @@ def read_reviews(p: SimpleNamespace) -> Reviews:
         most = max(limits.values()) if all(limits.values()) else None
         splits = read_beer(p.aspect) if p.corpus == "beer" else read_hotels(p.aspect, limit=most)
         splits = {name: part[: limits[name] or None] for name, part in splits.items()}
+        for name, part in splits.items():
+            if not part:
+                raise BadInput(f"corpus: {p.corpus} has no {name} review rated for {p.aspect}; at least one is needed")
         return Reviews(splits, "scores", len(splits["train"][0].label), None)
     splits = read_movies() if p.corpus == "movies" else read_imdb_rationales(hold_out=True)
     splits = {name: list(islice(_in_turn(part), limits[name] or None)) for name, part in splits.items()}
