@@ -20,9 +20,10 @@ from torch.nn import functional as F
 from rationale.distributions import log_uniform
 from rationale.encoders import ENCODERS, Pool
 from rationale.gates import GATES, STRETCHED, decide, top_k
+from rationale.params import MAPPINGS
 from rationale.recurrence import MemoryScan, RCNNCell
 
-WITHOUT_GATES = ("full_text", "attention", "svm")  # models that read everything
+WITHOUT_GATES = ("full_text", "attention", "svm", *MAPPINGS, "recurrent")  # models that read everything
 MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
 
 
@@ -41,9 +42,9 @@ class Classes(nn.Module):
 
     metric, higher_is_better = "accuracy", True
 
-    def __init__(self, num_features: int, num_outputs: int):
+    def __init__(self, num_features: int, num_outputs: int, bias: bool = True):
         super().__init__()
-        self.output = nn.Linear(num_features, num_outputs)
+        self.output = nn.Linear(num_features, num_outputs, bias)
 
     def forward(self, features: Tensor) -> Tensor:
         return self.output(features)

@@ -48,6 +48,13 @@ ASPECTS = {
     "imdb_rationales": ("overall",),
 }
 
+PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
+MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
+MODELS = {  # of texts, and of pairs
+    "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
+    "pairs": (*MAPPINGS, "hardkuma", "recurrent"),
+}
+
 # fmt: off
 KEYS: dict[str, Key] = {
     # what is learned from
@@ -55,16 +62,15 @@ KEYS: dict[str, Key] = {
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
-    "corpus":            Key(str,   "where the reviews come from", choices=tuple(ASPECTS)),
+    "corpus":            Key(str,   "where the reviews come from", choices=(*ASPECTS, *PAIRS)),
     "aspect":            Key(str,   "what the score is about",
                              choices=tuple(dict.fromkeys(aspect for some in ASPECTS.values() for aspect in some))),
     "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
     "vectors":           Key(str,   "word vectors: a file, or a name in the data folder, or random"),
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
     # the model
-    "model":             Key(str,   "how words are selected",
-                             choices=("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli",
-                                      "straight_through")),
+    "model":             Key(str,   "how words are selected, or aligned",
+                             choices=tuple(dict.fromkeys(MODELS["texts"] + MODELS["pairs"]))),
     "dependent":         Key(bool,  "each gate knows what was selected before it"),
     "look_ahead":        Key(bool,  "switches of dependent gates unbiased, not by the authors' plug-in"),
     "encoder":           Key(str,   "network that reads a text", choices=("lstm", "rcnn")),
@@ -78,6 +84,12 @@ KEYS: dict[str, Key] = {
                              choices=("argmax", "argmax_conditional", "expected", "sample", "threshold", "top_k")),
     "threshold":         Key(float, "probability from which the rule threshold selects", "[0, 1]"),
     "budget":            Key(float, "share of each text that the rule top_k keeps", "(0, 1]"),
+    # attention
+    "gamma":             Key(float, "strength of the regularisation of attention; large = flat", "(0, inf)"),
+    "lam":               Key(float, "price of steps between weights (fusedmax), of larger ones (oscarmax)", "[0, inf)"),
+    "power":             Key(float, "norm p of sq_pnorm_max", "(1, 2]"),
+    "normalised":        Key(bool,  "HardKuma weights of a word are divided by their sum"),
+    "intra":             Key(bool,  "words first meet the other words of their own sentence"),
     # the price of the selection
     "sparsity":          Key(float, "price of a selected word, in units of the task loss", "[0, inf)"),
     "coherence":         Key(float, "price of a switch between kept and not", "[0, inf)"),
@@ -130,7 +142,7 @@ KEYS: dict[str, Key] = {
 
 # What a notebook, or a saved run, that does not name one of these parameters means by it.
 UNLESS_NAMED: dict[str, Any] = {
-    "dependent": False, "look_ahead": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
+    "transitions": 0.0, "dependent": False, "look_ahead": False, "pool": "final", "threshold": 0.5, "budget": 1.0,
     "sparsity": 0.0, "coherence": 0.0, "penalty": "expected", "entropy": 0.0, "warmup": 0.0,
     "samples": 1, "baseline": "none", "multiplier_max": 0.0, "schedule": "plateau", "patience": 0,
 }  # fmt: skip
@@ -275,7 +287,16 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
-    if "corpus" in values and values.get("aspect") not in (None, *ASPECTS[values["corpus"]]):
+    kind = "pairs" if values.get("corpus") in PAIRS else "texts"
+    if "model" in values and values["model"] not in MODELS[kind]:
+        raise BadInput(f"{where}model: {values['model']} is not for {kind}; give one of {', '.join(MODELS[kind])}")
+    if "aspect" in values and values["corpus"] in PAIRS:
+        raise BadInput(f"{where}corpus: {values['corpus']} holds pairs of sentences; give one of {', '.join(ASPECTS)}")
+    if "normalised" in values and values["corpus"] not in PAIRS:
+        raise BadInput(f"{where}corpus: {values['corpus']} holds no pairs of sentences; give one of {', '.join(PAIRS)}")
+    if values.get("normalised") and values["model"] != "hardkuma":
+        raise BadInput(f"{where}normalised: true is not accepted with model {values['model']}; give false, or hardkuma")
+    if "corpus" in values and values.get("aspect") not in (None, *ASPECTS.get(values["corpus"], ())):
         raise BadInput(
             f"{where}aspect: {values['aspect']} is not accepted with corpus {values['corpus']}; "
             f"give one of {', '.join(ASPECTS[values['corpus']])}"

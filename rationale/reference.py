@@ -34,7 +34,12 @@ COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,m
 COLUMNS = COLUMNS.split(",")
 ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns younger than some tables, and what they were before
 HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
-TASKS = {"10_first_rationale": "reviews", "11_train_reviews": "reviews", "12_train_sst": "sst"}  # by notebook
+TASKS = {  # by notebook
+    "10_first_rationale": "reviews",
+    "11_train_reviews": "reviews",
+    "12_train_sst": "sst",
+    "13_train_nli": "nli",
+}
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
@@ -98,7 +103,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
     p, facts = saved.read_parameters(run), _environment(run)
-    vectors = p["vectors"] if p["vectors_scale"] == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
+    vectors = p["vectors"] if p.get("vectors_scale", 1) == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
     common |= {"model": p["model"], "variant": variant(p, notebook), "vectors": vectors}
     common |= {"target": p.get("budget", 1.0) if p["model"] in WITHOUT_GATES else p["selection"]}
@@ -116,13 +121,13 @@ def rows_of(run: Path) -> pd.DataFrame:
 
 
 def variant(p: dict, notebook: str) -> str:
-    """How the network of a run differs from that of its notebook's defaults: "lstm, independent", mostly ""."""
+    """How the network of a run differs from its notebook's defaults: "lstm, independent" or "intra", mostly ""."""
     usual, named = _usual(notebook), []
-    for key in ("encoder", "dependent", "predictor"):
+    for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
-        matters = p["model"] != "svm" if key == "encoder" else p["model"] not in WITHOUT_GATES
+        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] not in WITHOUT_GATES)
         if matters and value != usual.get(key):
-            named.append({True: "dependent", False: "independent"}.get(value, value))
+            named.append({True: key, False: f"in{key}"}.get(value, value))
     return ", ".join(named)
 
 

@@ -2,7 +2,8 @@
 
     metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
     history.csv          one row an epoch
-    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels)
+    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels; of pairs
+                         the hypothesis, and z a matrix row by row: premise by hypothesis)
     model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
 
 `params.yaml` beside them is the runner's.
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING
 import yaml
 from safetensors import SafetensorError
 
+from rationale.aligner import build_aligner
 from rationale.data import Vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
-from rationale.params import completed
+from rationale.params import PAIRS, completed
 from rationale.training import Result, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
@@ -66,7 +68,10 @@ def rationale_rows(result: Result):
     """One dict a text of the evaluated splits: what `rationales.jsonl` holds."""
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
-            row = {"split": split, "tokens": example.tokens, "z": [float(f"{value:.4g}") for value in z.tolist()]}
+            row = {"split": split, "tokens": example.tokens}
+            if example.hypothesis is not None:
+                row["hypothesis"] = example.hypothesis
+            row |= {"z": [float(f"{value:.4g}") for value in z.tolist()]}
             row |= {"label": example.label, "prediction": answer}
             if example.rationale is not None:
                 row["gold"] = [int(flag) for flag in example.rationale]
@@ -100,7 +105,8 @@ def load_run(folder: Path | str) -> SavedRun:
     try:
         tensors, facts = read_tensors(path)
         p = completed(facts["parameters"])
-        model = build_extractor(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        build = build_aligner if vars(p).get("corpus") in PAIRS else build_extractor
+        model = build(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.load_state_dict(tensors)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         said = f"{path}: no model of this project, or of another version ({str(error).splitlines()[0]})"

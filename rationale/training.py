@@ -19,7 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rationale import metrics
-from rationale.data import Batches, Example, Vocabulary, build_vocabulary
+from rationale.aligner import build_aligner
+from rationale.data import Batches, Example, PairBatches, Vocabulary, build_pair_vocabulary, build_vocabulary
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_atomically
@@ -422,7 +423,42 @@ def train_extractor(
         name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
         for name, examples in splits.items()
     }
-    objective = build_objective(p, steps_per_epoch=len(batches["train"])).to(device)
+    result = train(p, model, batches, folder)
+    if p.model == "attention" and p.rule == "top_k":  # the same budget, but over all reviews instead of in each
+        model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
+        objective = build_objective(p).to(device)
+        for name, evaluation in result.evaluations.items():
+            found = evaluate_extractor(model, batches[name], objective).metrics
+            evaluation.metrics.update({f"global_{metric}": value for metric, value in found.items()})
+        model.rule = p.rule
+    return result
+
+
+def train_aligner(p: SimpleNamespace, splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
+    """From pairs of sentences to a trained and evaluated aligner; arguments as for `train_extractor`."""
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    vocabulary, vectors = build_pair_vocabulary(splits, p.vectors, p.embedding_size, p.seed)
+    model = build_aligner(p, vectors, "classes", num_outputs).to(device)
+    batches = {
+        name: PairBatches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        for name, examples in splits.items()
+    }
+    return train(p, model, batches, folder)
+
+
+def train(p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], folder: Path) -> Result:
+    """Train a model, whatever the task, keep the chosen epoch, evaluate dev and test.
+
+    Parameters
+    ----------
+    p : parameters
+    model : nn.Module
+        With a `head` and a `selector` (None: it has no gates); `model(tokens, mask, num_samples) -> Output`.
+    batches : "train", "dev" and "test" batches
+    folder : Path
+    """
+    objective = build_objective(p, steps_per_epoch=len(batches["train"])).to(batches["train"].device)
     choice = Choice(
         p.model_choice,
         score=f"dev_{model.head.metric}",
@@ -442,10 +478,5 @@ def train_extractor(
         folder,
     )
     evaluations = {name: evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")}
-    if p.model == "attention" and p.rule == "top_k":  # the same budget, but over all reviews instead of in each
-        model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
-        for name, evaluation in evaluations.items():
-            found = evaluate_extractor(model, batches[name], objective).metrics
-            evaluation.metrics.update({f"global_{metric}": value for metric, value in found.items()})
-        model.rule = p.rule
-    return Result(model, vocabulary, splits, evaluations, state.history, state.best)
+    splits = {name: part.examples for name, part in batches.items()}
+    return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best)

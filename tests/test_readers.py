@@ -9,8 +9,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
-from rationale.data import Example, archives, beer, folder, hotels, imdb_rationales, movies, synthetic, words
+from rationale.data import (
+    Example,
+    archives,
+    beer,
+    build_pair_vocabulary,
+    folder,
+    hotels,
+    imdb_rationales,
+    movies,
+    read_nli,
+    synthetic,
+    words,
+)
 from rationale.errors import BadInput
 
 
@@ -540,3 +553,76 @@ def test_imdb_has_its_published_counts():
     assert sum(not any(e.rationale) for e in annotated) == 3
     assert gold_rate(annotated) == pytest.approx(0.043, abs=5e-4)
     assert not any(e.rationale is not None for split in ("dev", "test") for e in splits[split])
+
+
+# --- pairs of sentences
+
+
+SNLI = (
+    '{"gold_label": "neutral", "sentence1": "A man plays.", "sentence2": "He sings.", '
+    '"sentence1_binary_parse": "( ( A man ) ( plays . ) )", "sentence2_binary_parse": "( He ( sings . ) )"}\n'
+    '{"gold_label": "-", "sentence1": "x", "sentence2": "y", "sentence1_binary_parse": "x", '
+    '"sentence2_binary_parse": "y"}\n'
+)
+
+
+def official_snli(folder, test=SNLI):
+    for split in ("train", "dev"):
+        (folder / f"snli_1.0_{split}.jsonl").write_text(SNLI)
+    (folder / "snli_1.0_test.jsonl").write_text(test)
+    return folder
+
+
+def test_snli_gives_the_leaves_of_its_trees_and_drops_pairs_without_a_label(tmp_path):
+    splits = read_nli("snli", official_snli(tmp_path))
+    assert {name: len(part) for name, part in splits.items()} == {"train": 1, "dev": 1, "test": 1}
+    pair = splits["test"][0]
+    assert pair.tokens == ("@@NULL@@", "A", "man", "plays", ".")
+    assert pair.hypothesis == ("@@NULL@@", "He", "sings", ".") and pair.label == 2
+    assert read_nli("snli", tmp_path, null=False)["dev"][0].tokens[0] == "A"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "JSONDecodeError"),
+        ('{"sentence1": "a", "sentence2": "b"}', "gold_label"),
+        ('{"gold_label": "maybe", "sentence1": "a", "sentence2": "b"}', "'maybe'; accepted: entailment"),
+        ('{"gold_label": "neutral", "sentence1": " ", "sentence2": "b"}', "an empty sentence"),
+        ('["neutral"]', "TypeError"),
+    ],
+)
+def test_a_malformed_pair_names_file_and_line(tmp_path, line, said):
+    official_snli(tmp_path, test=SNLI + line + "\n")
+    with pytest.raises(BadInput, match=rf"snli_1.0_test.jsonl:3: .*{said}"):
+        read_nli("snli", tmp_path)
+
+
+def test_missing_pairs_say_how_to_get_them(tmp_path):
+    with pytest.raises(BadInput, match="snli: not in .*snli_1.0_train.jsonl.*fetch snli"):
+        read_nli("snli", tmp_path)
+
+
+def test_words_without_a_vector_share_rows_and_every_row_has_length_1(tmp_path):
+    (tmp_path / "v.txt").write_text("man 3 4\nplays 0 2\n")
+    splits = read_nli("snli", official_snli(tmp_path))
+    vocabulary, table = build_pair_vocabulary(splits, str(tmp_path / "v.txt"))
+    rows = {word: table[vocabulary.encode([word])[0]] for word in ("man", "A", "sings", "@@NULL@@")}
+    assert rows["man"].tolist() == pytest.approx([0.6, 0.8])
+    norms = table.norm(dim=1)
+    assert norms[vocabulary.pad] == 0 and torch.allclose(norms[norms > 0], torch.ones(len(table) - 1))
+    assert not torch.equal(rows["A"], rows["@@NULL@@"])
+    again, same = build_pair_vocabulary(splits, str(tmp_path / "v.txt"))
+    assert torch.equal(table, same) and again.words == vocabulary.words
+
+
+@pytest.mark.data
+def test_the_small_collection_of_pairs_has_the_counts_of_its_readme():
+    splits = read_nli("nli_small")
+    assert {name: len(part) for name, part in splits.items()} == {"train": 64974, "dev": 1972, "test": 9824}
+    labels = [sum(pair.label == k for pair in splits["test"]) for k in range(3)]
+    assert labels == [3368, 3237, 3219]
+    premises = {pair.tokens for pair in splits["train"]}
+    assert not premises & {pair.tokens for pair in splits["dev"]}
+    shared = [" ".join(pair.tokens[1:]) for pair in splits["test"] if pair.tokens in premises]
+    assert shared == ["A dog catching a Frisbee ."] * 3, "one premise of the test set is in train"

@@ -1,8 +1,8 @@
 """Data: readers that give `Example`s, word vectors, a vocabulary, and padded batches.
 
 Readers: `sst.read_sst`, `synthetic.read_synthetic`, `beer.read_beer`, `hotels.read_hotels`, `movies.read_movies`,
-`imdb_rationales.read_imdb_rationales`. Vectors: `vectors.build_vocabulary`.
-Batches: `batches.Batches`.
+`imdb_rationales.read_imdb_rationales`, `nli.read_nli`. Vectors: `vectors.build_vocabulary`.
+Batches: `batches.Batches`, `batches.PairBatches`.
 `python -m rationale.data` fetches, lists and checks the official archives.
 """
 
@@ -27,6 +27,8 @@ class Example:
         Label of each word by itself (SST: 0 very negative .. 4 very positive).
     phrases : tuple of (start, end, label), or None
         Label of each phrase, tokens [start, end). SST: every node of the tree, the whole sentence first.
+    hypothesis : tuple of str, or None
+        The second sentence of a pair; `tokens` are the first.
     """
 
     tokens: tuple[str, ...]
@@ -34,6 +36,7 @@ class Example:
     rationale: tuple[bool, ...] | None = None
     word_labels: tuple[int, ...] | None = None
     phrases: tuple[tuple[int, int, int], ...] | None = None
+    hypothesis: tuple[str, ...] | None = None
 
 
 def folder() -> Path:
@@ -53,11 +56,12 @@ def folder() -> Path:
 
 
 # The readers need the names above, hence the imports down here.
-from rationale.data.batches import Batch, Batches, Vocabulary, encode  # noqa: E402
+from rationale.data.batches import Batch, Batches, PairBatches, Sides, Vocabulary, encode  # noqa: E402
 from rationale.data.beer import read_beer  # noqa: E402
 from rationale.data.hotels import read_hotels  # noqa: E402
 from rationale.data.imdb_rationales import read_imdb_rationales  # noqa: E402
 from rationale.data.movies import read_movies  # noqa: E402
+from rationale.data.nli import build_pair_vocabulary, read_nli  # noqa: E402
 from rationale.data.reviews import Reviews, read_reviews  # noqa: E402
 from rationale.data.sst import read_sst  # noqa: E402
 from rationale.data.vectors import build_vocabulary, read_vectors  # noqa: E402
@@ -66,8 +70,11 @@ __all__ = [
     "Batch",
     "Batches",
     "Example",
+    "PairBatches",
     "Reviews",
+    "Sides",
     "Vocabulary",
+    "build_pair_vocabulary",
     "build_vocabulary",
     "encode",
     "folder",
@@ -75,6 +82,7 @@ __all__ = [
     "read_hotels",
     "read_imdb_rationales",
     "read_movies",
+    "read_nli",
     "read_reviews",
     "read_sst",
     "read_vectors",

@@ -114,6 +114,7 @@ class Batches:
         self.batch_size, self.seed, self.bucketed = batch_size, seed, bucketed
         self.device = torch.device(device)
         self.lengths = torch.tensor([len(example.tokens) for example in examples])  # [N], stays on the CPU
+        self.order_by = self.lengths  # what texts of one batch have alike
         flat = torch.tensor([row for example in examples for row in vocabulary.encode(example.tokens)])
         self._flat = flat.to(self.device)  # [sum of lengths]
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
@@ -134,7 +135,7 @@ class Batches:
         order = torch.randperm(len(self.examples), generator=generator)  # [N]
         if not self.bucketed:
             return self._cut(order, self.batch_size)
-        order = order[torch.argsort(self.lengths[order], stable=True)]
+        order = order[torch.argsort(self.order_by[order], stable=True)]
         return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
 
     def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch]:
@@ -147,7 +148,7 @@ class Batches:
         max_tokens : int
             Texts times the longest of them, of a batch of several: long texts must not fill the memory.
         """
-        order, size = torch.argsort(self.lengths, stable=True), max_batch or self.batch_size
+        order, size = torch.argsort(self.order_by, stable=True), max_batch or self.batch_size
         lengths, start = self.lengths[order].tolist(), 0
         while start < len(lengths):
             end = start + 1
@@ -175,6 +176,38 @@ class Batches:
         pieces = order.split(size)
         for number in range(len(pieces)) if batch_order is None else batch_order.tolist():
             yield self.rows(pieces[number])
+
+
+class Sides(NamedTuple):
+    """Both sentences of B pairs, padded: tokens [B, P] and [B, Q], masks alike; real tokens first in each row."""
+
+    premise: Tensor
+    premise_mask: Tensor
+    hypothesis: Tensor
+    hypothesis_mask: Tensor
+
+    def cells(self) -> Tensor:
+        """True where both a premise word and a hypothesis word are: bool [B, P Q]."""
+        return (self.premise_mask.unsqueeze(2) & self.hypothesis_mask.unsqueeze(1)).flatten(1)
+
+
+class PairBatches(Batches):
+    """Batches of pairs: `tokens` holds both sides, `mask` the cells [B, P Q] of words of one with words of the other.
+
+    Arguments as for `Batches`; examples carry a `hypothesis`. Pairs are bucketed by premise, then by hypothesis.
+    """
+
+    def __init__(self, examples: Sequence[Example], vocabulary: Vocabulary, batch_size: int, *args, **kwargs):
+        super().__init__(examples, vocabulary, batch_size, *args, **kwargs)
+        second = [Example(example.hypothesis or (), example.label) for example in examples]
+        self._hypotheses = Batches(second, vocabulary, batch_size, device=self.device)
+        self.order_by = self.order_by * (1 + int(self._hypotheses.lengths.max())) + self._hypotheses.lengths
+
+    def rows(self, index: Tensor) -> Batch:
+        """The batch of these pairs, in this order; `tokens` are `Sides`."""
+        premise, hypothesis = super().rows(index), self._hypotheses.rows(index)
+        sides = Sides(premise.tokens, premise.mask, hypothesis.tokens, hypothesis.mask)
+        return Batch(sides, sides.cells(), premise.target, premise.index)
 
 
 def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:

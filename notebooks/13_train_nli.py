@@ -1,0 +1,210 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Train an aligner that decides what follows
+#
+# **You will** train decomposable attention on pairs of sentences, with any of the maps of `06_sparse_attention` or with
+# HardKuma gates on the cells of the alignment, and look at the alignments.
+#
+# **You will learn** how attention can be made to leave most pairs of words alone, what that costs, and why HardKuma
+# attention as published is not attention in the usual sense.
+#
+# **You need** `02_hardkuma` and `06_sparse_attention`; the data folder's `nli_small` and `glove.6B.50d`. The default
+# takes about half a minute an epoch on one core. Who has SNLI gives `corpus: snli`.
+
+# %% tags=["parameters"]
+corpus: str = "nli_small"  # pairs of sentences: nli_small or snli
+seed: int = 1  # of data order, initial weights and samples
+vectors: str = "glove.6B.50d"  # name in the data folder's vectors/, a file, or random
+embedding_size: int = 300  # size of random vectors; unused when `vectors` names a file
+model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
+gamma: float = 1.0  # strength of the regularisation of a mapping
+lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
+power: float = 1.5  # norm of sq_pnorm_max
+normalised: bool = False  # HardKuma weights of a word are divided by their sum
+intra: bool = False  # words first meet the other words of their own sentence
+hidden_size: int = 200  # of every layer
+dropout: float = 0.2  # share of units dropped in training
+left: float = -0.1  # support of the stretched gate
+right: float = 1.1  # upper end of that support
+rule: str = "argmax"  # from gate to decision at test time
+selection: float = 1.0  # target share of cells of HardKuma; 1 = no constraint
+measure: str = "training"  # what is compared with the target: training, expected or selected
+measure_every: int = 2  # training steps between two measurements without dropout
+dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
+multiplier_init: float = 0.0  # multiplier at the start
+multiplier_rate: float = 0.05  # step of the multiplier
+quadratic: float = 20.0  # weight of the squared violation
+smoothing: float = 0.9  # share of the past in the moving averages
+batch_size: int = 64  # pairs a training step
+bucketed: bool = True  # pairs of like lengths share a batch
+epochs: int = 12  # passes over the training pairs
+learning_rate: float = 0.0005  # step size of Adam
+schedule: str = "plateau"  # how the step size falls
+min_learning_rate: float = 0.00005  # the step size is not lowered below
+weight_decay: float = 0.000001  # L2 penalty inside Adam
+clip_norm: float = 5.0  # largest norm of the gradient
+model_choice: str = "within_tolerance"  # best dev accuracy at the right rate; authors = lowest dev loss
+tolerance: float = 0.015  # how far the dev rate may lie from the target
+num_train: int = 0  # pairs to train on; 0 = all
+num_dev: int = 0  # the same for dev
+num_test: int = 0  # the same for test
+device: str = "auto"  # auto, cpu or cuda
+tensorboard: bool = False  # also write TensorBoard files
+
+# %%
+import inspect
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
+
+from rationale import aligner, figures, saved, training
+from rationale.data import read_nli
+from rationale.data.nli import LABELS, NULL
+from rationale.params import validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+folder = results_folder("13_train_nli")
+
+# %% [markdown]
+# ## 1. Pairs
+#
+# Does the *hypothesis* follow from the *premise* (entailment), contradict it, or neither? Both sentences begin with a
+# word that means nothing, `@@NULL@@`: whatever has no counterpart can align with it.
+
+# %%
+limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
+splits = {name: part[: limits[name] or None] for name, part in read_nli(p.corpus).items()}
+facts = [
+    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.hypothesis) for e in part])]
+    + [np.mean([e.label == k for e in part]) for k in range(len(LABELS))]
+    for name, part in splits.items()
+]
+pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *LABELS]).round(3)
+
+# %% tags=["check"]
+for part in splits.values():
+    assert all(e.tokens[0] == e.hypothesis[0] == NULL and min(len(e.tokens), len(e.hypothesis)) > 1 for e in part)
+
+# %% [markdown]
+# ## 2. Attend, compare, aggregate
+#
+# With $p_i$ and $q_j$ the projected words of both sides and $F$, $G$, $H$ networks of two layers (Parikh et al. 2016):
+#
+# $$s_{ij} = F(p_i)\cdot F(q_j), \qquad \beta_i = \sum_j W_{ij}\, q_j, \quad \alpha_j = \sum_i V_{ji}\, p_i, \qquad
+# \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
+#
+# No network reads the order of the words; only the alignments $W$ and $V$ see both sentences. They come from a map of
+# the scores, in each direction by itself, over the words that are there:
+#
+# $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}), \tag{N2}$$
+#
+# or each cell is a HardKuma gate (Bastings et al. 2019, sec. 6), with networks $A$ and $B$ in the place of $F$:
+#
+# $$W_{ij} = V_{ji} = z_{ij} \sim \text{HardKuma}\big(\text{softplus}(A(p_i)\cdot A(q_j)),\;
+# \text{softplus}(B(p_i)\cdot B(q_j))\big). \tag{N3}$$
+#
+# > $A$ and $B$ end in a ReLU, so their dot products are not negative and both shapes are at least $\ln 2$: no gate
+# > starts nearly shut. And nothing is normalised: $\beta_i$ grows with the number of open gates of a word.
+# > `normalised: true` divides by the sum.
+#
+# With `intra: true` every word first meets the words of its own sentence; $d$ is learned, one number a distance:
+#
+# $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
+
+# %%
+attention = aligner.HardKumaAttention if p.model == "hardkuma" else aligner.MappedAttention
+print(inspect.getsource(attention.forward))
+
+# %% [markdown]
+# ## 3. Training
+#
+# The loop is that of the rationale extractors. A cell is what a word was: its gate counts for the rate,
+# $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `04_selecting_text` holds
+# it.
+
+# %%
+result = training.train_aligner(p, splits, len(LABELS), folder)
+scores = saved.save_run(folder, result, p, list(LABELS))
+
+# %% tags=["check"]
+trained = sum(value.numel() for value in result.model.parameters())
+print(f"{trained:,} trained parameters")
+if (p.hidden_size, result.model.vectors.shape[1], p.intra) == (200, 300, False):
+    assert trained == {"hardkuma": 462_400, "recurrent": 3_269_800}.get(p.model, 382_000), "the paper's size"
+target = p.selection if p.model == "hardkuma" and p.selection < 1 else None
+if target is not None and len(result.history) >= 5 and len(splits["train"]) >= 20_000:
+    assert abs(scores["dev"]["rate_expected"] - target) < 0.05, "the constraint holds the rate"
+
+# %% tags=["figure"]
+history = pd.DataFrame(result.history)
+fig, ax = figures.new_figure(size=(9, 5))
+columns = ["epoch", "dev_accuracy", "dev_rate_selected"] + ["dev_rate_expected"] * (p.model == "hardkuma")
+open_cells = scores["dev"]["rate_selected"]
+title = f"Dev accuracy reaches {history['dev_accuracy'].max():.1%}, {open_cells:.0%} of the cells are not 0"
+figures.draw_history(history[columns], target, ax, title=title)
+figures.save_figure(fig, folder / "figures", "history")
+figures.show(fig)
+
+# %%
+pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
+
+# %% [markdown]
+# ## 4. Alignments
+#
+# Grey cells are exactly 0; neighbours of exactly equal weight have no border between them. One short pair of each
+# label.
+
+# %% tags=["figure"]
+evaluation, pairs = result.evaluations["test"], splits["test"]
+for k, label in enumerate(LABELS if p.model != "recurrent" else ()):
+    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.hypothesis) <= 9]
+    for i in fitting[:1]:
+        z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].hypothesis))
+        fig, ax = figures.new_figure(size=(11, 5.2))
+        said = LABELS[evaluation.answer[i]]
+        title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
+        top = max(z.max().item(), 1e-6)
+        figures.draw_attention(z.T, pairs[i].hypothesis, pairs[i].tokens, ax, title=title, top=top)
+        figures.save_figure(fig, folder / "figures", f"alignment_{label}")
+        display(figures.show(fig))
+
+# %% tags=["check"]
+if p.model != "recurrent":
+    first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].hypothesis))
+    assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights, or gates"
+    if p.model != "hardkuma":
+        assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
+
+# %% [markdown]
+# **Exercise** (5 minutes). How much of the premise's weight goes to `@@NULL@@`? Predict for words like *a* and for
+# nouns, then compute the mean weight of the NULL column for the commonest premise words.
+
+# %% tags=["solution"]
+if p.model != "recurrent":
+    of_null: dict[str, list[float]] = {}
+    for e, flat in zip(pairs, evaluation.z, strict=True):
+        for word, weight in zip(e.tokens, flat.view(len(e.tokens), -1)[:, 0].tolist(), strict=True):
+            of_null.setdefault(word, []).append(weight)
+    common = sorted(of_null, key=lambda word: -len(of_null[word]))[:12]
+    display(pd.Series({word: np.mean(of_null[word]) for word in common}).round(3).rename("mean weight of NULL"))
+# Words without a counterpart go there; for a map that must give away a weight of 1, NULL is the only way to say no.
+
+# %% [markdown]
+# ## Summary
+#
+# One model, one loop; a map or a gate decides which pairs of words meet. A map gives each word a weight of 1 to spend;
+# HardKuma gates may leave a word with nothing, and a constraint says how many cells may open.
+#
+# ## Next
+#
+# `23_read_nli` compares the attentions.

@@ -1,0 +1,150 @@
+"""The aligner: sizes of the paper, masks that hide padding, both kinds of attention, and the loop around them."""
+
+import math
+
+import pytest
+import torch
+
+from rationale import training
+from rationale.aligner import Aligner, IntraAttention, RecurrentPair, build_aligner
+from rationale.data import Example, PairBatches, Sides, Vocabulary
+from rationale.distributions import HardKuma
+from rationale.extractor import sample
+from rationale.mappings import MAPPINGS
+from rationale.objectives import build_objective
+from rationale.params import UNLESS_NAMED
+from tests.small import parameters
+
+NLI = {
+    "corpus": "nli_small", "model": "softmax", "gamma": 1.0, "lam": 0.1, "power": 1.5, "normalised": False,
+    "intra": False, "hidden_size": 6, "selection": 1.0, "measure": "training", "schedule": "plateau",
+}  # fmt: skip
+
+
+def settings(**changes):
+    p = parameters()
+    for name, value in (UNLESS_NAMED | NLI | changes).items():
+        setattr(p, name, value)
+    return p
+
+
+def pairs(number: int = 40) -> list[Example]:
+    """Entailment where the hypothesis' noun is in the premise, else contradiction."""
+    generator = torch.Generator().manual_seed(0)
+    nouns, found = ["dog", "cat", "man", "boat"], []
+    for i in range(number):
+        first, second = torch.randint(0, 4, (2,), generator=generator).tolist()
+        second = first if i % 2 else second
+        premise = ("@@NULL@@", "a", nouns[first], *["runs", "now", "here"][: i % 4])
+        found.append(Example(premise, int(first != second), hypothesis=("@@NULL@@", "the", nouns[second])))
+    return found
+
+
+def a_batch(number: int = 8):
+    examples = pairs(number)
+    words = sorted({word for e in examples for word in (*e.tokens, *e.hypothesis)})
+    batches = PairBatches(examples, Vocabulary(words), number)
+    vectors = torch.randn(len(words) + 2, 5, generator=torch.Generator().manual_seed(1))
+    return batches.rows(torch.arange(number)), vectors
+
+
+@pytest.mark.parametrize(("model", "count"), [("softmax", 382_000), ("hardkuma", 462_400), ("recurrent", 3_269_800)])
+def test_models_have_the_papers_number_of_parameters(model, count):
+    p = settings(model=model, hidden_size=200)
+    built = build_aligner(p, torch.zeros(3, 300), "classes", 3)
+    assert sum(value.numel() for value in built.parameters()) == count
+
+
+def test_intra_sentence_attention_has_a_weight_for_each_of_23_distances_and_doubles_the_features():
+    p = settings(intra=True, hidden_size=200)
+    built = build_aligner(p, torch.zeros(3, 300), "classes", 3)
+    assert built.intra.distance.shape == (23,)
+    added = 80_400 + 23 + 200 * 200 + 2 * 200 * 200  # its own network, and the wider inputs of F and G
+    assert sum(value.numel() for value in built.parameters()) == 382_000 + added
+
+
+def test_intra_sentence_attention_equals_a_loop_over_words():
+    torch.manual_seed(0)
+    intra, words = IntraAttention(4, 4, 0.0).eval(), torch.randn(1, 15, 4)
+    found = intra(words, torch.ones(1, 15, dtype=torch.bool))
+    compared = intra.compare(words)[0]
+    for i in range(15):
+        scores = [compared[i] @ compared[j] + intra.distance[max(-11, min(11, j - i)) + 11] for j in range(15)]
+        met = torch.stack(scores).softmax(0) @ words[0]
+        torch.testing.assert_close(found[0, i], torch.cat([words[0, i], met]))
+
+
+@pytest.mark.parametrize("model", [*MAPPINGS, "hardkuma", "recurrent"])
+@pytest.mark.parametrize("intra", [False, True])
+def test_padding_changes_nothing(model, intra):
+    batch, vectors = a_batch()
+    torch.manual_seed(0)
+    built = build_aligner(settings(model=model, intra=intra), vectors, "classes", 2).eval()
+    together = built(batch.tokens, batch.mask).prediction
+    for row in range(len(together)):
+        sides = batch.tokens
+        p, h = sides.premise_mask[row].sum(), sides.hypothesis_mask[row].sum()
+        alone = Sides(sides.premise[row : row + 1, :p], torch.ones(1, p, dtype=torch.bool),
+                      sides.hypothesis[row : row + 1, :h], torch.ones(1, h, dtype=torch.bool))  # fmt: skip
+        torch.testing.assert_close(built(alone, alone.cells()).prediction[0], together[row], atol=1e-6, rtol=1e-5)
+
+
+def test_each_word_spreads_a_weight_of_one_over_the_other_side():
+    batch, vectors = a_batch()
+    for name in MAPPINGS:
+        built = build_aligner(settings(model=name), vectors, "classes", 2).eval()
+        *_, met = built.aligned(batch.tokens, sample)
+        for weights, words in (
+            (met.of_hypothesis, batch.tokens.premise_mask),
+            (met.of_premise, batch.tokens.hypothesis_mask),
+        ):
+            torch.testing.assert_close(weights.sum(-1), words.float()), name
+
+
+def test_hardkuma_shapes_start_at_ln_2_and_one_matrix_serves_both_directions():
+    batch, vectors = a_batch()
+    built = build_aligner(settings(model="hardkuma"), vectors, "classes", 2).train()
+    *_, met = built.aligned(batch.tokens, sample)
+    assert isinstance(met.gates, HardKuma)
+    assert min(met.gates.base.a.min(), met.gates.base.b.min()) >= math.log(2) - 1e-6
+    torch.testing.assert_close(met.of_hypothesis, met.of_premise.mT)
+    assert (met.z[~batch.mask] == 0).all(), "padding is shut"
+
+
+def test_normalised_hardkuma_weights_sum_to_one_or_are_all_zero():
+    batch, vectors = a_batch()
+    built = build_aligner(settings(model="hardkuma", normalised=True), vectors, "classes", 2).train()
+    *_, met = built.aligned(batch.tokens, lambda gates: gates.rsample() * (torch.rand(gates.batch_shape) < 0.4))
+    for weights in (met.of_hypothesis, met.of_premise):
+        sums = weights.sum(-1)
+        assert ((sums - 1).abs().lt(1e-5) | (sums == 0)).all() and (sums == 0).any()
+    assert torch.isfinite(built(batch.tokens, batch.mask).prediction).all()
+
+
+def test_the_constraint_is_the_mean_over_the_cells_of_each_pair_and_evaluation_leaves_it_alone(tmp_path):
+    batch, vectors = a_batch()
+    p = settings(model="hardkuma", selection=0.3, multiplier_rate=0.1)
+    built, objective = build_aligner(p, vectors, "classes", 2), build_objective(p).train()
+    built.train()
+    step = objective(built, batch)
+    rate = step.parts["rate"].item()
+    assert 0 < rate < 1 and torch.isfinite(step.loss)
+    output = built.eval()(batch.tokens, batch.mask)
+    kept = output.gates.log_prob_nonzero.exp()
+    by_hand = torch.stack([row[cells].mean() for row, cells in zip(kept, batch.mask, strict=True)]).mean()
+    before = {name: value.clone() for name, value in objective.named_buffers()}
+    objective.eval()
+    assert objective(built, batch).parts["rate"].item() == pytest.approx(by_hand.item(), abs=1e-6)
+    for name, value in objective.named_buffers():
+        torch.testing.assert_close(value, before[name])
+
+
+@pytest.mark.parametrize("model", ["fusedmax", "hardkuma", "recurrent"])
+def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
+    p = settings(model=model, hidden_size=12, epochs=14, learning_rate=0.02, dropout=0.0, embedding_size=12, lam=0.01)
+    splits = {"train": pairs(240), "dev": pairs(40), "test": pairs(40)}
+    result = training.train_aligner(p, splits, 2, tmp_path)
+    assert result.evaluations["test"].metrics["accuracy"] > 0.9
+    z = result.evaluations["test"].z
+    assert [len(cells) for cells in z] == [len(e.tokens) * len(e.hypothesis) for e in splits["test"]]
+    assert isinstance(result.model, RecurrentPair if model == "recurrent" else Aligner)
