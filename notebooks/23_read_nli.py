@@ -1,0 +1,146 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read alignments of sentence pairs
+#
+# **You will** put the attentions of `13_train_nli` side by side: accuracy, cells that are not 0, and the alignments of
+# one and the same pair.
+#
+# **You will learn** what sparse attention costs on textual entailment, and how the maps differ where they look.
+#
+# **You need** runs of `13_train_nli` (`make sweep SWEEP=nli`); without `runs` the committed results are read, and there
+# are no alignments to show.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/13_train_nli"  # folder of the runs
+runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
+
+# %%
+import numpy as np
+import pandas as pd
+from IPython.display import display
+
+from rationale import figures, reference, saved
+from rationale.data.nli import LABELS
+from rationale.params import validated
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("23_read_nli")
+if p.runs:
+    results = reference.rows_of_all(p.runs_dir, p.runs)
+else:
+    results = reference.read_results().query("task == 'nli'")
+print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
+
+# %% [markdown]
+# ## 1. Accuracy and open cells
+#
+# Table 3 of Bastings et al. 2019 and Table 1 of Niculae and Blondel 2017, on the test set of SNLI. *Open cells*: the
+# share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0. The published models were trained on the
+# 549,367 pairs of SNLI, these on what the column `corpus` names.
+
+# %%
+corpora = results.groupby("corpus")
+table = pd.concat(
+    [reference.summary(part, ["accuracy", "rate_selected"], "test").assign(corpus=name) for name, part in corpora]
+) if len(results) else reference.summary(results, ["accuracy", "rate_selected"]).assign(corpus="")  # fmt: skip
+softmax = table[table["model"] == "softmax"].set_index("corpus")["accuracy"].to_dict()
+table["behind softmax"] = table["corpus"].map(softmax).astype(float) - table["accuracy"]
+columns = ["corpus", "model", "variant", "target", "accuracy", "accuracy_std", "rate_selected", "behind softmax"]
+display(table[[*columns, "seeds"]].round(4))
+published = reference.read_published().query("task == 'nli'")
+display(published[["model", "target", "split", "metric", "value", "source"]])
+
+# %% tags=["check"]
+assert table["accuracy"].between(0, 1).all() and table["rate_selected"].between(0, 1).all()
+for row in table[table["model"].isin(["softmax", "recurrent"])].to_dict("records"):
+    assert row["rate_selected"] > 0.99, "softmax leaves no cell out"  # but for weights that underflow
+
+# %% tags=["figure"]
+if len(table):
+    fig, ax = figures.new_figure(size=(9, 5))
+    drawn = ["rate_selected", "accuracy", "accuracy_std"]
+    points = {
+        f"{model}, {variant}" if variant else model: part[drawn].fillna(0).to_numpy().tolist()
+        for (model, variant), part in table.groupby(["model", "variant"])
+    }
+    figures.draw_score_against_rate(points, ax, title="Accuracy against open cells (test)", ylabel="accuracy")
+    figures.save_figure(fig, folder / "figures", "accuracy_against_cells")
+    display(figures.show(fig))
+
+# %% [markdown]
+# ## 2. One pair, every attention
+#
+# Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel: grey cells are exactly 0, neighbours of exactly equal
+# weight are not parted.
+
+# %%
+sources = {name: root() / p.runs_dir / name for name in p.runs}
+read = {name: saved.read_rationales(source, "test") for name, source in sources.items()}
+matrices = {
+    name: [np.array(row.z).reshape(len(row.tokens), len(row.hypothesis)) for row in rows.itertuples()]
+    for name, rows in read.items()
+}
+
+# %% tags=["figure"]
+first = next(iter(read.values()), pd.DataFrame({"tokens": [], "hypothesis": [], "label": []}))
+short = first["tokens"].map(len).le(14) & first["hypothesis"].map(len).le(9)
+for k, label in enumerate(LABELS):
+    for i in first.index[short & first["label"].eq(k)][:1]:
+        for name, found in matrices.items():
+            fig, ax = figures.new_figure(size=(11, 5))
+            said = LABELS[read[name]["prediction"][i]]
+            title = f"{name}: {label}, predicted {said}; {(found[i] != 0).mean():.0%} open"
+            top = max(found[i].max(), 1e-6)
+            figures.draw_attention(found[i].T, first["hypothesis"][i], first["tokens"][i], ax, title=title, top=top)
+            figures.save_figure(fig, folder / "figures", f"{label}_{name}")
+            display(figures.show(fig))
+
+# %% [markdown]
+# ## 3. Words that meet nothing
+#
+# A map gives every premise word a weight of 1 to spend, if need be on `@@NULL@@`; a row of HardKuma gates may be empty.
+
+# %%
+facts = []
+for name, found in matrices.items():
+    sums = np.concatenate([z.sum(1) for z in found])
+    null = np.concatenate([z[:, 0] for z in found])
+    opened = np.concatenate([(z != 0).sum(1) for z in found])
+    facts.append([name, (opened == 0).mean(), (opened == 1).mean(), opened.mean(), sums.mean(), null.mean()])
+names = ["run", "words that meet none", "one", "words met", "weight spent", "of it on NULL"]
+pd.DataFrame(facts, columns=names).round(3)
+
+# %% tags=["check"]
+for name, rows in read.items():
+    accuracy, said = (rows["prediction"] == rows["label"]).mean(), saved.read_metrics(sources[name])["test"]
+    assert abs(accuracy - said["accuracy"]) < 1e-4, "the saved pairs are those of the metrics"
+
+# %% [markdown]
+# **Exercise** (10 minutes). Which label needs the most open cells? Predict, then compute the share of open cells by
+# label for one sparse run.
+
+# %% tags=["solution"]
+for name, rows in read.items():
+    shares = pd.Series([(z != 0).mean() for z in matrices[name]]).groupby(rows["label"].tolist()).mean()
+    print(name, {LABELS[k]: round(share, 3) for k, share in shares.items()})
+# Entailment has a counterpart for every hypothesis word; a contradiction hangs on few. A constraint on the average
+# lets a model spend the cells where they help.
+
+# %% [markdown]
+# ## Summary
+#
+# Sparse maps leave most cells at exactly 0 for little accuracy; HardKuma's rate is chosen beforehand, a map's is what
+# comes out.
+#
+# ## Next
+#
+# `32_reviews` and `31_selection_rates` compare rationale extractors in the same way.
