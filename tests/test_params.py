@@ -312,7 +312,12 @@ def test_a_notebook_that_knows_no_draws_is_not_asked_about_them(tmp_path):
     assert resolve(notebook(tmp_path), ["model=bernoulli"])["model"] == "bernoulli"
 
 
-NOTEBOOK_OF = {"sst": "12_train_sst", "beer": "11_train_reviews", "reviews": "11_train_reviews"}
+NOTEBOOK_OF = {
+    "sst": "12_train_sst",
+    "beer": "11_train_reviews",
+    "reviews": "11_train_reviews",
+    "nli": "13_train_nli",
+}
 
 
 @pytest.mark.parametrize(
@@ -322,3 +327,22 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
     if path.parent.name != "sweeps":
         notebook = NOTEBOOK_OF.get(path.parent.name, path.stem)
         assert resolve(root() / "notebooks" / f"{notebook}.py", [path])
+
+
+@pytest.mark.parametrize(
+    ("notebook", "items", "message"),
+    [
+        ("11_train_reviews", ["model=softmax"], "model: softmax is not for texts; give one of full_text"),
+        ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small holds pairs|model: .* is not for pairs"),
+        ("13_train_nli", ["model=bernoulli"], "model: bernoulli is not for pairs; give one of softmax"),
+        (
+            "13_train_nli",
+            ["corpus=hotels", "model=hardkuma"],
+            "corpus: hotels holds no pairs of sentences; give one of nli_small",
+        ),
+        ("13_train_nli", ["normalised=true"], "normalised: true is not accepted with model softmax"),
+    ],
+)
+def test_models_and_corpora_of_texts_and_of_pairs_do_not_mix(notebook, items, message):
+    with pytest.raises(BadInput, match=message):
+        resolve(root() / "notebooks" / f"{notebook}.py", items)
