@@ -290,9 +290,9 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
     kind = "pairs" if values.get("corpus") in PAIRS else "texts"
     if "model" in values and values["model"] not in MODELS[kind]:
         raise BadInput(f"{where}model: {values['model']} is not for {kind}; give one of {', '.join(MODELS[kind])}")
-    if "aspect" in values and values["corpus"] in PAIRS:
+    if "aspect" in values and values.get("corpus") in PAIRS:
         raise BadInput(f"{where}corpus: {values['corpus']} holds pairs of sentences; give one of {', '.join(ASPECTS)}")
-    if "normalised" in values and values["corpus"] not in PAIRS:
+    if "normalised" in values and values.get("corpus") not in PAIRS:
         raise BadInput(f"{where}corpus: {values['corpus']} holds no pairs of sentences; give one of {', '.join(PAIRS)}")
     if values.get("normalised") and values["model"] != "hardkuma":
         raise BadInput(f"{where}normalised: true is not accepted with model {values['model']}; give false, or hardkuma")
