@@ -152,3 +152,30 @@ def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     a, b = torch.cat(selected), torch.cat(other)
     size = (a.sum() + b.sum()).item()
     return 2 * (a & b).sum().item() / size if size else 1.0
+
+
+def bleu(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """BLEU of texts of tokens, in [0, 100], and how long they are against their references; by sacrebleu.
+
+    Parameters
+    ----------
+    said : [N] texts, tokens separated by spaces
+    references : [N] lists of texts; the first of each is used
+    """
+    from sacrebleu.metrics import BLEU  # the extra `generation`
+
+    found = BLEU(tokenize="none", force=True).corpus_score(list(said), [[some[0] for some in references]])
+    return {"bleu": found.score, "length_ratio": found.sys_len / max(1, found.ref_len)}
+
+
+def rouge(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """ROUGE-1, ROUGE-2 and ROUGE-L F1 in [0, 100]: of each text against its best reference, mean; by rouge-score."""
+    from rouge_score.rouge_scorer import RougeScorer  # the extra `generation`
+
+    kinds = ("rouge1", "rouge2", "rougeL")
+    scorer, sums = RougeScorer(kinds, use_stemmer=True), dict.fromkeys(kinds, 0.0)
+    for text, some in zip(said, references, strict=True):
+        best = scorer.score_multi(list(some), text)
+        for kind in kinds:
+            sums[kind] += best[kind].fmeasure
+    return {kind: 100 * total / max(1, len(said)) for kind, total in sums.items()}

@@ -50,9 +50,11 @@ ASPECTS = {
 
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
-MODELS = {  # of texts, and of pairs
+SEQUENCES = ("multi30k", "aeslc")  # corpora of texts with a target text
+MODELS = {  # of texts, of pairs, of texts with a target text
     "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
     "pairs": (*MAPPINGS, "hardkuma", "recurrent"),
+    "sequences": MAPPINGS,
 }
 
 # fmt: off
@@ -62,9 +64,13 @@ KEYS: dict[str, Key] = {
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
-    "corpus":            Key(str,   "where the reviews come from", choices=(*ASPECTS, *PAIRS)),
+    "corpus":            Key(str,   "where the reviews come from", choices=(*ASPECTS, *PAIRS, *SEQUENCES)),
     "aspect":            Key(str,   "what the score is about",
                              choices=tuple(dict.fromkeys(aspect for some in ASPECTS.values() for aspect in some))),
+    "language":          Key(str,   "what is translated into English", choices=("de", "fr", "cs")),
+    "min_count":         Key(int,   "a word that is rarer in train is unknown", "[1, inf)"),
+    "beam":              Key(int,   "hypotheses that are kept in search", "[1, 100]"),
+    "longest":           Key(int,   "words of a target, at most", "[2, 1000]"),
     "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
     "vectors":           Key(str,   "word vectors: a file, or a name in the data folder, or random"),
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
@@ -287,13 +293,13 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
-    kind = "pairs" if values.get("corpus") in PAIRS else "texts"
+    corpus = values.get("corpus")
+    kind = "pairs" if corpus in PAIRS else "sequences" if corpus in SEQUENCES else "texts"
     if "model" in values and values["model"] not in MODELS[kind]:
         raise BadInput(f"{where}model: {values['model']} is not for {kind}; give one of {', '.join(MODELS[kind])}")
-    if "aspect" in values and values.get("corpus") in PAIRS:
-        raise BadInput(f"{where}corpus: {values['corpus']} holds pairs of sentences; give one of {', '.join(ASPECTS)}")
-    if "normalised" in values and values.get("corpus") not in PAIRS:
-        raise BadInput(f"{where}corpus: {values['corpus']} holds no pairs of sentences; give one of {', '.join(PAIRS)}")
+    for key, corpora in (("aspect", tuple(ASPECTS)), ("normalised", PAIRS), ("beam", SEQUENCES)):  # by what it knows
+        if key in values and corpus is not None and corpus not in corpora:
+            raise BadInput(f"{where}corpus: {corpus} is not for this notebook; give one of {', '.join(corpora)}")
     if values.get("normalised") and values["model"] != "hardkuma":
         raise BadInput(f"{where}normalised: true is not accepted with model {values['model']}; give false, or hardkuma")
     if "corpus" in values and values.get("aspect") not in (None, *ASPECTS.get(values["corpus"], ())):

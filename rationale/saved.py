@@ -20,11 +20,12 @@ from safetensors import SafetensorError
 
 from rationale.aligner import build_aligner
 from rationale.data import Vocabulary
+from rationale.data.sentences import Targets
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
 from rationale.params import PAIRS, completed
-from rationale.training import Result, read_tensors, write_tensors
+from rationale.training import Result, Texts, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
     import pandas as pd
@@ -62,6 +63,34 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
     write_text(folder / "metrics.json", json.dumps(figures, indent=1))
     return figures
+
+
+def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace) -> dict:
+    """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line.
+
+    Returns
+    -------
+    dict
+        The metrics; `words_a_second` are target words in training, the mean over epochs.
+    """
+    import pandas as pd
+
+    words, seconds = sum(len(e.hypothesis) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
+    found = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
+    found["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
+    lines = []
+    for split, some in result.said.items():
+        for example, said, references in zip(targets.splits[split], some, targets.references[split], strict=True):
+            zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
+            row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
+            lines.append(row | {"zeros": round(zeros, 4)})
+        found[split]["zeros"] = sum(row["zeros"] for row in lines if row["split"] == split) / len(some)
+    facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
+    write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
+    write_text(folder / "metrics.json", json.dumps(found, indent=1))
+    return found
 
 
 def rationale_rows(result: Result):

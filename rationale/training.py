@@ -21,10 +21,12 @@ from torch import Tensor, nn
 from rationale import metrics
 from rationale.aligner import build_aligner
 from rationale.data import Batches, Example, PairBatches, Vocabulary, build_pair_vocabulary, build_vocabulary
+from rationale.data.sentences import END, Targets, build_text_vocabularies
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_atomically
 from rationale.objectives import RationaleObjective, build_objective, expected_selection
+from rationale.seq2seq import Said, Seq2Seq, WordLoss, beam_search, build_seq2seq
 
 # ---------------------------------------------------------------------------------------------- devices, files
 
@@ -445,6 +447,67 @@ def train_aligner(p: SimpleNamespace, splits: dict[str, list[Example]], num_outp
         for name, examples in splits.items()
     }
     return train(p, model, batches, folder)
+
+
+@dataclass
+class Texts:
+    """A finished run of an encoder-decoder in memory."""
+
+    model: Seq2Seq
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    said: dict[str, list[Said]]  # by split: dev, test
+    metrics: dict[str, dict[str, float]]  # by split; of dev also task, the mean loss in nats a word
+    history: list[dict]
+    best: dict
+
+    def text(self, said: Said) -> str:
+        """What was said, in words."""
+        return " ".join(self.vocabularies[1].words[word] for word in said.words)
+
+
+def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder: Path) -> Texts:
+    """From sources with targets to a trained encoder-decoder and what it says to dev and test.
+
+    Parameters
+    ----------
+    p : parameters
+    targets : data.sentences.Targets
+    score : function
+        From what was said (texts) and the references of each to metrics.
+    folder : Path
+    """
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    source, target = build_text_vocabularies(targets.splits["train"], p.min_count)
+    model = build_seq2seq(p, len(source), len(target), target.encode([END])[0]).to(device)
+    batches = {
+        name: PairBatches(part, source, p.batch_size, p.seed, p.bucketed, device, second=target)
+        for name, part in targets.splits.items()
+    }
+    objective = WordLoss().to(device)
+
+    @torch.no_grad()
+    def evaluate() -> dict[str, float]:
+        losses = [objective(model, batch) for batch in batches["dev"].in_order()]
+        words = [batch.tokens.hypothesis_mask.sum() for batch in batches["dev"].in_order()]
+        total = sum(step.loss * number for step, number in zip(losses, words, strict=True))
+        return {"task": (total / sum(words)).item()}
+
+    choice = Choice(p.model_choice, score="dev_task", higher_is_better=False)
+    state = fit(model, objective, batches["train"], evaluate, choice, p, folder)
+    result = Texts(model, (source, target), {}, {}, state.history, state.best)
+    for name in ("dev", "test"):
+        found: list[Said | None] = [None] * len(targets.splits[name])
+        for batch in batches[name].in_order():
+            sides = batch.tokens
+            some = beam_search(model, sides.premise, sides.premise_mask, p.beam, p.longest)
+            lengths = sides.premise_mask.sum(1).tolist()
+            for row, said, length in zip(batch.index.tolist(), some, lengths, strict=True):
+                found[row] = said._replace(weights=said.weights[:, :length].cpu())
+        result.said[name] = found
+        result.metrics[name] = score([result.text(said) for said in found], targets.references[name])
+    result.metrics["dev"]["task"] = state.best["dev_task"]
+    return result
 
 
 def train(p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], folder: Path) -> Result:

@@ -28,7 +28,7 @@ def needed_first(notebook: Path) -> Path | None:
 def needs_data(notebook: Path) -> bool:
     """True if the smoke run, or the one it reads, uses the real corpus."""
     first = needed_first(notebook)
-    return re.search(r"read_(sst|nli)\(", notebook.read_text(encoding="utf-8")) is not None or (
+    return re.search(r"read_(sst|nli|captions)\(", notebook.read_text(encoding="utf-8")) is not None or (
         first is not None and needs_data(first)
     )
 

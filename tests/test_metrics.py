@@ -187,3 +187,13 @@ def test_runs_are_maximal_and_end_with_their_text():
     selected = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 1], [1], [0, 0], [0, 1, 1, 1])]
     assert metrics.runs(selected).tolist() == [2, 1, 1, 3]
     assert metrics.runs([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.runs([]).tolist() == []
+
+
+def test_bleu_and_rouge_are_those_of_their_packages():
+    pytest.importorskip("sacrebleu")
+    perfect = metrics.bleu(["a dog runs in the park"], [["a dog runs in the park"]])
+    assert perfect == pytest.approx({"bleu": 100.0, "length_ratio": 1.0})
+    assert metrics.bleu(["a cat"], [["a dog runs in the park"]])["bleu"] < 30
+    pytest.importorskip("rouge_score")
+    found = metrics.rouge(["meeting today"], [["budget", "meeting tomorrow"]])
+    assert found["rouge1"] == pytest.approx(50.0) and found["rouge2"] == 0, "against the best of several"

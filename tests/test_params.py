@@ -333,12 +333,12 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
     ("notebook", "items", "message"),
     [
         ("11_train_reviews", ["model=softmax"], "model: softmax is not for texts; give one of full_text"),
-        ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small holds pairs|model: .* is not for pairs"),
+        ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small is not for this notebook; give one of synthetic"),
         ("13_train_nli", ["model=bernoulli"], "model: bernoulli is not for pairs; give one of softmax"),
         (
             "13_train_nli",
             ["corpus=hotels", "model=hardkuma"],
-            "corpus: hotels holds no pairs of sentences; give one of nli_small",
+            "corpus: hotels is not for this notebook; give one of nli_small",
         ),
         ("13_train_nli", ["normalised=true"], "normalised: true is not accepted with model softmax"),
     ],

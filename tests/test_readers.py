@@ -21,6 +21,7 @@ from rationale.data import (
     imdb_rationales,
     movies,
     read_nli,
+    sentences,
     synthetic,
     words,
 )
@@ -626,3 +627,58 @@ def test_the_small_collection_of_pairs_has_the_counts_of_its_readme():
     assert not premises & {pair.tokens for pair in splits["dev"]}
     shared = [" ".join(pair.tokens[1:]) for pair in splits["test"] if pair.tokens in premises]
     assert shared == ["A dog catching a Frisbee ."] * 3, "one premise of the test set is in train"
+
+
+# --- texts with a target text
+
+
+def captions(folder, german="Ein Hund.\nZwei Katzen!\n", english="A dog.\nTwo cats!\n"):
+    for name in ("train", "val", "test_2016_flickr"):
+        for code, text in (("de", german), ("en", english)):
+            (folder / f"{name}.{code}.gz").write_bytes(gzip.compress(text.encode()))
+    return folder
+
+
+def test_captions_are_pairs_of_lower_case_tokens_with_an_end(tmp_path):
+    found = sentences.read_captions("de", captions(tmp_path))
+    assert found.splits["train"][1].tokens == ("zwei", "katzen", "!")
+    assert found.splits["train"][1].hypothesis == ("two", "cats", "!", "</s>")
+    assert found.references["test"] == [["a dog ."], ["two cats !"]] and "train" not in found.references
+    assert len(sentences.read_captions("de", tmp_path, max_tokens=2).splits["train"]) == 0, "all have three words"
+
+
+def test_captions_that_do_not_match_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"train.\*: 2 lines in de, 1 in en; accepted: pairs"):
+        sentences.read_captions("de", captions(tmp_path, english="A dog.\n"))
+    with pytest.raises(BadInput, match="language: 'it' is unknown; accepted: de, fr, cs"):
+        sentences.read_captions("it", tmp_path)
+    with pytest.raises(BadInput, match="multi30k: not in .*train.fr.gz"):
+        sentences.read_captions("fr", tmp_path)
+
+
+MAIL = "Hi Ann,  the meeting is at 9:00.\nBye\n\n@subject\nMeeting at 9\n\n@ann0\nmeeting time\n\n@ann1\nmeeting\n"
+
+
+def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path):
+    body, subjects = sentences.parse_mail(MAIL)
+    assert body[:4] == ["hi", "ann", ",", "the"] and "@subject" not in body
+    assert subjects == [["meeting", "at", "9"], ["meeting", "time"], ["meeting"]]
+    for split in ("train", "dev", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.subject").write_text(MAIL)
+    found = sentences.read_mails(tmp_path, max_tokens=5, max_subject=2)
+    assert found.splits["train"][0].hypothesis == ("meeting", "at", "</s>")
+    assert len(found.splits["dev"][0].tokens) == 5 and found.splits["dev"][0].hypothesis[:-1] == ("meeting", "at", "9")
+    assert found.references["dev"] == [["meeting at 9", "meeting time", "meeting"]]
+    (tmp_path / "dev" / "b.subject").write_text("@subject\nnothing\n")
+    with pytest.raises(BadInput, match="dev/b.subject: no body or no subject"):
+        sentences.read_mails(tmp_path)
+
+
+@pytest.mark.data
+def test_captions_and_mails_have_the_counts_of_their_readme():
+    found = sentences.read_captions("fr")
+    assert [len(found.splits[name]) for name in ("train", "dev", "test")] == [29000, 1014, 1000]
+    found = sentences.read_mails()
+    assert [len(found.splits[name]) for name in ("train", "dev", "test")] == [14436, 1960, 1906]
+    assert max(len(some) for some in found.references["test"]) > 1, "several people wrote a subject"

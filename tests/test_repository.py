@@ -214,7 +214,7 @@ def test_constraints_pin_every_requirement_to_a_version_it_allows():
 
 def test_what_the_package_imports_is_required():
     known = {"yaml": "pyyaml", "IPython": "ipykernel", "traitlets": "jupyterlab", "nbformat": "nbconvert",
-             "sklearn": "scikit-learn"}  # fmt: skip
+             "sklearn": "scikit-learn", "rouge_score": "rouge-score"}  # fmt: skip
     for path in (root() / "rationale").rglob("*.py"):
         for name in modules(path):
             assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"

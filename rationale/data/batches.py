@@ -195,12 +195,22 @@ class PairBatches(Batches):
     """Batches of pairs: `tokens` holds both sides, `mask` the cells [B, P Q] of words of one with words of the other.
 
     Arguments as for `Batches`; examples carry a `hypothesis`. Pairs are bucketed by premise, then by hypothesis.
+    `second`: the vocabulary of the hypotheses, where it is another.
     """
 
-    def __init__(self, examples: Sequence[Example], vocabulary: Vocabulary, batch_size: int, *args, **kwargs):
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        vocabulary: Vocabulary,
+        batch_size: int,
+        *args,
+        second: Vocabulary | None = None,
+        **kwargs,
+    ):
         super().__init__(examples, vocabulary, batch_size, *args, **kwargs)
-        second = [Example(example.hypothesis or (), example.label) for example in examples]
-        self._hypotheses = Batches(second, vocabulary, batch_size, device=self.device)
+        hypotheses = [Example(example.hypothesis or (), example.label) for example in examples]
+        self.second = second or vocabulary
+        self._hypotheses = Batches(hypotheses, self.second, batch_size, device=self.device)
         self.order_by = self.order_by * (1 + int(self._hypotheses.lengths.max())) + self._hypotheses.lengths
 
     def rows(self, index: Tensor) -> Batch:

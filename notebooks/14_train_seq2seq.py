@@ -1,0 +1,171 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Train a translator and a summariser with any attention
+#
+# **You will** train a small encoder-decoder on image captions (German or French to English) or on e-mails and their
+# subject lines, with any map of `06_sparse_attention` as its attention, search with a beam, and look at the alignments.
+#
+# **You will learn** whether exact zeros and fused segments cost quality, and how much time they cost.
+#
+# **You need** `06_sparse_attention`; the data folder's `multi30k` or `aeslc`; a few minutes an epoch on one core.
+
+# %% tags=["parameters"]
+corpus: str = "multi30k"  # multi30k (captions) or aeslc (e-mails and subject lines)
+language: str = "de"  # what is translated into English: de, fr or cs
+seed: int = 1  # of data order, initial weights and dropout
+model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax or sq_pnorm_max
+gamma: float = 1.0  # strength of the regularisation of a mapping
+lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
+power: float = 1.5  # norm of sq_pnorm_max
+min_count: int = 2  # rarer words are unknown
+hidden_size: int = 256  # numbers of an embedding and of a state
+dropout: float = 0.3  # share of units dropped in training
+beam: int = 5  # hypotheses kept in search
+longest: int = 50  # words of a target, at most
+batch_size: int = 64  # texts a training step
+bucketed: bool = True  # texts of like length share a batch
+epochs: int = 8  # passes over the training texts
+learning_rate: float = 0.001  # step size of Adam
+schedule: str = "exponential"  # how the step size falls: plateau, exponential (x 0.97 an epoch) or multistep
+min_learning_rate: float = 0.0001  # the step size is not lowered below
+weight_decay: float = 0.0  # L2 penalty inside Adam
+clip_norm: float = 5.0  # largest norm of the gradient
+model_choice: str = "within_tolerance"  # the epoch of the lowest dev loss a word
+num_train: int = 0  # texts to train on; 0 = all
+num_dev: int = 0  # the same for dev
+num_test: int = 0  # the same for test
+device: str = "auto"  # auto, cpu or cuda
+tensorboard: bool = False  # also write TensorBoard files
+
+# %%
+import inspect
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
+
+from rationale import figures, metrics, saved, seq2seq, training
+from rationale.data.sentences import END, Targets, read_captions, read_mails
+from rationale.params import validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+folder = results_folder("14_train_seq2seq")
+
+# %% [markdown]
+# ## 1. Texts and targets
+
+# %%
+everything = read_captions(p.language) if p.corpus == "multi30k" else read_mails()
+limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
+targets = Targets(
+    {name: part[: limits[name] or None] for name, part in everything.splits.items()},
+    {name: part[: limits[name] or None] for name, part in everything.references.items()},
+)
+facts = [
+    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.hypothesis) - 1 for e in part])]
+    for name, part in targets.splits.items()
+]
+display(pd.DataFrame(facts, columns=["split", "texts", "words", "words of the target"]).round(1))
+example = targets.splits["train"][0]
+print(" ".join(example.tokens)[:200], "->", " ".join(example.hypothesis))
+
+# %% tags=["check"]
+for name, part in targets.splits.items():
+    assert all(e.hypothesis[-1] == END and END not in e.hypothesis[:-1] for e in part), name
+    assert name == "train" or len(targets.references[name]) == len(part), name
+
+# %% [markdown]
+# ## 2. Attention at every word
+#
+# A bidirectional LSTM of two layers reads the source into states $s$. The decoder, two layers as well, is fed the word
+# before and its own output of the step before (*input feeding*), and asks the source by a bilinear score:
+#
+# $$h_t = \text{decoder}\big([e(y_{t-1}); o_{t-1}], h_{t-1}\big), \qquad w_t = \Pi_\Omega(h_t^\top W s), \tag{Q1}$$
+# $$o_t = \tanh\big(W_c\,[\textstyle\sum_i w_{ti} s_i;\; h_t]\big), \qquad
+# p(y_t \mid y_{<t}, x) = \text{softmax}(W_o\, o_t). \tag{Q2}$$
+#
+# The map $\Pi_\Omega$ is all that differs between runs. The objective is the mean over words
+#
+# $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
+
+# %%
+print(inspect.getsource(seq2seq.Seq2Seq.step))
+
+# %% [markdown]
+# ## 3. Training and search
+#
+# The loop is that of all the other tasks. Search keeps the `beam` likeliest beginnings; a finished one competes by its
+# log-probability a word.
+
+# %%
+score = metrics.bleu if p.corpus == "multi30k" else metrics.rouge
+result = training.train_seq2seq(p, targets, score, folder)
+scores = saved.save_texts(folder, result, targets, p)
+
+# %% tags=["check"]
+perplexities = [np.exp(row["dev_task"]) for row in result.history]
+if len(targets.splits["train"]) >= 10_000:
+    assert perplexities[-1] < len(result.vocabularies[1]) / 10, "far better than guessing"
+assert all(np.isfinite(list(found.values())).all() for found in result.metrics.values())
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+title = f"Perplexity on dev falls to {min(perplexities):.1f}"
+figures.draw_lines(np.arange(1, 1 + len(perplexities)), {"dev": perplexities}, ax, title=title, xlabel="epoch",
+                   ylabel="perplexity a word", markers=True)
+figures.save_figure(fig, folder / "figures", "perplexity")
+figures.show(fig)
+
+# %%
+pd.DataFrame(result.metrics).round(2)
+
+# %% [markdown]
+# ## 4. What it said, and where it looked
+#
+# Columns are the words of the source, rows what was said; grey is exactly 0, and equal neighbours are not parted
+# (Figures 1 and 4 of the paper).
+
+# %% tags=["figure"]
+tests, said = targets.splits["test"], result.said["test"]
+fitting = [i for i, e in enumerate(tests) if len(e.tokens) <= 24 and 0 < len(said[i].words) <= 14][:3]
+for i in fitting:
+    print("source:", " ".join(tests[i].tokens), "\nsaid:  ", result.text(said[i]))
+    print("wanted:", " | ".join(targets.references["test"][i]))
+    fig, ax = figures.new_figure(size=(11, 4.8))
+    weights = said[i].weights.numpy()
+    title = f"{p.model}: {(weights == 0).mean():.0%} of the weights are exactly 0"
+    figures.draw_attention(weights, result.text(said[i]).split(), tests[i].tokens, ax, title=title)
+    figures.save_figure(fig, folder / "figures", f"attention_{i}")
+    display(figures.show(fig))
+
+# %% tags=["check"]
+for found in said:
+    assert len(found.words) == len(found.weights) <= p.longest
+    assert len(found.words) == 0 or (found.weights.sum(1) - 1).abs().max() < 1e-4, "weights of a word sum to 1"
+
+# %% [markdown]
+# **Exercise** (5 minutes, and a run). Predict what happens to the share of zeros and to the score when `gamma` is 0.3
+# instead of 1 with `model: sparsemax`. Run both.
+
+# %% tags=["solution"]
+zeros = np.mean([(found.weights == 0).double().mean().item() for found in said if len(found.words)])
+print(f"{zeros:.0%} of the weights of this run are exactly 0")
+# The smaller gamma, the closer to the bare maximum: more zeros; with few places left, gradients reach fewer of them.
+
+# %% [markdown]
+# ## Summary
+#
+# An encoder-decoder in which the attention is one line; maps with exact zeros make its alignments readable.
+#
+# ## Next
+#
+# `23_read_nli` compares the same maps on pairs of sentences.

@@ -1,0 +1,113 @@
+"""The encoder-decoder: masks, search against enumeration, and that it learns to copy and to reverse."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from rationale.data import Example, PairBatches, Vocabulary
+from rationale.mappings import MAPPINGS
+from rationale.seq2seq import WordLoss, beam_search, build_seq2seq
+
+END = 2
+
+
+def settings(**changes) -> SimpleNamespace:
+    usual = {"model": "softmax", "gamma": 1.0, "lam": 0.01, "power": 1.5, "hidden_size": 16, "dropout": 0.0}
+    return SimpleNamespace(**(usual | changes))
+
+
+def model_of(**changes):
+    torch.manual_seed(0)
+    return build_seq2seq(settings(**changes), 9, 6, END).eval()
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_padding_of_the_source_changes_nothing(name):
+    model, source, target = model_of(model=name), torch.tensor([[3, 4, 5]]), torch.tensor([[3, 4, END]])
+    alone, weights = model(source, torch.ones(1, 3, dtype=torch.bool), target)
+    padded = torch.cat([source, torch.tensor([[7, 7]])], 1)
+    mask = torch.tensor([[True, True, True, False, False]])
+    together, wide = model(padded, mask, target)
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(wide[..., :3], weights, atol=1e-6, rtol=1e-5)
+    assert (wide[..., 3:] == 0).all()
+
+
+def test_a_word_does_not_see_what_comes_after_it():
+    model, source, mask = model_of(), torch.tensor([[3, 4, 5]]), torch.ones(1, 3, dtype=torch.bool)
+    one, _ = model(source, mask, torch.tensor([[3, 4, END]]))
+    other, _ = model(source, mask, torch.tensor([[3, 5, END]]))
+    torch.testing.assert_close(one[:, :2], other[:, :2])
+    assert not torch.allclose(one[:, 2], other[:, 2])
+
+
+def test_a_wide_beam_finds_the_best_of_all_targets_up_to_three_words():
+    for seed in range(5):
+        model = model_of()
+        torch.manual_seed(seed)
+        for parameter in model.parameters():
+            torch.nn.init.uniform_(parameter, -1.5, 1.5)
+        source, mask = torch.randint(3, 9, (1, 4)), torch.ones(1, 4, dtype=torch.bool)
+        best, words = -torch.inf, None
+        for length in range(3):
+            for said in itertools.product((3, 4, 5), repeat=length):
+                target = torch.tensor([[*said, END]])
+                with torch.no_grad():
+                    log_probs = model(source, mask, target)[0].log_softmax(-1)
+                mean = log_probs.gather(2, target.unsqueeze(-1)).mean().item()
+                if mean > best:
+                    best, words = mean, list(said)
+        found = beam_search(model, source, mask, beam=40, longest=3)[0]
+        assert found.words == words and found.log_prob == pytest.approx(best, abs=1e-5)
+        assert found.weights.shape == (len(words), 4)
+
+
+def test_greedy_search_takes_the_likeliest_word_each_time():
+    model, source, mask = model_of(), torch.tensor([[3, 4, 5]]), torch.ones(1, 3, dtype=torch.bool)
+    found, words = beam_search(model, source, mask, beam=1, longest=6)[0], []
+    with torch.no_grad():
+        while len(words) < 5:
+            logits = model(source, mask, torch.tensor([[*words, END]]))[0][0, -1]
+            logits[:2] = -torch.inf
+            if logits.argmax() == END:
+                break
+            words.append(logits.argmax().item())
+    assert found.words == words
+
+
+def test_rows_of_a_batch_are_searched_as_if_they_were_alone():
+    model = model_of()
+    source, mask = torch.randint(3, 9, (4, 5)), torch.arange(5) < torch.tensor([[5], [3], [1], [4]])
+    together = beam_search(model, source, mask, beam=3, longest=7)
+    for row, found in enumerate(together):
+        n = mask[row].sum()
+        alone = beam_search(model, source[row : row + 1, :n], mask[row : row + 1, :n], beam=3, longest=7)[0]
+        assert found.words == alone.words and found.log_prob == pytest.approx(alone.log_prob, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax"])
+def test_it_learns_to_reverse(name):
+    torch.manual_seed(1)
+    words, generator = ["</s>", *"abcde"], torch.Generator().manual_seed(0)
+    vocabulary, examples = Vocabulary(words), []
+    (end,) = vocabulary.encode(["</s>"])
+    for _ in range(300):
+        text = [words[1 + i] for i in torch.randint(0, 5, (1 + len(examples) % 4,), generator=generator).tolist()]
+        examples.append(Example(tuple(text), 0, hypothesis=(*text[::-1], "</s>")))
+    batches = PairBatches(examples, vocabulary, 32)
+    model = build_seq2seq(settings(model=name, hidden_size=32), len(vocabulary), len(vocabulary), end).train()
+    optimizer, loss = torch.optim.Adam(model.parameters(), lr=0.01), WordLoss()
+    for epoch in range(50):
+        for batch in batches.epoch(epoch):
+            step = loss(model, batch)
+            optimizer.zero_grad()
+            step.loss.backward()
+            optimizer.step()
+    batch = batches.rows(torch.arange(40))
+    found = beam_search(model, batch.tokens.premise, batch.tokens.premise_mask, beam=3)
+    right = [
+        [vocabulary.words[w] for w in said.words] == list(examples[i].tokens[::-1]) for i, said in enumerate(found)
+    ]
+    assert sum(right) >= 36, f"{sum(right)} of 40 reversed"
