@@ -245,10 +245,11 @@ def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
     """[..., T] as arrays [N, T] of float32 or float64 and of bool (empty: all are there)."""
     values = values.detach().cpu()
     values = values if values.dtype in (torch.float32, torch.float64) else values.float()
-    values = values.reshape(-1, values.shape[-1]).contiguous().numpy()
+    shape = values.shape[:-1].numel(), values.shape[-1]
+    values = values.reshape(shape).contiguous().numpy()
     if mask is None:
         return values, np.empty((0, 0), dtype=np.bool_)
-    return values, mask.detach().cpu().reshape(-1, mask.shape[-1]).contiguous().numpy()
+    return values, mask.detach().cpu().reshape(shape).contiguous().numpy()
 
 
 def _tensor(rows: np.ndarray, like: Tensor) -> Tensor:
@@ -403,10 +404,10 @@ def _project_rows(rows, there, gamma, lam, kind, weights, groups, signs):
     group, order = np.empty(size, np.int64), np.empty(size, np.int64)
     low, high, sums, sizes = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
     knots, slopes, shifts = np.empty(2 * size), np.empty(2 * size), np.empty(2 * size)
-    masked = there.size > 0
+    masked, everything = there.size > 0, np.empty(0, np.bool_)
     weights[:] = 0.0
     for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, 1 / gamma, x, place)
+        n = _gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
         if n < 0:
             return False
         if n > 0:
@@ -478,12 +479,12 @@ def _norm_rows(rows, there, gamma, p, weights):
     """sq-pnorm-max of all rows: Newton's method for tau, kept inside a bracket; False if a number is not finite."""
     size = rows.shape[1]
     x, place = np.empty(size), np.empty(size, np.int64)
-    masked = there.size > 0
+    masked, everything = there.size > 0, np.empty(0, np.bool_)
     weights[:] = 0.0
     q = p / (p - 1)
     bend = (2 - q) / q
     for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else there[0:0, 0], masked, 1 / gamma, x, place)
+        n = _gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
         if n < 0:
             return False
         if n == 0:
