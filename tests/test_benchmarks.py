@@ -260,7 +260,7 @@ def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
     (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
     monkeypatch.setattr(reference, "folder", lambda: tmp_path)
     ways, seconds, foot = reference.bench_table(None).split("\n\n")
-    assert ways.endswith("| step | the package | 1 | 5.0 | 2.00 (1.90 to 2.10) |")
+    assert ways.endswith("| step | the package | 1 | 5.00 | 2.00 (1.90 to 2.10) |")
     assert seconds.splitlines() == ["| what | part | seconds |", "|---|---|---|", "| sweep | overhead | 3.0 |"]
     assert foot == "C, 2 cores, torch 2, D."
 
