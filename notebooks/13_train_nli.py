@@ -161,8 +161,8 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 # %% [markdown]
 # ## 4. Alignments
 #
-# Grey cells are exactly 0; neighbours of exactly equal weight have no border between them. One short pair of each
-# label.
+# A row is a premise word and what it meets of the hypothesis. Grey cells are exactly 0; neighbours of exactly equal
+# weight have no border between them. One short pair of each label.
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
@@ -174,7 +174,7 @@ for k, label in enumerate(LABELS if p.model != "recurrent" else ()):
         said = LABELS[evaluation.answer[i]]
         title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
-        figures.draw_attention(z.T, pairs[i].hypothesis, pairs[i].tokens, ax, title=title, top=top)
+        figures.draw_attention(z, pairs[i].tokens, pairs[i].hypothesis, ax, title=title, top=top)
         figures.save_figure(fig, folder / "figures", f"alignment_{label}")
         display(figures.show(fig))
 

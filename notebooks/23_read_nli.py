@@ -100,7 +100,7 @@ for k, label in enumerate(LABELS):
             said = LABELS[read[name]["prediction"][i]]
             title = f"{name}: {label}, predicted {said}; {(found[i] != 0).mean():.0%} open"
             top = max(found[i].max(), 1e-6)
-            figures.draw_attention(found[i].T, first["hypothesis"][i], first["tokens"][i], ax, title=title, top=top)
+            figures.draw_attention(found[i], first["tokens"][i], first["hypothesis"][i], ax, title=title, top=top)
             figures.save_figure(fig, folder / "figures", f"{label}_{name}")
             display(figures.show(fig))
 
