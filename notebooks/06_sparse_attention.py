@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rationale import figures, mappings, widgets
+from rationale import figures, mapping_rows, widgets
 from rationale.mappings import MAPPINGS, all_mappings, dead, fusedmax, oscarmax, softmax, sparsemax, sq_pnorm_max
 from rationale.params import validated
 from rationale.runs import results_folder
@@ -136,7 +136,7 @@ figures.show(fig)
 # (Michelot 1986). It ends after as many rounds as scores drop out, mostly four or five.
 
 # %%
-print(inspect.getsource(mappings._threshold.py_func))
+print(inspect.getsource(mapping_rows.threshold.py_func))
 
 # %%
 rows = scores_of(p.num_samples, 6)

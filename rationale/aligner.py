@@ -22,7 +22,7 @@ from rationale.distributions import HardKuma
 from rationale.encoders import LSTMEncoder
 from rationale.extractor import HEADS, Draw, Output, initialise, repeated, sample
 from rationale.gates import decide
-from rationale.mappings import MAPPINGS
+from rationale.mappings import MAPPINGS, arguments_of
 
 REACH = 11  # intra-sentence attention: distances beyond share one weight
 
@@ -181,11 +181,11 @@ class Aligner(nn.Module):
         words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
         return words if self.intra is None else self.intra(words, mask)
 
-    def aligned(self, sides: Sides, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Tensor, Alignment]:
+    def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Tensor, Alignment]:
         """Features of both sides and their alignment, K times after each other."""
         premise = repeated(self.read(sides.premise, sides.premise_mask), num_samples)
         hypothesis = repeated(self.read(sides.hypothesis, sides.hypothesis_mask), num_samples)
-        cells = repeated(sides.cells(), num_samples).view(*premise.shape[:2], hypothesis.shape[1])
+        cells = repeated(mask, num_samples).view(*premise.shape[:2], hypothesis.shape[1])
         return premise, hypothesis, self.selector(premise, hypothesis, cells, draw)
 
     def decided(self, mask: Tensor) -> Draw:
@@ -194,7 +194,7 @@ class Aligner(nn.Module):
 
     def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
         """The gates alone, batch shape [B, P Q]; None if the weights are a mapping's."""
-        return self.aligned(sides, draw or self.decided(mask))[2].gates
+        return self.aligned(sides, mask, draw or self.decided(mask))[2].gates
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
         """Align and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
@@ -207,7 +207,7 @@ class Aligner(nn.Module):
         num_samples : int, K >= 1
         """
         draw = sample if self.training else self.decided(repeated(mask, num_samples))
-        premise, hypothesis, met = self.aligned(sides, draw, num_samples)
+        premise, hypothesis, met = self.aligned(sides, mask, draw, num_samples)
         compared = (
             self.compare(torch.cat([premise, met.of_hypothesis @ hypothesis], -1)),
             self.compare(torch.cat([hypothesis, met.of_premise @ premise], -1)),
@@ -266,9 +266,7 @@ def build_aligner(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs: i
     if p.model == "hardkuma":
         attention = HardKumaAttention(features, size, p.dropout, p.left, p.right, p.normalised)
     else:
-        named = {"fusedmax": {"lam": p.lam}, "oscarmax": {"lam": p.lam}, "sq_pnorm_max": {"p": p.power}}
-        arguments = {"gamma": p.gamma} | named.get(p.model, {})
-        attention = MappedAttention(features, size, p.dropout, p.model, **arguments)
+        attention = MappedAttention(features, size, p.dropout, p.model, **arguments_of(p))
     intra = IntraAttention(size, size, p.dropout) if p.intra else None
     model = Aligner(vectors, attention, HEADS[head](size, num_outputs, bias=False), size, p.dropout, intra, p.rule)
     return initialise(model)

@@ -192,6 +192,13 @@ def _numbers(values, name: str) -> np.ndarray:
     return array
 
 
+def _emptied(fig: Figure) -> None:
+    """Make a figure ready to be drawn anew under a slider."""
+    for ax in fig.axes:  # Figure.clear() would first empty each of them, which costs as much as a redraw
+        fig.delaxes(ax)
+    fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
+
+
 def _percent(axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 9):g} %"))
 
@@ -458,9 +465,7 @@ def draw_explorer(a, b, left, right, fig: Figure, num_samples: int = 2000, seed:
     num_samples, seed : int
         Samples of the histogram; the same seed moves the same points as the shape changes.
     """
-    for ax in fig.axes:  # Figure.clear() would first empty each of them, which costs as much as a redraw
-        fig.delaxes(ax)
-    fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
+    _emptied(fig)
     dist = HardKuma(_shape(a), _shape(b), float(left), float(right))
     uniform = np.random.default_rng(seed).random(num_samples)
     grid = {"left": 0.055, "right": 0.99, "bottom": 0.2, "top": 0.9, "wspace": 0.42}
@@ -540,9 +545,7 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
     fig : Figure
         Cleared first, so that one figure is reused.
     """
-    for ax in fig.axes:
-        fig.delaxes(ax)
-    fig.set_layout_engine("none")
+    _emptied(fig)
     scores = _numbers(scores, "scores")
     at = np.arange(1, 1 + len(scores))
     panels = fig.subplots(1, 1 + len(weights), gridspec_kw={"left": 0.045, "right": 0.99, "bottom": 0.16, "top": 0.86})

@@ -14,14 +14,14 @@ All take scores [..., T] and a mask [..., T] (True: there) and return weights [.
 before the map, as if it had never been written: weight 0, gradient 0, and its neighbours become neighbours of each
 other. A row of which nothing is left gets zeros. Adding a constant to a row changes nothing.
 
-Every map but softmax is an exact algorithm for one row, in float64 whatever the dtype, compiled by numba, which loops
-over the rows; rows on a GPU travel to the CPU and back. Their Jacobians are symmetric and never built: a backward pass
-is a few averages.
+Every map but softmax is an exact algorithm for one row (`mapping_rows`); rows on a GPU travel to the CPU and back.
+Their Jacobians are symmetric and never built: a backward pass is a few averages.
 """
+
+from types import SimpleNamespace
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -130,12 +130,19 @@ MAPPINGS = {
     "oscarmax": oscarmax,
     "sq_pnorm_max": sq_pnorm_max,
 }
+# The arguments that a mapping has beside gamma, and the parameters of a run that hold them.
+OWN = {"fusedmax": {"lam": "lam"}, "oscarmax": {"lam": "lam"}, "sq_pnorm_max": {"p": "power"}}
+
+
+def arguments_of(p: SimpleNamespace) -> dict[str, float]:
+    """The arguments of the mapping `p.model`, from gamma, lam and power of a run."""
+    return {"gamma": p.gamma} | {name: getattr(p, key) for name, key in OWN.get(p.model, {}).items()}
 
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:
     """Scores [..., T] through every mapping of `MAPPINGS`, by name; `lam` goes to fusedmax and oscarmax."""
-    priced = {"fusedmax": {"lam": lam}, "oscarmax": {"lam": lam}}
-    return {name: mapping(scores, gamma=gamma, **priced.get(name, {})) for name, mapping in MAPPINGS.items()}
+    priced = {name: {"lam": lam} if "lam" in OWN.get(name, {}) else {} for name in MAPPINGS}
+    return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
 def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
@@ -179,25 +186,30 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, mask, gamma, lam, equal):
+        from rationale import mapping_rows  # numba is slow to import
+
         rows, there = _rows(scores, mask)
         weights = np.empty_like(rows)
         groups = np.empty(rows.shape if equal != "nothing" else (0, 0), dtype=np.int32)
         signs = np.empty(rows.shape if equal == "published" else (0, 0), dtype=np.int8)
-        finite = _project_rows(rows, there, gamma, lam, KINDS[equal], weights, groups, signs)
-        if not finite:
+        kind = mapping_rows.KINDS[equal]
+        if not mapping_rows.project(rows, there, gamma, lam, kind, weights, groups, signs):
             raise _not_finite(scores if mask is None else scores[mask])
-        ctx.weights, ctx.groups, ctx.signs, ctx.gamma = weights, groups, signs, gamma
-        return _tensor(weights, scores)
+        kept = torch.from_numpy(weights.reshape(scores.shape))
+        ctx.save_for_backward(kept)  # so that weights changed in place are noticed
+        ctx.groups, ctx.signs, ctx.gamma = groups, signs, gamma
+        return kept.to(scores)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, of_weights):
+        from rationale import mapping_rows
+
         grads, _ = _rows(of_weights, None)
-        of_scores = np.empty_like(ctx.weights)
-        _project_back(
-            grads.astype(ctx.weights.dtype, copy=False), ctx.weights, ctx.groups, ctx.signs, ctx.gamma, of_scores
-        )
-        return _tensor(of_scores, of_weights), None, None, None, None
+        weights, _ = _rows(ctx.saved_tensors[0], None)
+        of_scores = np.empty_like(weights)
+        mapping_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, of_scores)
+        return torch.from_numpy(of_scores.reshape(of_weights.shape)).to(of_weights), None, None, None, None
 
 
 class _SquaredNorm(torch.autograd.Function):
@@ -210,11 +222,13 @@ class _SquaredNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, mask, gamma, p):
+        from rationale import mapping_rows
+
         rows, there = _rows(scores, mask)
         weights = np.empty_like(rows)
-        if not _norm_rows(rows, there, gamma, p, weights):
+        if not mapping_rows.squared_norm(rows, there, gamma, p, weights):
             raise _not_finite(scores if mask is None else scores[mask])
-        weights = _tensor(weights, scores)
+        weights = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
         ctx.save_for_backward(weights)
         ctx.gamma, ctx.p = gamma, p
         return weights
@@ -250,267 +264,3 @@ def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
     if mask is None:
         return values, np.empty((0, 0), dtype=np.bool_)
     return values, mask.detach().cpu().reshape(shape).contiguous().numpy()
-
-
-def _tensor(rows: np.ndarray, like: Tensor) -> Tensor:
-    return torch.from_numpy(rows).view(like.shape).to(like)
-
-
-# ------------------------------------------------------------------------------------------- the rows, by numba
-
-KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
-
-
-@njit(cache=True)
-def _gather(row, there, masked, scale, x, place):
-    """Copy `scale` times what is there of a row to the front of `x`, and where it stood to `place`.
-
-    Returns how many there are, or -1 if one is not finite.
-    """
-    n = 0
-    for t in range(row.size):
-        if not masked or there[t]:
-            if not np.isfinite(row[t]):
-                return -1
-            x[n] = scale * row[t]
-            place[n] = t
-            n += 1
-    return n
-
-
-@njit(cache=True)
-def _threshold(x, n, above):
-    """tau with sum_i (x_i - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986).
-
-    Only what is less than 1 below the largest can be in the support; `above` is room for it.
-    """
-    top = x[:n].max()
-    total, count = 0.0, 0
-    for i in range(n):
-        if x[i] - top > -1:
-            above[count] = x[i] - top
-            total += above[count]
-            count += 1
-    while True:
-        tau = (total - 1) / count
-        total, kept = 0.0, 0
-        for i in range(count):
-            if above[i] > tau:
-                above[kept] = above[i]
-                total += above[i]
-                kept += 1
-        if kept == count:
-            return top + tau
-        count = kept
-
-
-@njit(cache=True)
-def _smooth(x, n, lam, groups, low, high, knots, slopes, shifts):
-    """x <- argmin_y |y - x|^2 / 2 + lam sum |y_{i+1} - y_i|, in place; `groups`: the run each position is in.
-
-    Dynamic programming (Johnson 2013): the derivative of the cost of the first i values, as a function of the last of
-    them, is increasing and piecewise linear; the next step cuts it off at -lam and lam, at the places low_i and
-    high_i. Going back, y_i is y_{i+1} cut off there: neighbours are equal or they are not, without rounding.
-    """
-    if n == 1 or lam == 0:
-        for i in range(n):
-            groups[i] = i
-        return
-    # the derivative: slope_first y + shift_first, and each knot adds to both; mirrored from the right
-    left, right = n - 1, n
-    low[0], high[0] = x[0] - lam, x[0] + lam
-    knots[left], slopes[left], shifts[left] = low[0], 1.0, lam - x[0]
-    knots[right], slopes[right], shifts[right] = high[0], -1.0, lam + x[0]
-    first_slope, first_shift = 1.0, -lam - x[1]
-    last_slope, last_shift = -1.0, x[1] - lam
-    for i in range(1, n - 1):
-        slope, shift, at = first_slope, first_shift, left
-        while at <= right and slope * knots[at] + shift <= -lam:
-            slope += slopes[at]
-            shift += shifts[at]
-            at += 1
-        low[i] = (-lam - shift) / slope
-        back_slope, back_shift, end = last_slope, last_shift, right
-        while end >= at and -back_slope * knots[end] - back_shift >= lam:
-            back_slope += slopes[end]
-            back_shift += shifts[end]
-            end -= 1
-        high[i] = -(lam + back_shift) / back_slope
-        left, right = at - 1, end + 1
-        knots[left], slopes[left], shifts[left] = low[i], slope, shift + lam
-        knots[right], slopes[right], shifts[right] = high[i], back_slope, back_shift + lam
-        first_slope, first_shift = 1.0, -lam - x[i + 1]
-        last_slope, last_shift = -1.0, x[i + 1] - lam
-    slope, shift, at = first_slope, first_shift, left
-    while at <= right and slope * knots[at] + shift <= 0:
-        slope += slopes[at]
-        shift += shifts[at]
-        at += 1
-    x[n - 1] = -shift / slope
-    for i in range(n - 2, -1, -1):
-        x[i] = min(max(x[i + 1], low[i]), high[i])
-    groups[0] = 0
-    for i in range(1, n):
-        groups[i] = groups[i - 1] + (x[i] != x[i - 1])
-
-
-@njit(cache=True)
-def _descending(key, n, order):
-    """`order`: places of the keys, largest first. Rows are short, so insertion beats numpy's sort up to 128."""
-    if n > 128:
-        order[:n] = np.argsort(-key[:n])
-        return
-    for i in range(n):
-        k = i
-        while k > 0 and key[order[k - 1]] < key[i]:
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = i
-
-
-@njit(cache=True)
-def _pool(x, n, lam, groups, signs, published, sums, sizes, key, order):
-    """x <- prox of the OSCAR penalty, in place; `groups`: the pool each position is in (pool adjacent violators)."""
-    for i in range(n):
-        key[i] = abs(x[i]) if published else x[i]
-    _descending(key, n, order)
-    pools = 0
-    for i in range(n):
-        sums[pools], sizes[pools] = key[order[i]] - lam * (n - 1 - i), 1
-        pools += 1
-        while pools > 1 and sums[pools - 2] * sizes[pools - 1] <= sums[pools - 1] * sizes[pools - 2]:
-            pools -= 1
-            sums[pools - 1] += sums[pools]
-            sizes[pools - 1] += sizes[pools]
-    i = 0
-    for pool in range(pools):
-        value = sums[pool] / sizes[pool]
-        for _ in range(sizes[pool]):
-            t = order[i]
-            groups[t] = pool
-            if published:
-                signs[t] = np.sign(x[t]) * (value > 0)
-                x[t] = max(value, 0.0) * np.sign(x[t])
-            else:
-                x[t] = value
-            i += 1
-
-
-@njit(cache=True)
-def _project_rows(rows, there, gamma, lam, kind, weights, groups, signs):
-    """Weights of all rows, with groups (and signs) for the backward pass; False if a number is not finite."""
-    size = rows.shape[1]
-    x, sign, place = np.empty(size), np.ones(size), np.empty(size, np.int64)
-    group, order = np.empty(size, np.int64), np.empty(size, np.int64)
-    low, high, sums, sizes = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
-    knots, slopes, shifts = np.empty(2 * size), np.empty(2 * size), np.empty(2 * size)
-    masked, everything = there.size > 0, np.empty(0, np.bool_)
-    weights[:] = 0.0
-    for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
-        if n < 0:
-            return False
-        if n > 0:
-            if kind == 1:
-                _smooth(x, n, lam, group, low, high, knots, slopes, shifts)
-            elif kind >= 2:
-                _pool(x, n, lam, group, sign, kind == 3, sums, sizes, low, order)
-            tau = _threshold(x, n, low)
-            for i in range(n):
-                weights[r, place[i]] = max(x[i] - tau, 0.0)
-        if kind > 0:
-            groups[r] = -1
-            for i in range(n):
-                groups[r, place[i]] = group[i]
-        if kind == 3:
-            for i in range(n):
-                signs[r, place[i]] = sign[i]
-    return True
-
-
-@njit(cache=True)
-def _project_back(grads, weights, groups, signs, gamma, of_scores):
-    """Gradient of the scores: the mean over the support taken off, then averaged over groups."""
-    size = grads.shape[1]
-    sums, sizes = np.empty(size), np.empty(size)
-    for r in range(grads.shape[0]):
-        total, count = 0.0, 0
-        for t in range(size):
-            if weights[r, t] > 0:
-                total += grads[r, t]
-                count += 1
-        mean = total / max(count, 1)
-        if groups.size == 0:
-            for t in range(size):
-                of_scores[r, t] = (grads[r, t] - mean) / gamma if weights[r, t] > 0 else 0.0
-            continue
-        sums[:] = 0.0
-        sizes[:] = 0.0
-        for t in range(size):
-            g = groups[r, t]
-            if g >= 0:
-                sizes[g] += 1
-                if weights[r, t] > 0:
-                    sums[g] += (grads[r, t] - mean) * (1 if signs.size == 0 else signs[r, t])
-        for t in range(size):
-            g = groups[r, t]
-            of_scores[r, t] = 0.0
-            if g >= 0:
-                of_scores[r, t] = sums[g] / sizes[g] / gamma * (1 if signs.size == 0 else signs[r, t])
-
-
-@njit(cache=True)
-def _norm_sums(x, n, tau, q):
-    """For v = (x - tau)_+ scaled to a largest value of 1: that value, sums of v^(q-2), v^(q-1), v^q."""
-    top = x[:n].max() - tau
-    two, one, all_of = 0.0, 0.0, 0.0
-    for i in range(n):
-        v = (x[i] - tau) / top
-        if v > 0:
-            power = v ** (q - 2)
-            two += power
-            one += power * v
-            all_of += power * v * v
-    return top, two, one, all_of
-
-
-@njit(cache=True)
-def _norm_rows(rows, there, gamma, p, weights):
-    """sq-pnorm-max of all rows: Newton's method for tau, kept inside a bracket; False if a number is not finite."""
-    size = rows.shape[1]
-    x, place = np.empty(size), np.empty(size, np.int64)
-    masked, everything = there.size > 0, np.empty(0, np.bool_)
-    weights[:] = 0.0
-    q = p / (p - 1)
-    bend = (2 - q) / q
-    for r in range(rows.shape[0]):
-        n = _gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
-        if n < 0:
-            return False
-        if n == 0:
-            continue
-        top = x[:n].max()
-        for i in range(n):
-            x[i] -= top
-        low, high = -1.0, -(n ** (-2 / q))  # one weight alone, and all equal
-        tau = low
-        for _ in range(100):
-            scale, two, one, all_of = _norm_sums(x, n, tau, q)
-            excess = scale * all_of**bend * one - 1  # falls in tau
-            if excess > 0:
-                low = tau
-            else:
-                high = tau
-            slope = -(bend * q * all_of ** (bend - 1) * one * one + all_of**bend * (q - 1) * two)
-            new = tau - excess / slope
-            if not low < new < high:
-                new = (low + high) / 2
-            if abs(new - tau) <= 1e-16 * abs(tau):
-                break
-            tau = new
-        scale, _, one, _ = _norm_sums(x, n, tau, q)
-        for i in range(n):
-            v = (x[i] - tau) / scale
-            if v > 0:
-                weights[r, place[i]] = v ** (q - 1) / one
-    return True

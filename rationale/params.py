@@ -64,7 +64,7 @@ KEYS: dict[str, Key] = {
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
-    "corpus":            Key(str,   "where the reviews come from", choices=(*ASPECTS, *PAIRS, *SEQUENCES)),
+    "corpus":            Key(str,   "where the texts come from", choices=(*ASPECTS, *PAIRS, *SEQUENCES)),
     "aspect":            Key(str,   "what the score is about",
                              choices=tuple(dict.fromkeys(aspect for some in ASPECTS.values() for aspect in some))),
     "language":          Key(str,   "what is translated into English", choices=("de", "fr", "cs")),

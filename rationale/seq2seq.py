@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.data import Batch, Vocabulary
-from rationale.mappings import MAPPINGS
+from rationale.mappings import MAPPINGS, arguments_of
 from rationale.objectives import Step
 
 LAYERS = 2
@@ -187,9 +187,7 @@ def build_seq2seq(p: SimpleNamespace, num_source: int, num_target: int, start: i
 
     Uses model, gamma, lam, power, hidden_size, dropout.
     """
-    named = {"fusedmax": {"lam": p.lam}, "oscarmax": {"lam": p.lam}, "sq_pnorm_max": {"p": p.power}}
-    arguments = {"gamma": p.gamma} | named.get(p.model, {})
-    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **arguments)
+    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **arguments_of(p))
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.1, 0.1)
     return model

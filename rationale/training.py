@@ -488,10 +488,11 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
 
     @torch.no_grad()
     def evaluate() -> dict[str, float]:
-        losses = [objective(model, batch) for batch in batches["dev"].in_order()]
-        words = [batch.tokens.hypothesis_mask.sum() for batch in batches["dev"].in_order()]
-        total = sum(step.loss * number for step, number in zip(losses, words, strict=True))
-        return {"task": (total / sum(words)).item()}
+        total, words = 0.0, 0
+        for batch in batches["dev"].in_order():
+            number = batch.tokens.hypothesis_mask.sum()
+            total, words = total + objective(model, batch).loss * number, words + number
+        return {"task": (total / words).item()}
 
     choice = Choice(p.model_choice, score="dev_task", higher_is_better=False)
     state = fit(model, objective, batches["train"], evaluate, choice, p, folder)

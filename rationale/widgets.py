@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from rationale import figures
 from rationale.distributions import HardKuma
 from rationale.gates import decide
+from rationale.mappings import all_mappings, dead
 
 # name -> (a, b, left, right): one for every regime of the shape
 PRESETS = {
@@ -188,8 +189,6 @@ class MappingExplorer(ipywidgets.VBox):
 
     def redraw(self, change=None) -> None:
         """Picture and read-out from the sliders as they stand."""
-        from rationale.mappings import all_mappings, dead  # numba is slow to import, and only this explorer needs it
-
         scores = torch.tensor([slider.value for slider in self.scores], dtype=torch.float64)
         weights = all_mappings(scores, self.gamma.value, self.lam.value)
         self.picture.value = figures.to_png(figures.draw_mappings(scores, weights, self._figure), dpi=80, compression=2)

@@ -93,7 +93,7 @@ def test_each_word_spreads_a_weight_of_one_over_the_other_side():
     batch, vectors = a_batch()
     for name in MAPPINGS:
         built = build_aligner(settings(model=name), vectors, "classes", 2).eval()
-        *_, met = built.aligned(batch.tokens, sample)
+        *_, met = built.aligned(batch.tokens, batch.mask, sample)
         for weights, words in (
             (met.of_hypothesis, batch.tokens.premise_mask),
             (met.of_premise, batch.tokens.hypothesis_mask),
@@ -104,7 +104,7 @@ def test_each_word_spreads_a_weight_of_one_over_the_other_side():
 def test_hardkuma_shapes_start_at_ln_2_and_one_matrix_serves_both_directions():
     batch, vectors = a_batch()
     built = build_aligner(settings(model="hardkuma"), vectors, "classes", 2).train()
-    *_, met = built.aligned(batch.tokens, sample)
+    *_, met = built.aligned(batch.tokens, batch.mask, sample)
     assert isinstance(met.gates, HardKuma)
     assert min(met.gates.base.a.min(), met.gates.base.b.min()) >= math.log(2) - 1e-6
     torch.testing.assert_close(met.of_hypothesis, met.of_premise.mT)
@@ -114,7 +114,9 @@ def test_hardkuma_shapes_start_at_ln_2_and_one_matrix_serves_both_directions():
 def test_normalised_hardkuma_weights_sum_to_one_or_are_all_zero():
     batch, vectors = a_batch()
     built = build_aligner(settings(model="hardkuma", normalised=True), vectors, "classes", 2).train()
-    *_, met = built.aligned(batch.tokens, lambda gates: gates.rsample() * (torch.rand(gates.batch_shape) < 0.4))
+    *_, met = built.aligned(
+        batch.tokens, batch.mask, lambda gates: gates.rsample() * (torch.rand(gates.batch_shape) < 0.4)
+    )
     for weights in (met.of_hypothesis, met.of_premise):
         sums = weights.sum(-1)
         assert ((sums - 1).abs().lt(1e-5) | (sums == 0)).all() and (sums == 0).any()

@@ -195,7 +195,8 @@ def test_an_import_is_timed_in_a_process_of_its_own():
 
 
 def test_training_imports_nothing_slow():
-    slow = {"pandas", "matplotlib", "IPython", "ipywidgets", "papermill", "jupytext", "nbconvert", "sklearn", "pooch"}
+    slow = {"pandas", "matplotlib", "IPython", "ipywidgets", "papermill", "jupytext", "nbconvert", "sklearn", "pooch",
+            "numba"}  # fmt: skip
     program = "import sys, rationale.training, rationale.saved, rationale.data, rationale.predict; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = slow & set(done.stdout.split())

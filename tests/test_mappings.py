@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.autograd import gradcheck
 
-from rationale import mappings
+from rationale import mappings, params
 from rationale.mappings import dead, fusedmax, oscarmax, softmax, sparsemax, sq_pnorm_max
 
 SPARSE = {
@@ -107,6 +107,19 @@ def test_the_squared_norm_map_with_p_2_is_sparsemax_and_with_p_near_1_the_maximu
     torch.testing.assert_close(sq_pnorm_max(x, p=2.0), sparsemax(x), atol=1e-12, rtol=0)
     spread = doubles([3.0, 1.0, 0.0])
     assert sq_pnorm_max(spread, p=1.001)[0] > 0.999
+
+
+def test_parameters_name_the_mappings_that_there_are():
+    assert params.MAPPINGS == tuple(mappings.MAPPINGS)
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
+def test_weights_that_are_changed_in_place_are_noticed(name):
+    x = torch.randn(2, 3, requires_grad=True)
+    y = EVERY[name](x)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 def test_known_values():
