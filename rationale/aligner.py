@@ -9,6 +9,7 @@ Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings 
 constraint, the loop and the evaluation are those of rationale extractors.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 from rationale.data import Sides
 from rationale.distributions import HardKuma
-from rationale.encoders import LSTMEncoder
+from rationale.encoders import Dropout, LSTMEncoder
 from rationale.extractor import HEADS, Draw, Output, initialise, repeated, sample
 from rationale.gates import decide
 from rationale.mappings import MAPPINGS, arguments_of
@@ -27,10 +28,17 @@ from rationale.mappings import MAPPINGS, arguments_of
 REACH = 11  # intra-sentence attention: distances beyond share one weight
 
 
+def together(layers: Callable[[Tensor], Tensor], first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Layers for single words, on both sides at once: [B, P, ...] and [B, Q, ...] to [B, P, H] and [B, Q, H]."""
+    words = layers(torch.cat([first.flatten(0, 1), second.flatten(0, 1)]))
+    ahead, behind = words.split([first.shape[0] * first.shape[1], second.shape[0] * second.shape[1]])
+    return ahead.view(*first.shape[:2], -1), behind.view(*second.shape[:2], -1)
+
+
 def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
     """Two layers with ReLU and dropout after each."""
-    layers = [nn.Linear(num_inputs, size), nn.ReLU(), nn.Dropout(dropout)]
-    return nn.Sequential(*layers, nn.Linear(size, size), nn.ReLU(), nn.Dropout(dropout))
+    layers = [nn.Linear(num_inputs, size), nn.ReLU(), Dropout(dropout)]
+    return nn.Sequential(*layers, nn.Linear(size, size), nn.ReLU(), Dropout(dropout))
 
 
 class Alignment(NamedTuple):
@@ -65,7 +73,8 @@ class MappedAttention(nn.Module):
 
     def scores(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """[B, P, H] and [B, Q, H] to [B, P, Q]."""
-        return self.compare(premise) @ self.compare(hypothesis).mT
+        first, second = together(self.compare, premise, hypothesis)
+        return first @ second.mT
 
     def forward(self, premise: Tensor, hypothesis: Tensor, cells: Tensor, draw: Draw) -> Alignment:
         """`cells`: bool [B, P, Q]; `draw` is not needed."""
@@ -102,7 +111,8 @@ class HardKumaAttention(nn.Module):
 
     def gates(self, premise: Tensor, hypothesis: Tensor) -> HardKuma:
         """[B, P, H] and [B, Q, H] to gates of batch shape [B, P Q]."""
-        a, b = (F.softplus(f(premise) @ f(hypothesis).mT).flatten(1) for f in (self.compare_a, self.compare_b))
+        sides = (together(compare, premise, hypothesis) for compare in (self.compare_a, self.compare_b))
+        a, b = (F.softplus(first @ second.mT).flatten(1) for first, second in sides)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
     def forward(self, premise: Tensor, hypothesis: Tensor, cells: Tensor, draw: Draw) -> Alignment:
@@ -171,20 +181,25 @@ class Aligner(nn.Module):
         super().__init__()
         self.register_buffer("vectors", vectors)
         features = size if intra is None else 2 * size
-        self.project, self.dropout = nn.Linear(vectors.shape[1], size), nn.Dropout(dropout)
+        self.project, self.dropout = nn.Linear(vectors.shape[1], size), Dropout(dropout)
         self.intra, self.selector, self.rule = intra, attention, rule
         self.compare = feed_forward(2 * features, size, dropout)
         self.aggregate, self.head = feed_forward(2 * size, size, dropout), head
 
-    def read(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Words [B, T] as features [B, T, H]."""
-        words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
-        return words if self.intra is None else self.intra(words, mask)
+    def words(self, tokens: Tensor) -> Tensor:
+        """Words [N] as features [N, H]."""
+        return self.dropout(self.project(F.embedding(tokens, self.vectors)))
+
+    def read(self, sides: Sides) -> tuple[Tensor, Tensor]:
+        """The words of both sides as features, [B, P, H] and [B, Q, H]."""
+        premise, hypothesis = together(self.words, sides.premise, sides.hypothesis)
+        if self.intra is None:
+            return premise, hypothesis
+        return self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask)
 
     def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Tensor, Alignment]:
         """Features of both sides and their alignment, K times after each other."""
-        premise = repeated(self.read(sides.premise, sides.premise_mask), num_samples)
-        hypothesis = repeated(self.read(sides.hypothesis, sides.hypothesis_mask), num_samples)
+        premise, hypothesis = (repeated(words, num_samples) for words in self.read(sides))
         cells = repeated(mask, num_samples).view(*premise.shape[:2], hypothesis.shape[1])
         return premise, hypothesis, self.selector(premise, hypothesis, cells, draw)
 
@@ -208,9 +223,10 @@ class Aligner(nn.Module):
         """
         draw = sample if self.training else self.decided(repeated(mask, num_samples))
         premise, hypothesis, met = self.aligned(sides, mask, draw, num_samples)
-        compared = (
-            self.compare(torch.cat([premise, met.of_hypothesis @ hypothesis], -1)),
-            self.compare(torch.cat([hypothesis, met.of_premise @ premise], -1)),
+        compared = together(
+            self.compare,
+            torch.cat([premise, met.of_hypothesis @ hypothesis], -1),
+            torch.cat([hypothesis, met.of_premise @ premise], -1),
         )
         masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
         summed = [(words * real.unsqueeze(-1)).sum(1) for words, real in zip(compared, masks, strict=True)]
@@ -232,8 +248,8 @@ class RecurrentPair(nn.Module):
         self.register_buffer("vectors", vectors)
         self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)
         features = 4 * self.encoder.output_size
-        self.join = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Dropout(dropout))
-        self.dropout, self.head = nn.Dropout(dropout), head
+        self.join = nn.Sequential(nn.Linear(features, features), nn.ReLU(), Dropout(dropout))
+        self.dropout, self.head = Dropout(dropout), head
 
     def read(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Words [B, T] as a sentence [B, 2 H]."""

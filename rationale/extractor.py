@@ -18,7 +18,7 @@ from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.distributions import log_uniform
-from rationale.encoders import ENCODERS, Pool
+from rationale.encoders import ENCODERS, Dropout, Pool
 from rationale.gates import GATES, STRETCHED, decide, top_k
 from rationale.params import MAPPINGS
 from rationale.recurrence import MemoryScan, RCNNCell
@@ -108,7 +108,7 @@ class Selector(nn.Module):
 
     def __init__(self, encoder: nn.Module, gate: nn.Module, dropout: float = 0.0):
         super().__init__()
-        self.encoder, self.gate, self.dropout = encoder, gate, nn.Dropout(dropout)
+        self.encoder, self.gate, self.dropout = encoder, gate, Dropout(dropout)
 
     def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
         """Values of the gates and their distributions.
@@ -230,7 +230,7 @@ class Predictor(nn.Module):
         super().__init__()
         if mode not in ("zero", "compact"):
             raise ValueError(f"mode: got {mode!r}, accepted are 'zero', 'compact'")
-        self.encoder, self.head, self.dropout, self.mode = encoder, head, nn.Dropout(dropout), mode
+        self.encoder, self.head, self.dropout, self.mode = encoder, head, Dropout(dropout), mode
         self.pool = Pool("final", encoder.output_size) if pool is None else pool
 
     def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.data import Batch, Vocabulary
+from rationale.encoders import Dropout
 from rationale.mappings import MAPPINGS, arguments_of
 from rationale.objectives import Step
 
@@ -65,7 +66,7 @@ class Seq2Seq(nn.Module):
         self.encoder = nn.LSTM(size, size // 2, LAYERS, batch_first=True, bidirectional=True, dropout=dropout)
         self.cells = nn.ModuleList([nn.LSTMCell(2 * size, size), nn.LSTMCell(size, size)])
         self.key, self.join = nn.Linear(size, size, bias=False), nn.Linear(2 * size, size, bias=False)
-        self.output, self.dropout = nn.Linear(size, num_target), nn.Dropout(dropout)
+        self.output, self.dropout = nn.Linear(size, num_target), Dropout(dropout)
         self.mapping, self.arguments = mapping, arguments
 
     def read(self, tokens: Tensor, mask: Tensor) -> tuple[Memory, State]:
@@ -77,9 +78,13 @@ class Seq2Seq(nn.Module):
         h, c = (torch.cat([x[0::2], x[1::2]], -1) for x in (h, c))  # both directions of a layer side by side
         return Memory(states, self.key(states), mask), (h, c)
 
-    def step(self, memory: Memory, state: State, words: Tensor, fed: Tensor) -> Decoded:
-        """One word on: words [B] just said, `fed` [B, H] the output of the step before."""
-        inputs, hidden, cell = torch.cat([self.dropout(self.target(words)), fed], -1), [], []
+    def embed(self, words: Tensor) -> Tensor:
+        """Words of the target [...] as vectors [..., H]."""
+        return self.dropout(self.target(words))
+
+    def step(self, memory: Memory, state: State, said: Tensor, fed: Tensor) -> Decoded:
+        """One word on: `said` [B, H] the word before, embedded, `fed` [B, H] the output of the step before."""
+        inputs, hidden, cell = torch.cat([said, fed], -1), [], []
         for layer, lstm in enumerate(self.cells):
             h, c = lstm(inputs, (state[0][layer], state[1][layer]))
             hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)
@@ -89,16 +94,21 @@ class Seq2Seq(nn.Module):
         output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
-    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [B, T, V] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""
+    def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """o [B, T, H] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""
         memory, state = self.read(source, source_mask)
         before = F.pad(target[:, :-1], (1, 0), value=self.start)
         output, outputs, weights = memory.states.new_zeros(len(source), self.join.out_features), [], []
-        for words in before.unbind(1):
-            state, output, weight = self.step(memory, state, words, output)
+        for said in self.embed(before).unbind(1):
+            state, output, weight = self.step(memory, state, said, output)
             outputs.append(output)
             weights.append(weight)
-        return self.output(torch.stack(outputs, 1)), torch.stack(weights, 1)
+        return torch.stack(outputs, 1), torch.stack(weights, 1)
+
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits [B, T, V] of each word of `target`, eq. (Q2), and the weights [B, T, S]."""
+        outputs, weights = self.decode(source, source_mask, target)
+        return self.output(outputs), weights
 
 
 class WordLoss(nn.Module):
@@ -109,8 +119,9 @@ class WordLoss(nn.Module):
 
     def forward(self, model: Seq2Seq, batch: Batch) -> Step:
         sides = batch.tokens
-        logits, _ = model(sides.premise, sides.premise_mask, sides.hypothesis)
-        loss = F.cross_entropy(logits[sides.hypothesis_mask], sides.hypothesis[sides.hypothesis_mask])
+        outputs, _ = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
+        real = sides.hypothesis_mask
+        loss = F.cross_entropy(model.output(outputs[real]), sides.hypothesis[real])
         return Step(loss, {"task": loss.detach()})
 
 
@@ -150,7 +161,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     seen = memory.states.new_empty(rows, beam, 0, width)
     best: list[Said | None] = [None] * rows
     for length in range(1, longest + 1):
-        state, output, weights = model.step(memory, state, words, output)
+        state, output, weights = model.step(memory, state, model.embed(words), output)
         log_probs = model.output(output).log_softmax(-1).view(rows, beam, -1)  # [B, K, V]
         log_probs[..., [Vocabulary.unk, Vocabulary.pad]] = -torch.inf
         if length == longest:

@@ -11,10 +11,10 @@ from rationale import reference
 from rationale.data import Batches, Vocabulary
 from rationale.extractor import Output
 from rationale.gates import HardKumaGate
-from rationale.objectives import build_objective
+from rationale.objectives import build_objective, expected_selection
 from tests import plain
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import bench_recurrence, bench_runs, bench_start, bench_training
+from tests.benchmarks import bench_pairs, bench_recurrence, bench_runs, bench_start, bench_training
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -183,6 +183,33 @@ def test_the_dependent_extractor_is_timed_at_the_papers_rate():
 
 def test_the_steps_of_the_dependent_extractor_run():
     for group, ways in bench_recurrence.cases(rows=3, steps=4).items():
+        for way in ways.values():
+            way()
+        assert len(ways) >= 2, group
+
+
+def test_both_ways_of_the_aligner_have_the_same_loss_and_gradients_from_the_same_draws(monkeypatch):
+    changes = {"model": "hardkuma", "selection": 0.1, "dropout": 0.0, "hidden_size": 6}
+    p, batch = bench_pairs.parameters("13_train_nli", **changes), bench_pairs.batch_of(4, (5, 3))
+    batch.tokens.premise_mask[0, 3:], batch.tokens.hypothesis_mask[1, 2:] = False, False
+    batch = batch._replace(mask=batch.tokens.cells())
+    model = bench_pairs.aligner_of(p).double()
+    usual = plain.UsualAligner(model, p.selection)
+    output = model(batch.tokens, batch.mask)
+    monkeypatch.setattr(usual, "draw", lambda a, b: output.z.detach().view(a.shape))
+    task = model.head.loss(output.prediction, batch.target).mean()
+    rate = expected_selection(output.gates.log_prob_nonzero.exp(), batch.mask).mean()
+    ours, theirs = task, usual(batch.tokens, batch.target) - usual.multiplier * (rate - p.selection)
+    torch.testing.assert_close(ours, theirs)
+    layers = dict(model.compare.named_parameters())
+    for name, own, other in zip(
+        layers, *(torch.autograd.grad(loss, layers.values(), retain_graph=True) for loss in (ours, theirs)), strict=True
+    ):
+        torch.testing.assert_close(own, other, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_the_steps_on_pairs_run():
+    for group, ways in bench_pairs.cases(rows=2).items():
         for way in ways.values():
             way()
         assert len(ways) >= 2, group

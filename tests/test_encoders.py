@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rationale.encoders import ENCODERS, POOLS, LSTMEncoder, Pool, RCNNCell
+from rationale.encoders import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell
 
 LENGTHS = [[5, 5, 5], [7, 1, 4, 2, 7], [1], [1, 1], [3, 9, 2, 6]]
 
@@ -211,3 +211,34 @@ def test_the_attention_of_the_paper_has_no_biases():
 def test_an_unknown_pool_is_refused_with_the_pools_there_are():
     with pytest.raises(ValueError, match="pool: got 'sum', accepted are final, last, mean, max, attention"):
         Pool("sum", 6)
+
+
+def test_dropout_drops_the_share_asked_for_and_keeps_the_mean():
+    torch.manual_seed(0)
+    for p in (0.05, 0.2, 0.5, 0.9):
+        inputs = torch.ones(401, 501, dtype=torch.float64, requires_grad=True)
+        outputs = Dropout(p)(inputs)
+        share = (outputs == 0).double().mean().item()
+        spread = (p * (1 - p) / inputs.numel()) ** 0.5
+        assert abs(share - p) < 5 * spread, f"dropped {share:.4f}, not {p}"
+        kept = outputs[outputs > 0].unique()
+        assert len(kept) == 1 and abs(kept.item() * (1 - p) - 1) < 1e-4, f"kept units are {kept.tolist()}"
+        assert (outputs.sum() / inputs.sum() - 1).abs() < 5 * spread / (1 - p)
+        (gradient,) = torch.autograd.grad(outputs.sum(), inputs)
+        assert torch.equal(gradient, outputs), "what is dropped has no gradient"
+
+
+def test_dropped_units_are_independent_of_their_neighbours():
+    torch.manual_seed(0)
+    dropped = (Dropout(0.3)(torch.ones(200_000)) == 0).double()
+    for lag in (1, 2, 3, 4, 8):
+        together = (dropped[lag:] * dropped[:-lag]).mean().item()
+        assert abs(together - 0.09) < 0.004, f"units {lag} apart are dropped together with probability {together:.4f}"
+
+
+def test_dropout_at_its_edges():
+    inputs = torch.randn(3, 5)
+    assert torch.equal(Dropout(0.5).eval()(inputs), inputs), "nothing is dropped in evaluation mode"
+    assert torch.equal(Dropout(0.0)(inputs), inputs)
+    assert Dropout(1.0)(inputs).eq(0).all()
+    assert Dropout(0.5)(inputs[:0]).shape == (0, 5)

@@ -1,0 +1,93 @@
+"""One training step on pairs of texts, with each attention: the aligner (SNLI's lengths), the encoder-decoder.
+
+The first group compares the aligner with HardKuma gates with the usual way of writing it (`UsualAligner` in
+tests/plain.py: one side after the other, `nn.Dropout`; tests/test_benchmarks.py compares predictions). The other groups
+compare the attentions with softmax: `times as fast` is their words a second relative to it. All at the defaults of
+notebooks 13 and 14: 64 pairs, 200 and 256 units; words and vectors are random, no step depends on their values.
+A step is everything from the numbers of the texts to the new weights.
+"""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from rationale import params, training
+from rationale.aligner import build_aligner
+from rationale.data import Batch, Sides
+from rationale.mappings import MAPPINGS
+from rationale.objectives import build_objective
+from rationale.runs import notebook_path
+from rationale.seq2seq import WordLoss, build_seq2seq
+from tests import plain
+
+SNLI = (15, 9)  # mean words of a premise and a hypothesis, NULL included
+CAPTIONS = (13, 14)  # of Multi30k: a German caption, an English one with its end
+VOCABULARY = 8_000
+
+
+def parameters(notebook: str, **changes) -> SimpleNamespace:
+    """The defaults of a notebook and these changes; fusedmax at its own price, oscarmax at its own."""
+    lam = {"oscarmax": 0.01}.get(changes.get("model"), 0.1)
+    return params.completed(params.defaults(notebook_path(notebook)) | {"lam": lam} | changes)
+
+
+def batch_of(rows: int, words: tuple[int, int]) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    tokens = [torch.randint(2, VOCABULARY, (rows, number), generator=generator) for number in words]
+    masks = [torch.ones_like(side, dtype=torch.bool) for side in tokens]
+    sides = Sides(tokens[0], masks[0], tokens[1], masks[1])
+    return Batch(sides, sides.cells(), torch.randint(3, (rows,), generator=generator), torch.arange(rows))
+
+
+def aligner_of(p: SimpleNamespace) -> nn.Module:
+    torch.manual_seed(0)
+    return build_aligner(p, F.normalize(torch.randn(VOCABULARY, 300), dim=1), "classes", 3).train()
+
+
+def step_of(model: nn.Module, loss: Callable, optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> Callable:
+    def step() -> None:
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), p.clip_norm)
+        optimizer.step()
+
+    return step
+
+
+def usual_step(p: SimpleNamespace, batch: Batch) -> Callable:
+    model = aligner_of(p)
+    usual, optimizer = plain.UsualAligner(model, p.selection), torch.optim.Adam(model.parameters())
+    return step_of(model, lambda: usual(batch.tokens, batch.target), optimizer, p)
+
+
+def aligner_step(p: SimpleNamespace, batch: Batch) -> Callable:
+    model, objective = aligner_of(p), build_objective(p).train()
+    return step_of(model, lambda: objective(model, batch).loss, training.build_optimizer(model, p), p)
+
+
+def seq2seq_step(p: SimpleNamespace, batch: Batch) -> Callable:
+    torch.manual_seed(0)
+    model, objective = build_seq2seq(p, VOCABULARY, VOCABULARY, 2).train(), WordLoss()
+    return step_of(model, lambda: objective(model, batch).loss, training.build_optimizer(model, p), p)
+
+
+def cases(rows: int = 64) -> dict[str, dict[str, Callable]]:
+    pairs, captions = batch_of(rows, SNLI), batch_of(rows, CAPTIONS)
+    gates = parameters("13_train_nli", model="hardkuma", selection=0.1)
+    sizes = "{} pairs of {} and {} words"
+    attentions = {name: aligner_step(parameters("13_train_nli", model=name), pairs) for name in MAPPINGS}
+    return {
+        f"one training step, aligner with hardkuma gates, {sizes.format(rows, *SNLI)}": {
+            "the usual way": usual_step(gates, pairs),
+            "the package": aligner_step(gates, pairs),
+        },
+        f"one training step, aligner, {sizes.format(rows, *SNLI)}": attentions
+        | {"hardkuma": aligner_step(gates, pairs)},
+        f"one training step, encoder-decoder, {sizes.format(rows, *CAPTIONS)}": {
+            name: seq2seq_step(parameters("14_train_seq2seq", model=name), captions) for name in MAPPINGS
+        },
+    }
