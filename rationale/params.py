@@ -50,7 +50,7 @@ ASPECTS = {
 
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
-SEQUENCES = ("multi30k", "aeslc")  # corpora of texts with a target text
+SEQUENCES = ("multi30k", "aeslc", "gigaword", "duc2004")  # corpora of texts with a target text
 MODELS = {  # of texts, of pairs, of texts with a target text
     "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
     "pairs": (*MAPPINGS, "hardkuma", "recurrent"),

@@ -39,7 +39,9 @@ TASKS = {  # by notebook
     "11_train_reviews": "reviews",
     "12_train_sst": "sst",
     "13_train_nli": "nli",
+    "15_train_seq2seq": "summarisation",  # but for TRANSLATED
 }
+TRANSLATED = "multi30k"
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
@@ -104,8 +106,11 @@ def rows_of(run: Path) -> pd.DataFrame:
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
     p, facts = saved.read_parameters(run), _environment(run)
-    vectors = p["vectors"] if p.get("vectors_scale", 1) == 1 else f"{p['vectors']} x {p['vectors_scale']:g}"
+    vectors = p.get("vectors", "learned")
+    vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
+    if p.get("corpus") == TRANSLATED:
+        common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     common |= {"model": p["model"], "variant": variant(p, notebook), "vectors": vectors}
     common |= {"target": p.get("budget", 1.0) if p["model"] in WITHOUT_GATES else p["selection"]}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
@@ -336,6 +341,38 @@ def reviews_table(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def nli_table(results: pd.DataFrame) -> str:
+    """README's table of sentence pairs, in Markdown: test split, means over seeds."""
+    heads = "corpus,attention,target,accuracy,behind softmax,cells that are not 0,seeds"
+    lines = [f"| {' | '.join(heads.split(','))} |", "|" + "---|" * (heads.count(",") + 1)]
+    for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
+        table = summary(part, ["accuracy", "rate_selected"])
+        best = table.loc[table["model"].eq("softmax") & table["variant"].eq(""), "accuracy"]
+        for row in table.to_dict("records"):
+            name = ", ".join(filter(None, (row["model"], row["variant"])))
+            cells = [corpus, name, setting(row["model"], row["target"], row["sparsity"])]
+            cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
+            cells += [f"{100 * (best.iloc[0] - row['accuracy']):.1f}" if len(best) else ""]
+            cells += ["" if row["model"] == "recurrent" else f"{100 * row['rate_selected']:.1f}"]
+            lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
+    return "\n".join(lines)
+
+
+def texts_table(results: pd.DataFrame) -> str:
+    """README's table of translation and summarisation, in Markdown: test split, means over seeds."""
+    marks = {"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+    heads = ["task", "corpus", "attention", *marks.values(), "weights that are 0", "seeds"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    results = results[results["task"].isin(["translation", "summarisation"])]
+    for (task, corpus, aspect), part in results.groupby(["task", "corpus", "aspect"], sort=False):
+        for row in summary(part, [*marks, "zeros"]).to_dict("records"):
+            cells = [task, ", ".join(filter(None, (corpus, aspect))), row["model"]]
+            cells += ["" if row[name] != row[name] else f"{row[name]:.2f}" for name in marks]
+            cells += [f"{100 * row['zeros']:.0f} %"]
+            lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
+    return "\n".join(lines)
+
+
 JUDGED = {  # metric -> heading
     "word_precision": "precision",
     "word_recall": "recall",
@@ -387,7 +424,8 @@ def bench_table(_: pd.DataFrame) -> str:
     )
 
 
-TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "bench": bench_table}
+TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "nli": nli_table, "texts": texts_table}
+TABLES |= {"bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:

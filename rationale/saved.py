@@ -66,7 +66,8 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
 
 
 def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace) -> dict:
-    """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line.
+    """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line:
+    split, source, said, references, zeros (share of the weights), weights (a row a word said, a column a source word).
 
     Returns
     -------
@@ -83,7 +84,7 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
         for example, said, references in zip(targets.splits[split], some, targets.references[split], strict=True):
             zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
             row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
-            lines.append(row | {"zeros": round(zeros, 4)})
+            lines.append(row | {"zeros": round(zeros, 4), "weights": _short(said.weights.tolist())})
         found[split]["zeros"] = sum(row["zeros"] for row in lines if row["split"] == split) / len(some)
     facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
     write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
@@ -91,6 +92,10 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
     write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
     write_text(folder / "metrics.json", json.dumps(found, indent=1))
     return found
+
+
+def _short(rows: list) -> list:
+    return [[float(f"{value:.6g}") for value in row] for row in rows]
 
 
 def rationale_rows(result: Result):
@@ -162,6 +167,15 @@ def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFra
     with _file(folder, "rationales.jsonl").open(encoding="utf-8") as file:
         rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
     return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
+
+
+def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`said.jsonl` of a finished run of an encoder-decoder: one row a text of this split."""
+    import pandas as pd
+
+    with _file(folder, "said.jsonl").open(encoding="utf-8") as file:
+        rows = pd.DataFrame(map(json.loads, file))
+    return rows[rows["split"] == split].reset_index(drop=True)
 
 
 def _file(folder: Path | str, name: str) -> Path:

@@ -4,7 +4,7 @@
     h_t = decoder([embed(y_{t-1}); o_{t-1}], h_{t-1})       2-layer LSTM with input feeding
     w_t = mapping(h_t W s),   o_t = tanh(W_c [w_t s; h_t]),   p(y_t) = softmax(W_o o_t)
 
-Source: eqs. (Q1)-(Q3), notebooks/14_train_seq2seq.py; Luong et al. 2015 ("general" attention, input feeding); Niculae
+Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("general" attention, input feeding); Niculae
 and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
 """
 
@@ -114,7 +114,7 @@ class Seq2Seq(nn.Module):
 class WordLoss(nn.Module):
     """Cross-entropy of the target's words, in nats a word.
 
-    Source: eq. (Q3), notebooks/14_train_seq2seq.py.
+    Source: eq. (Q3), notebooks/15_train_seq2seq.py.
     """
 
     def forward(self, model: Seq2Seq, batch: Batch) -> Step:

@@ -197,3 +197,7 @@ def test_bleu_and_rouge_are_those_of_their_packages():
     pytest.importorskip("rouge_score")
     found = metrics.rouge(["meeting today"], [["budget", "meeting tomorrow"]])
     assert found["rouge1"] == pytest.approx(50.0) and found["rouge2"] == 0, "against the best of several"
+    assert found == metrics.rouge(["meeting today"], [["meeting tomorrow", "budget"]])
+    long = "budget meeting " + "x" * 70 + " tomorrow"
+    recalled = metrics.rouge_of_75_bytes([long], [["budget meeting tomorrow"]])
+    assert recalled["rouge1"] == pytest.approx(200 / 3), "recall, and the last word is beyond 75 bytes"

@@ -317,6 +317,7 @@ NOTEBOOK_OF = {
     "beer": "11_train_reviews",
     "reviews": "11_train_reviews",
     "nli": "13_train_nli",
+    "seq2seq": "15_train_seq2seq",
 }
 
 

@@ -675,6 +675,40 @@ def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path)
         sentences.read_mails(tmp_path)
 
 
+def headlines(folder: Path) -> Path:
+    for number, (source, targets) in enumerate(sentences.HEADLINES.values()):
+        for i, name in enumerate((source, *targets)):
+            file = folder / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"Text {number} of side {i} .\n\u00e9t\u00e9 in # words .\n", encoding="utf-8")
+    return folder
+
+
+def test_headlines_are_read_in_the_layout_of_their_publisher(tmp_path):
+    found = sentences.read_headlines("gigaword", headlines(tmp_path))
+    assert found.splits["train"][0].tokens == ("text", "0", "of", "side", "0", ".")
+    assert found.splits["train"][1].hypothesis == ("\u00e9t\u00e9", "in", "#", "words", ".", "</s>")
+    assert found.references["test"][0] == ["text 2 of side 1 ."] and "train" not in found.references
+    four = sentences.read_headlines("duc2004", tmp_path)
+    assert four.references["test"][0] == [f"text 3 of side {i} ." for i in (1, 2, 3, 4)]
+    packed = tmp_path / "train" / "train.title.txt"
+    packed.with_name("train.title.txt.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    assert sentences.read_headlines("gigaword", tmp_path).splits == found.splits, "packed or not"
+
+
+def test_headlines_that_do_not_match_are_refused(tmp_path):
+    with pytest.raises(BadInput, match="sumdata: not in .*train.article.txt"):
+        sentences.read_headlines(path=tmp_path)
+    headlines(tmp_path)
+    (tmp_path / "Giga" / "task1_ref0.txt").write_text("one\n")
+    with pytest.raises(BadInput, match="task1_ref0.txt: 1 lines, Giga/input.txt has 2; accepted: one line each"):
+        sentences.read_headlines(path=tmp_path)
+    (tmp_path / "Giga" / "task1_ref0.txt").write_text("one\n\n")
+    with pytest.raises(BadInput, match="task1_ref0.txt:2: an empty line"):
+        sentences.read_headlines(path=tmp_path)
+
+
 @pytest.mark.data
 def test_captions_and_mails_have_the_counts_of_their_readme():
     found = sentences.read_captions("fr")

@@ -479,6 +479,15 @@ def check_aeslc(root: Path) -> list[str]:
     return _differences(found, {"train": 14436, "dev": 1960, "test": 1906})
 
 
+@_reads
+def check_sumdata(root: Path) -> list[str]:
+    found = {}
+    for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
+        with open_text(_one(root, f"sumdata/{name}*")) as file:
+            found[name] = sum(1 for _ in file)
+    return _differences(found, dict.fromkeys(found, 500))
+
+
 def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path], list[str]]:
     """Files in SQuAD's format: articles, paragraphs, questions."""
 
@@ -713,6 +722,24 @@ _REGISTRY = (
             "it is a repository of small files; pack the folder enron_subject_line of "
             "https://github.com/ryanzhumich/AESLC as aeslc/enron_subject_line.tar.xz of the data folder"
         ),
+    ),
+    Archive(
+        name="sumdata",
+        what="Gigaword and DUC 2004: sentences with headlines, as prepared by Rush et al. 2015",
+        page="https://github.com/harvardnlp/sent-summary",
+        terms="licensed to each user by LDC (Gigaword) and NIST (DUC)",
+        places=(
+            (
+                "sumdata/train/train.article.txt*",
+                "sumdata/train/train.title.txt*",
+                "sumdata/train/valid.article.filter.txt*",
+                "sumdata/train/valid.title.filter.txt*",
+                "sumdata/DUC2004/input.txt*",
+            ),
+        ),
+        counts="DUC 2004: 500 sentences, 4 headlines each",
+        check=check_sumdata,
+        by_hand="its texts are licensed; put the folder sumdata (train/, Giga/, DUC2004/) into the data folder",
     ),
     Archive(
         name="squad",

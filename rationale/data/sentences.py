@@ -1,7 +1,8 @@
-"""Texts with a target text: image captions in two languages, e-mails with their subject lines.
+"""Texts with a target text: captions in two languages, e-mails with subject lines, sentences with headlines.
 
-Source: Elliott et al. 2016 (Multi30k); Zhang and Tetreault 2019 (AESLC). Everything is lower-cased and split by
-`words.split_words`, sources and references alike; scores are scores of these tokens.
+Source: Elliott et al. 2016 (Multi30k); Zhang and Tetreault 2019 (AESLC); Rush et al. 2015 (Gigaword, DUC 2004).
+Everything is lower-cased and split by `words.split_words`, sources and references alike, but for headlines, which come
+split; scores are scores of these tokens.
 """
 
 from collections import Counter
@@ -64,11 +65,60 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
     return Targets(splits, references)
 
 
-def _lines(file: Path, place: Path) -> list[str]:
+def _lines(file: Path, place: Path, archive: str = "multi30k") -> list[str]:
     if not file.is_file():
-        raise missing(find("multi30k"), place, file.name)
+        raise missing(find(archive), place, file.name)
     with intact(file), open_text(file) as text:
         return text.read().splitlines()
+
+
+HEADLINES = {  # sources and references of each split, in the layout of Rush et al. ("sumdata")
+    "train": ("train/train.article.txt", ["train/train.title.txt"]),
+    "dev": ("train/valid.article.filter.txt", ["train/valid.title.filter.txt"]),
+    "gigaword": ("Giga/input.txt", ["Giga/task1_ref0.txt"]),
+    "duc2004": ("DUC2004/input.txt", [f"DUC2004/task1_ref{i}.txt" for i in range(4)]),
+}
+
+
+def read_headlines(test: str = "gigaword", path: Path | str | None = None) -> Targets:
+    """Gigaword: the first sentence of a news article and its headline; DUC 2004 as the other test set.
+
+    Parameters
+    ----------
+    test : "gigaword" or "duc2004"
+        The held-out part of Gigaword, one reference each, or the 500 sentences of DUC 2004, four each.
+    path : Path, str or None
+        Folder with train/, Giga/ and DUC2004/; None: sumdata in the data folder. Files may be packed (.gz).
+
+    Raises
+    ------
+    BadInput
+        A file is missing, two files have different numbers of lines, or a line is empty (file and line named).
+    """
+    place = Path(path) if path is not None else folder() / "sumdata"
+    splits, references = {}, {}
+    for split, name in (("train", "train"), ("dev", "dev"), ("test", test)):
+        source, targets = HEADLINES[name]
+        columns = [_tokens(place, file) for file in (source, *targets)]
+        for file, column in zip(targets, columns[1:], strict=True):
+            if len(column) != len(columns[0]):
+                raise BadInput(
+                    f"{place / file}: {len(column)} lines, {source} has {len(columns[0])}; accepted: one line each"
+                )
+        rows = list(zip(*columns, strict=True))
+        splits[split] = [Example(row[0], 0, hypothesis=(*row[1], END)) for row in rows]
+        if split != "train":
+            references[split] = [[" ".join(target) for target in row[1:]] for row in rows]
+    return Targets(splits, references)
+
+
+def _tokens(place: Path, name: str) -> list[tuple[str, ...]]:
+    packed = place / f"{name}.gz"
+    lines = _lines(packed if packed.is_file() else place / name, place, "sumdata")
+    rows = [tuple(line.lower().split()) for line in lines]
+    if () in rows:
+        raise BadInput(f"{place / name}:{1 + rows.index(())}: an empty line; accepted: a text a line")
+    return rows
 
 
 def read_mails(path: Path | str | None = None, max_tokens: int = 120, max_subject: int = 12) -> Targets:

@@ -3,7 +3,7 @@
 The first group compares the aligner with HardKuma gates with the usual way of writing it (`UsualAligner` in
 tests/plain.py: one side after the other, `nn.Dropout`; tests/test_benchmarks.py compares predictions). The other groups
 compare the attentions with softmax: `times as fast` is their words a second relative to it. All at the defaults of
-notebooks 13 and 14: 64 pairs, 200 and 256 units; words and vectors are random, no step depends on their values.
+notebooks 13 and 15: 64 pairs, 200 and 256 units; words and vectors are random, no step depends on their values.
 A step is everything from the numbers of the texts to the new weights.
 """
 
@@ -88,6 +88,6 @@ def cases(rows: int = 64) -> dict[str, dict[str, Callable]]:
         f"one training step, aligner, {sizes.format(rows, *SNLI)}": attentions
         | {"hardkuma": aligner_step(gates, pairs)},
         f"one training step, encoder-decoder, {sizes.format(rows, *CAPTIONS)}": {
-            name: seq2seq_step(parameters("14_train_seq2seq", model=name), captions) for name in MAPPINGS
+            name: seq2seq_step(parameters("15_train_seq2seq", model=name), captions) for name in MAPPINGS
         },
     }

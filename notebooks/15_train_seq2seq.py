@@ -14,10 +14,11 @@
 #
 # **You will learn** whether exact zeros and fused segments cost quality, and how much time they cost.
 #
-# **You need** `06_sparse_attention`; the data folder's `multi30k` or `aeslc`; a few minutes an epoch on one core.
+# **You need** `06_sparse_attention`; the data folder's `multi30k` or `aeslc`; a few minutes an epoch on one core. Who
+# has Gigaword and DUC 2004 as prepared by Rush et al. 2015 gives `corpus: gigaword` or `duc2004` (`params/seq2seq/`).
 
 # %% tags=["parameters"]
-corpus: str = "multi30k"  # multi30k (captions) or aeslc (e-mails and subject lines)
+corpus: str = "multi30k"  # multi30k (captions), aeslc (e-mails and subject lines), gigaword or duc2004 (headlines)
 language: str = "de"  # what is translated into English: de, fr or cs
 seed: int = 1  # of data order, initial weights and dropout
 model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax or sq_pnorm_max
@@ -52,19 +53,25 @@ import pandas as pd
 from IPython.display import display
 
 from rationale import figures, metrics, saved, seq2seq, training
-from rationale.data.sentences import END, Targets, read_captions, read_mails
+from rationale.data.sentences import END, Targets, read_captions, read_headlines, read_mails
 from rationale.params import validated
 from rationale.runs import results_folder
 
 # %%
 p = validated(globals())
-folder = results_folder("14_train_seq2seq")
+folder = results_folder("15_train_seq2seq")
 
 # %% [markdown]
 # ## 1. Texts and targets
 
 # %%
-everything = read_captions(p.language) if p.corpus == "multi30k" else read_mails()
+if p.corpus == "multi30k":
+    everything, score = read_captions(p.language), metrics.bleu
+elif p.corpus == "aeslc":
+    everything, score = read_mails(), metrics.rouge
+else:
+    everything = read_headlines(p.corpus)
+    score = metrics.rouge if p.corpus == "gigaword" else metrics.rouge_of_75_bytes
 limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
 targets = Targets(
     {name: part[: limits[name] or None] for name, part in everything.splits.items()},
@@ -107,7 +114,6 @@ print(inspect.getsource(seq2seq.Seq2Seq.step))
 # log-probability a word.
 
 # %%
-score = metrics.bleu if p.corpus == "multi30k" else metrics.rouge
 result = training.train_seq2seq(p, targets, score, folder)
 scores = saved.save_texts(folder, result, targets, p)
 
@@ -168,4 +174,4 @@ print(f"{zeros:.0%} of the weights of this run are exactly 0")
 #
 # ## Next
 #
-# `23_read_nli` compares the same maps on pairs of sentences.
+# `25_read_seq2seq` compares the maps.

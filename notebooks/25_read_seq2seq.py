@@ -1,0 +1,159 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read translators and summarisers
+#
+# **You will** put the attentions of `15_train_seq2seq` side by side: BLEU and ROUGE, weights that are exactly 0, time,
+# and one and the same sentence as each of them saw it.
+#
+# **You will learn** what exact zeros and fused segments cost, in quality and in time, and what they show a reader.
+#
+# **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`); without `runs` the
+# committed results are read, and there are no texts to show.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
+runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
+
+# %%
+import json
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
+
+from rationale import figures, reference, saved
+from rationale.params import MAPPINGS, validated
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("25_read_seq2seq")
+if p.runs:
+    results = reference.rows_of_all(p.runs_dir, p.runs)
+else:
+    results = reference.read_results().query("task in ['translation', 'summarisation']")
+print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
+
+# %% [markdown]
+# ## 1. Scores
+#
+# Niculae and Blondel 2017 train on news in ten pairs of languages, where all maps lie within one BLEU point of the
+# best, and on Gigaword's headlines (their Table 2, below ours). Here **Multi30k**'s captions stand in for the news, and
+# the subject lines of **AESLC**'s e-mails, with several people's references, for the headlines: the scores are of other
+# data and no reproduction; the *order* of the maps and their distances are what can be compared.
+
+# %%
+marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
+tables = {
+    name: reference.summary(part, marks).set_index("model").reindex(MAPPINGS).dropna(how="all")
+    for name, part in results.groupby(["task", "corpus", "aspect"])
+}
+for (task, corpus, pair), table in tables.items():
+    print(task, corpus, pair)
+    display(table[[mark for mark in marks if table[mark].notna().any()] + ["seeds"]].astype(float).round(3))
+published = reference.read_published().query("task == 'summarisation'")
+wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
+display(wide)
+
+# %% tags=["check"]
+for table in tables.values():
+    assert table[["bleu", "rouge1"]].stack().dropna().between(0, 100).all() and table["zeros"].between(0, 1).all()
+    if "softmax" in table.index:
+        assert table["zeros"]["softmax"] < 0.01, "softmax leaves no weight out, but for those that underflow"
+assert (wide["rouge1"] > wide["rouge2"]).all(), "a pair of words is harder to meet than one"
+
+# %% tags=["figure"]
+for (task, corpus, pair), table in tables.items():
+    mark = "bleu" if task == "translation" else "rouge1"
+    fig, ax = figures.new_figure(size=(9, 4.6))
+    spread = table[mark].max() - table[mark].min()
+    said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
+    where = f"{corpus} {pair}".strip()
+    title = f"{where}: {spread:.1f} {said} between the best map and the worst"
+    figures.draw_bars(list(table.index), {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
+    figures.save_figure(fig, folder / "figures", f"{mark}_{where.replace(' ', '_')}")
+    display(figures.show(fig))
+
+# %% [markdown]
+# ## 2. Time
+#
+# The paper: with its maps, whose projection runs on the CPU, training makes at least three quarters of softmax's words
+# a second. Ours, one training step of the encoder-decoder as `make bench` measured it (`outputs/reference/bench.json`):
+
+# %%
+bench = json.loads((reference.folder() / "bench.json").read_text(encoding="utf-8"))
+steps = [group for group in bench["groups"] if group["group"].startswith("one training step, encoder-decoder")]
+for group in steps:
+    print(f"{group['group']}; threads: {group['threads']}")
+    rows = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
+    display(pd.DataFrame(rows, index=["median ms", "words a second, softmax = 1"]).T.round(3))
+
+# %% [markdown]
+# ## 3. One text, every attention
+#
+# Columns are the words of the source, rows what was said; grey is exactly 0, and neighbours of exactly equal weight
+# have no border (the paper's Figures 1 and 4).
+
+# %%
+read = {name: saved.read_said(root() / p.runs_dir / name, "test") for name in p.runs}
+
+# %% tags=["figure"]
+first = next(iter(read.values()), pd.DataFrame({"source": [], "said": []}))
+fits = first["source"].map(len).le(20) & first["said"].map(lambda said: 3 <= len(said.split()) <= 12)
+for i in first.index[fits][:2]:
+    print("source:", " ".join(first["source"][i]), "\nwanted:", " | ".join(first["references"][i]))
+    for name, rows in read.items():
+        words, weights = rows["said"][i].split(), np.array(rows["weights"][i])
+        if rows["source"][i] != first["source"][i] or not words:
+            continue
+        fig, ax = figures.new_figure(size=(11, 4.8))
+        title = f"{name}: {(weights == 0).mean():.0%} of the weights are exactly 0"
+        figures.draw_attention(weights, words, rows["source"][i], ax, title=title)
+        figures.save_figure(fig, folder / "figures", f"text_{i}_{name}")
+        display(figures.show(fig))
+
+# %% [markdown]
+# ## 4. Zeros and fused neighbours
+#
+# For each run, of all words it said to the test set: on how many source words a weight falls, and which share of the
+# neighbours that both have weight have exactly the same.
+
+# %%
+facts = []
+for name, rows in read.items():
+    some = [np.array(weights) for weights in rows["weights"] if len(weights)]
+    seen = np.concatenate([(w != 0).sum(1) for w in some])
+    both = [(w[:, 1:] != 0) & (w[:, :-1] != 0) for w in some]
+    equal = sum(((w[:, 1:] == w[:, :-1]) & b).sum() for w, b in zip(some, both, strict=True))
+    facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both))])
+pd.DataFrame(facts, columns=["run", "words seen, mean", "median", "neighbours fused"]).round(3)
+
+# %% tags=["check"]
+for name, rows in read.items():
+    zeros = np.mean([np.mean(np.array(weights) == 0) if len(weights) else 0.0 for weights in rows["weights"]])
+    assert abs(zeros - saved.read_metrics(root() / p.runs_dir / name)["test"]["zeros"]) < 0.01, name
+
+# %% [markdown]
+# **Exercise** (10 minutes). In which runs are most neighbours fused, and is that what the map was made for? Predict
+# before you look at section 4; then explain why a map without a fusing penalty can show fused neighbours as well.
+
+# %% tags=["solution"]
+print(pd.DataFrame(facts, columns=["run", "seen", "median", "fused"]).sort_values("fused", ascending=False).round(3))
+# fusedmax fuses neighbours by design; oscarmax makes groups wherever they stand, and some members are neighbours. The
+# saved weights have six digits, so now and then two neighbours agree by chance.
+
+# %% [markdown]
+# ## Summary
+#
+# Swapping the map is one parameter. Most weights of the sparse maps are exactly 0.
+#
+# ## Next
+#
+# `23_read_nli` compares the same maps on pairs of sentences.
