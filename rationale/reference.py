@@ -404,7 +404,10 @@ def judged_table(results: pd.DataFrame) -> str:
 def bench_table(_: pd.DataFrame) -> str:
     """README's tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
     bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
-    lines = ["| what | way | threads | median ms | times as fast |", "|---|---|---|---|---|"]
+    counts = sorted({group["threads"] for group in bench["groups"]}, reverse=True)
+    heads = [f"{head}, {n} thread{'s' * (n > 1)}" for n in counts for head in ("ms", "times as fast")]
+    lines = [f"| what | way | {' | '.join(heads)} |", "|" + "---|" * (2 + len(heads))]
+    compared: dict[tuple[str, str], dict[int, list[str]]] = {}
     whole = []
     for group in bench["groups"]:
         for way in group["ways"]:
@@ -414,8 +417,9 @@ def bench_table(_: pd.DataFrame) -> str:
                 low, middle, high = way["times_as_fast"]
                 fast = "1" if low == high == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
                 milliseconds = f"{way['median_ms']:.{1 if way['median_ms'] >= 10 else 2}f}"
-                cells = [group["group"], way["name"], str(group["threads"]), milliseconds, fast]
-                lines.append(f"| {' | '.join(cells)} |")
+                compared.setdefault((group["group"], way["name"]), {})[group["threads"]] = [milliseconds, fast]
+    for names, cells in compared.items():
+        lines.append(f"| {' | '.join([*names, *(cell for n in counts for cell in cells.get(n, ['', '']))])} |")
     if whole:
         lines += ["", "| what | part | seconds |", "|---|---|---|", *whole]
     machine = bench["machine"]
