@@ -2,6 +2,7 @@
 
     python -m rationale.predict outputs/12_train_sst/hardkuma_s40-seed1 --text "A warm , funny film ."
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
+    python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
 `--help` lists the rest.
 """
@@ -20,15 +21,34 @@ from rationale.errors import BadInput
 def predict(run, texts: list[list[str]], batch_size: int = 64):
     """Yield one dict a text: tokens, z, prediction (class or scores), probabilities, unknown words.
 
+    Of a run on pairs also hypothesis, and z is a matrix, a row a word of `tokens`; both sides begin with NULL.
+
     Parameters
     ----------
     run : saved.SavedRun
     texts : lists of tokens, none empty
         A word the run does not know is looked up in its other spellings (lower case, treebank brackets and
-        quotes), as its word vector was in training.
+        quotes), as its word vector was in training. A pair has `BETWEEN` between its two sentences.
+
+    Raises
+    ------
+    BadInput
+        A text is no pair, and the run wants pairs (its number named, from 1).
     """
     from rationale.data import encode
+    from rationale.data.batches import encode_pairs
+    from rationale.data.nli import NULL
     from rationale.data.vectors import spellings
+    from rationale.params import PAIRS
+
+    of_pairs = vars(run.parameters).get("corpus") in PAIRS
+    if of_pairs:
+        pairs = [[NULL if word == BETWEEN else word for word in (NULL, *tokens)] for tokens in texts]
+        middles = [pair.index(NULL, 1) if pair.count(NULL) == 2 else 0 for pair in pairs]
+        for number, (pair, middle) in enumerate(zip(pairs, middles, strict=True), start=1):
+            if not 1 < middle < len(pair) - 1:
+                raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
+        texts = pairs
 
     def known(word: str) -> str:
         return next((other for other in spellings(word) if other in run.vocabulary), word)
@@ -36,12 +56,20 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]
         read = [[known(word) for word in tokens] for tokens in part]
-        batch = encode(read, run.vocabulary)
+        if of_pairs:
+            cut = middles[start : start + batch_size]
+            batch = encode_pairs([(r[:m], r[m:]) for r, m in zip(read, cut, strict=True)], run.vocabulary)
+        else:
+            batch = encode(read, run.vocabulary)
         with torch.no_grad():
             output = run.model(batch.tokens, batch.mask)
         answers = run.model.head.answer(output.prediction).tolist()
         for i, tokens in enumerate(part):
-            row = {"tokens": tokens, "z": [float(f"{z:.4g}") for z in output.z[i, : len(tokens)].tolist()]}
+            z = [float(f"{value:.4g}") for value in output.z[i][batch.mask[i]].tolist()]
+            row = {"tokens": tokens, "z": z}
+            if of_pairs:
+                row = {"tokens": tokens[: cut[i]], "hypothesis": tokens[cut[i] :]}
+                row["z"] = [z[j : j + len(row["hypothesis"])] for j in range(0, len(z), len(row["hypothesis"]))]
             row["prediction"] = answers[i]
             if isinstance(answers[i], int):
                 row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
@@ -50,11 +78,14 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             yield row
 
 
+BETWEEN = "|||"  # stands between the sentences of a pair
+
+
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
 ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
 ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
 TOKEN = r"""(?ix)
-      -[LR][RSC]B- | \.\.+ | --+ | `` | ''                           # marks of several characters
+      -[LR][RSC]B- | \|\|\| | \.\.+ | --+ | `` | ''                  # marks of several characters
     | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
     | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
     | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                      # initials
@@ -102,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
     )
     form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
     source = form.add_mutually_exclusive_group(required=True)
-    source.add_argument("--text", action="append", help="a text; may be given several times")
+    source.add_argument("--text", action="append", help='a text, or "a premise ||| a hypothesis"; may be repeated')
     source.add_argument("--file", type=Path, help="a file with one text a line; - reads standard input")
     form.add_argument("--jsonl", action="store_true", help="one JSON object a line instead of coloured text")
     return form
@@ -132,9 +163,16 @@ def _shown(row: dict) -> str:
         answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
         answer = ", ".join(f"{score:.2f}" for score in row["prediction"])
-    kept = sum(z != 0 for z in row["z"]) / len(row["z"])
-    color = None if sys.stdout.isatty() else False
-    lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
+    if "hypothesis" in row:
+        cells = [z for weights in row["z"] for z in weights]
+        lines = [f"{answer}   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0"]
+        for word, weights in zip(row["tokens"], row["z"], strict=True):
+            met = sorted(((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True)
+            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in met[:3]))
+    else:
+        kept = sum(z != 0 for z in row["z"]) / len(row["z"])
+        color = None if sys.stdout.isatty() else False
+        lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
     if len(row["unknown"]) == len(row["tokens"]):
         lines.append("no word of this text is known to this run: that is its answer to an empty text")
     elif row["unknown"]:

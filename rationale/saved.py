@@ -138,6 +138,9 @@ def load_run(folder: Path | str) -> SavedRun:
         raise BadInput(f"{folder}: holds no model.safetensors; accepted is {wanted}")
     try:
         tensors, facts = read_tensors(path)
+        if "vocabularies" in facts:
+            said = "an encoder-decoder, whose answers are in said.jsonl"
+            raise BadInput(f"{folder}: {said}; accepted is a run on texts or on pairs of sentences")
         p = completed(facts["parameters"])
         build = build_aligner if vars(p).get("corpus") in PAIRS else build_extractor
         model = build(p, tensors["vectors"], facts["head"], facts["num_outputs"])

@@ -5,15 +5,18 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from small import classified, corpus, parameters, train
 
 from rationale import training
 from rationale.data import read_sst
+from rationale.data.nli import LABELS
 from rationale.data.synthetic import read_synthetic
 from rationale.predict import main, predict, read_texts, tokenise
 from rationale.saved import load_run, save_run
+from tests import test_aligner as aligners
 
 
 @pytest.fixture(scope="module")
@@ -230,3 +233,40 @@ def test_a_word_is_also_known_in_its_other_spellings(scored):
     shouted = next(predict(run, [["THE", "Head", "is", "GORGEOUS"]]))
     assert shouted["unknown"] == [] and shouted["tokens"][0] == "THE", "shown as typed, read in lower case"
     assert shouted["z"] == plain["z"] and shouted["prediction"] == plain["prediction"]
+
+
+# --- pairs of sentences
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory):
+    """The folder of a run on pairs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    p = aligners.settings(epochs=1, vectors="random", embedding_size=5)
+    splits = dict.fromkeys(("train", "dev", "test"), aligners.pairs())
+    save_run(folder, training.train_aligner(p, splits, 3, folder), p, labels=list(LABELS))
+    return str(folder)
+
+
+def test_a_pair_gives_its_label_and_what_each_word_meets(paired, capsys):
+    code, out, err = told(capsys, paired, "--text", "a dog runs ||| the cat")
+    lines = out.strip().split("\n")
+    assert (code, err) == (0, "")
+    assert lines[0].split()[0] in LABELS and "100% of the cells are not 0" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == ["@@NULL@@", "a", "dog", "runs"]
+    assert sum(map(float, lines[2].split()[2::2])) == pytest.approx(1.0, abs=0.02), "softmax spends a weight of 1"
+
+
+def test_pairs_in_a_batch_are_answered_as_each_alone(paired, capsys):
+    both = told(capsys, paired, "--jsonl", "--text", "a dog ||| the cat", "--text", "a man runs now ||| the man")[1]
+    alone = told(capsys, paired, "--jsonl", "--text", "a dog ||| the cat")[1]
+    first, second = map(json.loads, both.splitlines())
+    expected = json.loads(alone)
+    assert first["hypothesis"] == ["@@NULL@@", "the", "cat"] and np.shape(second["z"]) == (5, 3)
+    assert np.allclose(first["z"], expected["z"], atol=1e-3) and first["label"] == expected["label"]
+
+
+@pytest.mark.parametrize("text", ["a dog", "||| a dog", "a dog |||", "a ||| dog ||| runs"])
+def test_a_text_that_is_no_pair_is_refused(paired, capsys, text):
+    code, _, err = told(capsys, paired, "--text", text)
+    assert (code, err) == (2, "error: text 1: no pair; accepted is: a premise ||| a hypothesis\n")

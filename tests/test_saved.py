@@ -160,3 +160,9 @@ def test_rationales_are_one_json_object_a_line(run):
     lines = (run[0] / "rationales.jsonl").read_text(encoding="utf-8").split("\n")
     assert lines.pop() == "" and len(lines) == 40
     assert all({"split", "tokens", "z", "label", "prediction"} <= json.loads(line).keys() for line in lines)
+
+
+def test_a_run_of_an_encoder_decoder_is_not_taken_for_one_on_texts(tmp_path):
+    training.write_tensors(tmp_path / "model.safetensors", {}, {"vocabularies": [[], []]})
+    with pytest.raises(BadInput, match="an encoder-decoder, whose answers are in said.jsonl; accepted is a run on"):
+        load_run(tmp_path)

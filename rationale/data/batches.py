@@ -238,6 +238,18 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
     return Batches(examples, vocabulary, max(1, len(examples)), device=device).rows(everything)
 
 
+def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch:
+    """One batch of pairs of sentences that have no label, in the order given; the targets are zeros.
+
+    Parameters
+    ----------
+    pairs : B pairs of lists of tokens, each with at least one
+    vocabulary : Vocabulary
+    """
+    examples = [Example(tuple(premise), 0, hypothesis=tuple(hypothesis)) for premise, hypothesis in pairs]
+    return PairBatches(examples, vocabulary, max(1, len(examples))).rows(torch.arange(len(examples)))
+
+
 def _targets(examples: Sequence[Example]) -> Tensor:
     kinds = {len(e.label) if isinstance(e.label, tuple) else None for e in examples}
     if len(kinds) > 1:
