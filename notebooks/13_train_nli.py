@@ -16,7 +16,7 @@
 # attention as published is not attention in the usual sense.
 #
 # **You need** `02_hardkuma` and `06_sparse_attention`; the data folder's `nli_small` and `glove.6B.50d`. The default
-# takes about half a minute an epoch on one core. Who has SNLI gives `corpus: snli`.
+# takes about a minute an epoch on one core. Who has SNLI gives `corpus: snli`.
 
 # %% tags=["parameters"]
 corpus: str = "nli_small"  # pairs of sentences: nli_small or snli
