@@ -42,6 +42,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
 BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red: text that belongs to red marks
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
 DASHES = ("-", "--", "-.", (0, (1, 1)))
+DRAWN = ("hardkuma", "bernoulli", "attention", "svm")  # models with the first looks
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -827,6 +828,9 @@ def draw_score_against_rate(
 ) -> Axes:
     """Task score against the share of text kept, one marker a model, whiskers of one standard deviation.
 
+    A model of `DRAWN` looks the same in every figure; where two variants of one model meet ("hardkuma" and "hardkuma,
+    independent"), the second is hollow and dashed.
+
     Source: Bastings et al. 2019, Figs. 3 and 4.
 
     Parameters
@@ -838,14 +842,25 @@ def draw_score_against_rate(
     percent : bool
         Scores are shares in [0, 1] and drawn in per cent; False for a squared error.
     """
-    for i, (model, rows) in enumerate(points.items()):
+    bases = {model: model.partition(", ")[0] for model in points}
+    looks = {base: DRAWN.index(base) for base in bases.values() if base in DRAWN}
+    free = iter(sorted(set(range(len(points) + len(DRAWN))) - set(looks.values())))
+    drawn: set[str] = set()
+    for model, rows in points.items():
         table = _numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
+        base, second = bases[model], bases[model] in drawn
+        drawn.add(base)
+        if base not in looks:
+            looks[base] = next(free)
+        look = looks[base]
         ax.errorbar(
             *table.T[:2],
             yerr=table[:, 2] if table[:, 2].any() else None,
-            marker=MARKERS[i % len(MARKERS)],
-            color=PALETTE[i % len(PALETTE)],
+            marker=MARKERS[look % len(MARKERS)],
+            color=PALETTE[look % len(PALETTE)],
             linewidth=1.4,
+            linestyle="--" if second else "-",
+            markerfacecolor="white" if second else None,
             capsize=4,
             label=model,
         )

@@ -323,3 +323,20 @@ def test_highlighting_refuses_what_does_not_fit(highlight):
         highlight(["a", "b"], [-0.5, 2])
     with pytest.raises(ValueError, match="NaN"):
         highlight(["a"], [float("nan")])
+
+
+def test_a_model_looks_the_same_in_every_figure_and_a_second_variant_is_hollow():
+    def looks(*models):
+        _, ax = figures.new_figure()
+        figures.draw_score_against_rate({model: [(0.1, 0.5)] for model in models}, ax)
+        return {bars.get_label(): bars.lines[0] for bars in ax.containers}
+
+    first = looks("softmax", "attention", "hardkuma", "hardkuma, independent", "random run of words")
+    second = looks("hardkuma, independent", "attention")
+    for name in ("hardkuma, independent", "attention"):
+        assert first[name].get_color() == second[name].get_color(), name
+    assert first["hardkuma"].get_color() == first["hardkuma, independent"].get_color()
+    assert first["hardkuma, independent"].get_markerfacecolor() == "white" != first["hardkuma"].get_markerfacecolor()
+    assert second["hardkuma, independent"].get_markerfacecolor() != "white", "alone it is solid"
+    colours = [line.get_color() for name, line in first.items() if name != "hardkuma, independent"]
+    assert len(set(colours)) == 4, "models differ"
