@@ -842,7 +842,7 @@ def draw_score_against_rate(
     percent : bool
         Scores are shares in [0, 1] and drawn in per cent; False for a squared error.
     """
-    bases = {model: model.partition(", ")[0] for model in points}
+    bases = {model: model.partition(", ")[0].lower() for model in points}
     looks = {base: DRAWN.index(base) for base in bases.values() if base in DRAWN}
     free = iter(sorted(set(range(len(points) + len(DRAWN))) - set(looks.values())))
     drawn: set[str] = set()
