@@ -44,7 +44,8 @@ print(f"{results['run'].nunique()} runs" if len(results) else "no run committed 
 # ## 1. Accuracy and open cells
 #
 # Table 3 of Bastings et al. 2019 and Table 1 of Niculae and Blondel 2017, on the test set of SNLI. *Open cells*: the
-# share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0. The published models were trained on the
+# share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0; of a map, which has weights in both
+# directions, what a premise word spends. The published models were trained on the
 # 549,367 pairs of SNLI, these on what the column `corpus` names.
 
 # %%
@@ -52,9 +53,9 @@ corpora = results.groupby("corpus")
 table = pd.concat(
     [reference.summary(part, ["accuracy", "rate_selected"], "test").assign(corpus=name) for name, part in corpora]
 ) if len(results) else reference.summary(results, ["accuracy", "rate_selected"]).assign(corpus="")  # fmt: skip
-softmax = table[table["model"] == "softmax"].set_index("corpus")["accuracy"].to_dict()
-table["behind softmax"] = table["corpus"].map(softmax).astype(float) - table["accuracy"]
-columns = ["corpus", "model", "variant", "target", "accuracy", "accuracy_std", "rate_selected", "behind softmax"]
+table["behind softmax"] = table.groupby("corpus", group_keys=False)[table.columns].apply(reference.behind_softmax)
+columns = ["corpus", "model", "variant", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
+columns.append("behind softmax")
 display(table[[*columns, "seeds"]].round(4))
 published = reference.read_published().query("task == 'nli'")
 display(published[["model", "target", "split", "metric", "value", "source"]])
@@ -70,9 +71,10 @@ if len(table):
     drawn = ["rate_selected", "accuracy", "accuracy_std"]
     points = {
         f"{model}, {variant}" if variant else model: part[drawn].fillna(0).to_numpy().tolist()
-        for (model, variant), part in table.groupby(["model", "variant"])
+        for (model, variant), part in table[table["model"] != "recurrent"].groupby(["model", "variant"])
     }
     figures.draw_score_against_rate(points, ax, title="Accuracy against open cells (test)", ylabel="accuracy")
+    ax.set_xlabel("open cells (share)")
     figures.save_figure(fig, folder / "figures", "accuracy_against_cells")
     display(figures.show(fig))
 
@@ -85,10 +87,11 @@ if len(table):
 # %%
 sources = {name: root() / p.runs_dir / name for name in p.runs}
 read = {name: saved.read_rationales(source, "test") for name, source in sources.items()}
+read = {name: rows for name, rows in read.items() if saved.read_parameters(sources[name])["model"] != "recurrent"}
 matrices = {
     name: [np.array(row.z).reshape(len(row.tokens), len(row.hypothesis)) for row in rows.itertuples()]
     for name, rows in read.items()
-}
+}  # the recurrent baseline aligns nothing
 
 # %% tags=["figure"]
 first = next(iter(read.values()), pd.DataFrame({"tokens": [], "hypothesis": [], "label": []}))
@@ -96,6 +99,8 @@ short = first["tokens"].map(len).le(14) & first["hypothesis"].map(len).le(9)
 for k, label in enumerate(LABELS):
     for i in first.index[short & first["label"].eq(k)][:1]:
         for name, found in matrices.items():
+            if i >= len(found) or read[name]["tokens"][i] != first["tokens"][i]:
+                continue  # a run on other pairs
             fig, ax = figures.new_figure(size=(11, 5))
             said = LABELS[read[name]["prediction"][i]]
             title = f"{name}: {label}, predicted {said}; {(found[i] != 0).mean():.0%} open"
@@ -116,7 +121,7 @@ for name, found in matrices.items():
     null = np.concatenate([z[:, 0] for z in found])
     opened = np.concatenate([(z != 0).sum(1) for z in found])
     facts.append([name, (opened == 0).mean(), (opened == 1).mean(), opened.mean(), sums.mean(), null.mean()])
-names = ["run", "words that meet none", "one", "words met", "weight spent", "of it on NULL"]
+names = ["run", "words that meet none", "one", "words met", "weight spent", "of it on NULL"]  # of gates: before any sum
 pd.DataFrame(facts, columns=names).round(3)
 
 # %% tags=["check"]
@@ -138,8 +143,7 @@ for name, rows in read.items():
 # %% [markdown]
 # ## Summary
 #
-# Sparse maps leave most cells at exactly 0 for little accuracy; HardKuma's rate is chosen beforehand, a map's is what
-# comes out.
+# HardKuma's rate is chosen beforehand, a map's is what comes out; what either costs stands in section 1.
 #
 # ## Next
 #

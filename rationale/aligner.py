@@ -142,7 +142,7 @@ class IntraAttention(nn.Module):
     def __init__(self, num_features: int, size: int, dropout: float):
         super().__init__()
         self.compare = feed_forward(num_features, size, dropout)
-        self.distance = nn.Parameter(torch.randn(2 * REACH + 1))
+        self.distance = nn.Parameter(torch.zeros(2 * REACH + 1))
 
     def forward(self, words: Tensor, mask: Tensor) -> Tensor:
         """[B, T, H] and bool [B, T] to [B, T, 2 H]."""

@@ -11,29 +11,32 @@ KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty 
 
 
 @njit(cache=True)
-def gather(row, there, masked, scale, x, place):
-    """Copy `scale` times what is there of a row to the front of `x`, and where it stood to `place`.
+def gather(row, there, masked, gamma, level, x, place):
+    """Copy what is there of a row, divided by gamma, to the front of `x`, and where it stood to `place`.
 
-    Returns how many there are, or -1 if one is not finite.
+    `level`: less the largest first; a constant changes no weight, and large scores lose no digits. Returns how many
+    there are, or -1 if one is not finite.
     """
-    n = 0
+    n, top = 0, -np.inf
     for t in range(row.size):
         if not masked or there[t]:
             if not np.isfinite(row[t]):
                 return -1
-            x[n] = scale * row[t]
+            x[n] = row[t]
             place[n] = t
+            top = max(top, x[n])
             n += 1
+    for i in range(n):
+        x[i] = min(max((x[i] - top if level else x[i]) / gamma, -1e300), 1e300)
     return n
 
 
 @njit(cache=True)
-def threshold(x, n, above):
-    """tau with sum_i (x_i - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986).
+def threshold(x, n, top, above):
+    """tau with sum_i (x_i - top - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986).
 
-    Only what is less than 1 below the largest can be in the support; `above` is room for it.
+    Only what is less than 1 below the largest, `top`, can be in the support; `above` is room for it.
     """
-    top = x[:n].max()
     total, count = 0.0, 0
     for i in range(n):
         if x[i] - top > -1:
@@ -49,7 +52,7 @@ def threshold(x, n, above):
                 total += above[i]
                 kept += 1
         if kept == count:
-            return top + tau
+            return tau
         count = kept
 
 
@@ -119,7 +122,10 @@ def descending(key, n, order):
 
 @njit(cache=True)
 def pooled(x, n, lam, groups, signs, published, sums, sizes, key, order):
-    """x <- prox of the OSCAR penalty, in place; `groups`: the pool each position is in (pool adjacent violators)."""
+    """x <- prox of the OSCAR penalty, in place; `groups`: the pool each position is in (pool adjacent violators).
+
+    Without a price there are no pools: ties keep gradients of their own.
+    """
     for i in range(n):
         key[i] = abs(x[i]) if published else x[i]
     descending(key, n, order)
@@ -127,7 +133,7 @@ def pooled(x, n, lam, groups, signs, published, sums, sizes, key, order):
     for i in range(n):
         sums[pools], sizes[pools] = key[order[i]] - lam * (n - 1 - i), 1
         pools += 1
-        while pools > 1 and sums[pools - 2] * sizes[pools - 1] <= sums[pools - 1] * sizes[pools - 2]:
+        while lam > 0 and pools > 1 and sums[pools - 2] * sizes[pools - 1] <= sums[pools - 1] * sizes[pools - 2]:
             pools -= 1
             sums[pools - 1] += sums[pools]
             sizes[pools - 1] += sizes[pools]
@@ -156,7 +162,7 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
     masked, everything = there.size > 0, np.empty(0, np.bool_)
     weights[:] = 0.0
     for r in range(rows.shape[0]):
-        n = gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
+        n = gather(rows[r], there[r] if masked else everything, masked, gamma, kind < 3, x, place)
         if n < 0:
             return False
         if n > 0:
@@ -164,9 +170,10 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
                 smooth(x, n, lam, group, low, high, knots, slopes, shifts)
             elif kind >= 2:
                 pooled(x, n, lam, group, sign, kind == 3, sums, sizes, low, order)
-            tau = threshold(x, n, low)
+            top = x[:n].max()
+            tau = threshold(x, n, top, low)
             for i in range(n):
-                weights[r, place[i]] = max(x[i] - tau, 0.0)
+                weights[r, place[i]] = max(x[i] - top - tau, 0.0)
         if kind > 0:
             groups[r] = -1
             for i in range(n):
@@ -233,14 +240,11 @@ def squared_norm(rows, there, gamma, p, weights):
     q = p / (p - 1)
     bend = (2 - q) / q
     for r in range(rows.shape[0]):
-        n = gather(rows[r], there[r] if masked else everything, masked, 1 / gamma, x, place)
+        n = gather(rows[r], there[r] if masked else everything, masked, gamma, True, x, place)
         if n < 0:
             return False
         if n == 0:
             continue
-        top = x[:n].max()
-        for i in range(n):
-            x[i] -= top
         low, high = -1.0, -(n ** (-2 / q))  # one weight alone, and all equal
         tau = low
         for _ in range(100):

@@ -51,11 +51,16 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> T
     """
     _check(scores, mask, gamma)
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min / 2)
+        scores = scores.masked_fill(~mask, 0.0)
     if not torch.isfinite(scores).all():
         raise _not_finite(scores)
-    weights = (scores / gamma if gamma != 1 else scores).softmax(-1)
-    return weights if mask is None else weights * mask
+    if gamma != 1:
+        lowest, highest = torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max
+        scores = (scores / gamma).clamp(lowest, highest)
+    if mask is None:
+        return scores.softmax(-1)
+    nothing = ~mask.any(-1, keepdim=True)
+    return scores.masked_fill(~(mask | nothing), -torch.inf).softmax(-1) * mask
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> Tensor:

@@ -70,7 +70,7 @@ KEYS: dict[str, Key] = {
     "language":          Key(str,   "what is translated into English", choices=("de", "fr", "cs")),
     "min_count":         Key(int,   "a word that is rarer in train is unknown", "[1, inf)"),
     "beam":              Key(int,   "hypotheses that are kept in search", "[1, 100]"),
-    "longest":           Key(int,   "words of a target, at most", "[2, 1000]"),
+    "longest":           Key(int,   "words of a target, at most, its end included", "[2, 1000]"),
     "correlation":       Key(float, "correlation between the aspects' scores", "[0, 1]"),
     "vectors":           Key(str,   "word vectors: a file, or a name in the data folder, or random"),
     "vectors_scale":     Key(float, "factor on the word vectors", "(0, inf)"),
@@ -302,6 +302,23 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             raise BadInput(f"{where}corpus: {corpus} is not for this notebook; give one of {', '.join(corpora)}")
     if values.get("normalised") and values["model"] != "hardkuma":
         raise BadInput(f"{where}normalised: true is not accepted with model {values['model']}; give false, or hardkuma")
+    maps = values.get("model") in MAPPINGS and corpus in PAIRS
+    refused = [  # what would have no effect
+        (
+            values.get("selection", 1) < 1 and (maps or values.get("model") == "recurrent"),
+            "selection",
+            "1, or hardkuma",
+        ),
+        (values.get("intra") and values.get("model") == "recurrent", "intra", "false, or another model"),
+        (corpus in PAIRS and values.get("rule") == "top_k", "rule", "argmax"),
+        (corpus in SEQUENCES and values.get("hidden_size", 0) % 2 == 1, "hidden_size", "an even number"),
+    ]
+    for wrong, key, accepted in refused:
+        if wrong:
+            raise BadInput(
+                f"{where}{key}: {_show(values[key])} is not accepted with {corpus}, "
+                f"model {values['model']}; give {accepted}"
+            )
     if "corpus" in values and values.get("aspect") not in (None, *ASPECTS.get(values["corpus"], ())):
         raise BadInput(
             f"{where}aspect: {values['aspect']} is not accepted with corpus {values['corpus']}; "

@@ -11,17 +11,21 @@ import argparse
 import json
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 
 import torch
 
 from rationale.errors import BadInput
 
+BETWEEN = "|||"  # stands between the sentences of a pair
+
 
 def predict(run, texts: list[list[str]], batch_size: int = 64):
     """Yield one dict a text: tokens, z, prediction (class or scores), probabilities, unknown words.
 
-    Of a run on pairs also hypothesis, and z is a matrix, a row a word of `tokens`; both sides begin with NULL.
+    Of a run on pairs also hypothesis, and z is a matrix, a row a word of `tokens`, or None of a model that aligns
+    nothing; both sides begin with NULL.
 
     Parameters
     ----------
@@ -69,7 +73,8 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             row = {"tokens": tokens, "z": z}
             if of_pairs:
                 row = {"tokens": tokens[: cut[i]], "hypothesis": tokens[cut[i] :]}
-                row["z"] = [z[j : j + len(row["hypothesis"])] for j in range(0, len(z), len(row["hypothesis"]))]
+                width = len(row["hypothesis"])
+                row["z"] = [z[j : j + width] for j in range(0, len(z), width)] if run.model.selector else None
             row["prediction"] = answers[i]
             if isinstance(answers[i], int):
                 row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
@@ -78,14 +83,11 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             yield row
 
 
-BETWEEN = "|||"  # stands between the sentences of a pair
-
-
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
 ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
 ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
 TOKEN = r"""(?ix)
-      -[LR][RSC]B- | \|\|\| | \.\.+ | --+ | `` | ''                  # marks of several characters
+      -[LR][RSC]B- | \.\.+ | --+ | `` | ''                  # marks of several characters
     | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
     | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
     | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                      # initials
@@ -99,6 +101,8 @@ def tokenise(text: str) -> list[str]:
     Text that is already tokenised comes out unchanged: a mark or a clitic stands alone in it, and none is
     attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
     """
+    if BETWEEN in text:
+        return [*chain.from_iterable([BETWEEN, *tokenise(part)] for part in text.split(BETWEEN))][1:]
     text = text.replace("\u2019", "'")
     if re.search(ALONE, text) and not re.search(ATTACHED, text):
         return re.findall(r"[^ \t\r\n]+", text)
@@ -157,6 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(row: dict) -> str:
+    from rationale.data.nli import NULL
     from rationale.figures import highlight_ansi
 
     if "label" in row:
@@ -164,16 +169,18 @@ def _shown(row: dict) -> str:
     else:
         answer = ", ".join(f"{score:.2f}" for score in row["prediction"])
     if "hypothesis" in row:
-        cells = [z for weights in row["z"] for z in weights]
-        lines = [f"{answer}   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0"]
-        for word, weights in zip(row["tokens"], row["z"], strict=True):
+        cells = [z for weights in row["z"] or () for z in weights]
+        opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""
+        lines = [answer + opened]
+        for word, weights in zip(row["tokens"] if cells else (), row["z"] or (), strict=True):
             met = sorted(((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True)
             lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in met[:3]))
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False
         lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
-    if len(row["unknown"]) == len(row["tokens"]):
+    words = [word for word in (*row["tokens"], *row.get("hypothesis", ())) if word != NULL]
+    if len(row["unknown"]) == len(words):
         lines.append("no word of this text is known to this run: that is its answer to an empty text")
     elif row["unknown"]:
         lines.append(f"unknown to this run: {' '.join(row['unknown'])}")

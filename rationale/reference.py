@@ -127,14 +127,25 @@ def rows_of(run: Path) -> pd.DataFrame:
 
 
 def variant(p: dict, notebook: str) -> str:
-    """How the network of a run differs from its notebook's defaults: "lstm, independent" or "intra", mostly ""."""
+    """How the network of a run differs from its notebook's defaults: "lstm, independent" or "intra", mostly "".
+
+    Of runs with other attentions everything is named that differs: there are no recipes besides the default one.
+    """
     usual, named = _usual(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
         matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] not in WITHOUT_GATES)
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
+    if notebook in ATTENTIONS:
+        free = {*FREE, "corpus", "language", "intra", "normalised"}
+        usual |= {"lam": PRICES.get(p["model"], p["lam"])}
+        named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
+
+
+ATTENTIONS = ("13_train_nli", "15_train_seq2seq")
+PRICES = {"fusedmax": 0.1, "oscarmax": 0.01}  # the paper's `lam`; of no effect with other models
 
 
 @cache
@@ -341,18 +352,24 @@ def reviews_table(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def behind_softmax(table: pd.DataFrame) -> pd.Series:
+    """How far the accuracy of each row of a `summary` is below that of plain softmax on the same vectors, or NaN."""
+    plain = table[table["model"].eq("softmax") & table["variant"].eq("")].set_index("vectors")["accuracy"]
+    return table["vectors"].map(plain).astype(float) - table["accuracy"]
+
+
 def nli_table(results: pd.DataFrame) -> str:
     """README's table of sentence pairs, in Markdown: test split, means over seeds."""
     heads = "corpus,attention,target,accuracy,behind softmax,cells that are not 0,seeds"
     lines = [f"| {' | '.join(heads.split(','))} |", "|" + "---|" * (heads.count(",") + 1)]
     for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
         table = summary(part, ["accuracy", "rate_selected"])
-        best = table.loc[table["model"].eq("softmax") & table["variant"].eq(""), "accuracy"]
+        table["behind"] = behind_softmax(table)
         for row in table.to_dict("records"):
             name = ", ".join(filter(None, (row["model"], row["variant"])))
             cells = [corpus, name, setting(row["model"], row["target"], row["sparsity"])]
             cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
-            cells += [f"{100 * (best.iloc[0] - row['accuracy']):.1f}" if len(best) else ""]
+            cells += ["" if row["behind"] != row["behind"] else f"{100 * row['behind']:.1f}"]
             cells += ["" if row["model"] == "recurrent" else f"{100 * row['rate_selected']:.1f}"]
             lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
     return "\n".join(lines)

@@ -67,7 +67,8 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
 
 def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace) -> dict:
     """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line:
-    split, source, said, references, zeros (share of the weights), weights (a row a word said, a column a source word).
+    split, source, said, references, zeros (share of the weights; of a split, the mean over
+    texts of which something was said), weights (a row a word said, a column a source word).
 
     Returns
     -------
@@ -85,7 +86,8 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
             zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
             row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
             lines.append(row | {"zeros": round(zeros, 4), "weights": _short(said.weights.tolist())})
-        found[split]["zeros"] = sum(row["zeros"] for row in lines if row["split"] == split) / len(some)
+        shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
+        found[split]["zeros"] = sum(shares) / max(1, len(shares))
     facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
     write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
@@ -105,7 +107,8 @@ def rationale_rows(result: Result):
             row = {"split": split, "tokens": example.tokens}
             if example.hypothesis is not None:
                 row["hypothesis"] = example.hypothesis
-            row |= {"z": [float(f"{value:.4g}") for value in z.tolist()]}
+            digits = 4 if example.hypothesis is None else 6  # of attention weights, so that equal ones can be told
+            row |= {"z": [float(f"{value:.{digits}g}") for value in z.tolist()]}
             row |= {"label": example.label, "prediction": answer}
             if example.rationale is not None:
                 row["gold"] = [int(flag) for flag in example.rationale]

@@ -146,7 +146,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     source, mask : [B, S]
     beam : int, K >= 1; 1 is greedy search
     longest : int
-        Words of a target, at most.
+        Words of a target, at most, its end included.
     """
     model.eval()
     rows, width = len(source), source.shape[1]
@@ -174,11 +174,12 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
         ends = (word == end) & (total > -torch.inf)
         for row, k in ends.nonzero().tolist():
             mean = total[row, k].item() / length
-            if k < beam and (best[row] is None or mean > best[row].log_prob):
+            if k < beam and (best[row] is None or (beam > 1 and mean > best[row].log_prob)):
                 best[row] = Said(said[row, k, :-1].tolist(), seen[row, k, :-1], mean)
         total, kept = total.masked_fill(ends, -torch.inf).topk(beam, 1)
         if all(
-            b is not None and b.log_prob >= top / longest for b, top in zip(best, total[:, 0].tolist(), strict=True)
+            b is not None and (beam == 1 or b.log_prob >= top / longest)
+            for b, top in zip(best, total[:, 0].tolist(), strict=True)
         ):
             break
         origin, said, seen = (_take(part, kept) for part in (origin, said, seen))

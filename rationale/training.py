@@ -193,7 +193,7 @@ def build_scheduler(optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> tor
         return torch.optim.lr_scheduler.ReduceLROnPlateau(
             optimizer, factor=0.5, patience=5, cooldown=5, threshold=1e-4, min_lr=p.min_learning_rate
         )
-    lowest = p.min_learning_rate / p.learning_rate
+    lowest = min(1.0, p.min_learning_rate / p.learning_rate)
 
     def factor(epochs: int) -> float:
         steps = epochs if p.schedule == "exponential" else sum(epochs >= end for end in (25, 50, 75))
@@ -340,9 +340,8 @@ def evaluate_extractor(model: Extractor, batches: Batches, objective: RationaleO
         output = model(batch.tokens, batch.mask)
         score = model.head.score(output.prediction, batch.target)
         task = model.head.loss(output.prediction, batch.target)
-        rate = torch.ones_like(task)
-        if output.gates is not None:
-            rate = expected_selection(output.gates.log_prob_nonzero.exp(), batch.mask)
+        chosen = (output.z != 0).to(task.dtype) if output.gates is None else output.gates.log_prob_nonzero.exp()
+        rate = expected_selection(chosen, batch.mask)
         rows.append(torch.stack([score, task, rate], 1))
         losses.append(objective.loss(output, batch, model.head).loss * len(task))
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
@@ -492,7 +491,8 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
         for batch in batches["dev"].in_order():
             number = batch.tokens.hypothesis_mask.sum()
             total, words = total + objective(model, batch).loss * number, words + number
-        return {"task": (total / words).item()}
+        task = (total / words).item()
+        return {"task": task, "loss": task}
 
     choice = Choice(p.model_choice, score="dev_task", higher_is_better=False)
     state = fit(model, objective, batches["train"], evaluate, choice, p, folder)

@@ -243,8 +243,30 @@ def test_edge_rows_are_defined(name):
     nothing = mapping(x, torch.zeros(2, 3, dtype=torch.bool))
     nothing.sum().backward()
     assert (nothing == 0).all() and (x.grad == 0).all(), "nothing is there"
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    for gamma in (1e-300, 1e-6, 0.4, 3.0, 1e308):
+        y = mapping(doubles([[0.2, 0.1, 9.0]] * 2), mask, gamma=gamma)
+        assert torch.isfinite(y).all() and y[0].sum().item() == pytest.approx(1), f"gamma {gamma}"
+        assert (y[1] == 0).all() and y[0, 2] == 0, f"gamma {gamma}: nothing is there"
     for shape in ((2, 0, 3), (2, 0), (0,)):
         assert mapping(torch.ones(shape)).shape == shape, "no rows, or rows of nothing"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_large_scores_lose_no_digits(name):
+    x = doubles([0.5, 0.25, 0.0, -1.0])
+    for shift in (2.0**30, -(2.0**40)):  # the differences are exact there
+        torch.testing.assert_close(EVERY[name](x + shift), EVERY[name](x), atol=1e-12, rtol=0)
+    for top in (1e17, 1e30, 1e300):
+        y = EVERY[name](doubles([top, top, -top]))
+        torch.testing.assert_close(y, doubles([0.5, 0.5, 0.0]), atol=1e-12, rtol=0)
+
+
+def test_without_a_price_oscarmax_is_sparsemax_at_ties_too():
+    x, v = doubles([1.0, 1.0, 0.5]).requires_grad_(), doubles([1.0, 0.0, 0.0])
+    for mapping in (lambda s: oscarmax(s, lam=0), lambda s: fusedmax(s, lam=0), EVERY["sparsemax"]):
+        (of_scores,) = torch.autograd.grad(mapping(x), x, v)
+        torch.testing.assert_close(of_scores, doubles([0.5, -0.5, 0.0]), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -342,6 +342,18 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
             "corpus: hotels is not for this notebook; give one of nli_small",
         ),
         ("13_train_nli", ["normalised=true"], "normalised: true is not accepted with model softmax"),
+        ("13_train_nli", ["selection=0.1"], "selection: 0.1 is not accepted with nli_small, model softmax; give 1, or"),
+        (
+            "13_train_nli",
+            ["model=recurrent", "intra=true"],
+            "intra: true is not accepted with nli_small, model recurrent",
+        ),
+        ("13_train_nli", ["model=hardkuma", "rule=top_k"], "rule: top_k is not accepted with nli_small"),
+        (
+            "15_train_seq2seq",
+            ["hidden_size=33"],
+            "hidden_size: 33 is not accepted with multi30k, .*give an even number",
+        ),
     ],
 )
 def test_models_and_corpora_of_texts_and_of_pairs_do_not_mix(notebook, items, message):

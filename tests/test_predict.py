@@ -266,6 +266,14 @@ def test_pairs_in_a_batch_are_answered_as_each_alone(paired, capsys):
     assert np.allclose(first["z"], expected["z"], atol=1e-3) and first["label"] == expected["label"]
 
 
+def test_words_of_both_sides_count_as_unknown_and_each_side_is_split_by_itself(paired, capsys):
+    out = told(capsys, paired, "--text", "a dog ||| wug blick dax")[1]
+    assert "unknown to this run: wug blick dax" in out and "no word" not in out
+    assert "no word of this text is known" in told(capsys, paired, "--text", "wug ||| blick")[1]
+    row = json.loads(told(capsys, paired, "--jsonl", "--text", "A man sat. ||| A man sits .")[1])
+    assert row["tokens"][-2:] == ["sat", "."] and row["hypothesis"][-2:] == ["sits", "."]
+
+
 @pytest.mark.parametrize("text", ["a dog", "||| a dog", "a dog |||", "a ||| dog ||| runs"])
 def test_a_text_that_is_no_pair_is_refused(paired, capsys, text):
     code, _, err = told(capsys, paired, "--text", text)

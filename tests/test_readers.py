@@ -656,12 +656,16 @@ def test_captions_that_do_not_match_are_refused(tmp_path):
         sentences.read_captions("fr", tmp_path)
 
 
-MAIL = "Hi Ann,  the meeting is at 9:00.\nBye\n\n@subject\nMeeting at 9\n\n@ann0\nmeeting time\n\n@ann1\nmeeting\n"
+MAIL = (
+    "Hi Ann,  the meeting is at 9:00.\n@ 10 we leave.\nBye\n\n"
+    "@subject\nMeeting at 9\n\n@ann0\nmeeting time\n\n@ann1\nmeeting\n"
+)
 
 
 def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path):
     body, subjects = sentences.parse_mail(MAIL)
     assert body[:4] == ["hi", "ann", ",", "the"] and "@subject" not in body
+    assert "leave" in body, "a line that begins with @ belongs to the body"
     assert subjects == [["meeting", "at", "9"], ["meeting", "time"], ["meeting"]]
     for split in ("train", "dev", "test"):
         (tmp_path / split).mkdir()

@@ -239,7 +239,15 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
         run_of(tmp_path, "13_train_nli", "b", {"accuracy": 0.64, "rate_selected": 0.2}, model="sparsemax"),
         run_of(tmp_path, "13_train_nli", "c", {"accuracy": 0.6, "rate_selected": 0.1}, model="hardkuma", selection=0.1),
     ]
+    runs += [
+        run_of(tmp_path, "13_train_nli", "d", {"accuracy": 0.9, "rate_selected": 0.7}, model="sparsemax", gamma=0.2)
+    ]
+    runs += [run_of(tmp_path, "13_train_nli", "e", {"accuracy": 0.5, "rate_selected": 0.7}, model="oscarmax", lam=0.01)]
     table = reference.nli_table(pd.concat(map(reference.rows_of, runs)))
+    assert "| nli_small | sparsemax, gamma=0.2 |  | 90.0 | -25.0 | 70.0 | 1 |" in table, (
+        "no seed of the other: " + table
+    )
+    assert "| nli_small | oscarmax |  | 50.0 | 15.0 | 70.0 | 1 |" in table, "the paper's price is its default: " + table
     assert "| nli_small | softmax |  | 65.0 | 0.0 | 100.0 | 1 |" in table, table
     assert "| nli_small | sparsemax |  | 64.0 | 1.0 | 20.0 | 1 |" in table, table
     assert "| nli_small | hardkuma | 10% | 60.0 | 5.0 | 10.0 | 1 |" in table, table

@@ -111,3 +111,22 @@ def test_it_learns_to_reverse(name):
         [vocabulary.words[w] for w in said.words] == list(examples[i].tokens[::-1]) for i, said in enumerate(found)
     ]
     assert sum(right) >= 36, f"{sum(right)} of 40 reversed"
+
+
+def test_a_beam_of_one_is_greedy_search():
+    generator = torch.Generator().manual_seed(3)
+    for seed in range(12):
+        found = model_of()
+        torch.manual_seed(seed)
+        for parameter in found.parameters():
+            torch.nn.init.normal_(parameter, std=0.7)
+        source, mask = torch.randint(2, 9, (4, 3), generator=generator), torch.ones(4, 3, dtype=torch.bool)
+        for row, said in enumerate(beam_search(found, source, mask, beam=1, longest=9)):
+            words: list[int] = []
+            while len(words) < 8:
+                logits = found(source[row : row + 1], mask[:1], torch.tensor([[*words, END]]))[0][0, -1]
+                logits[:2] = -torch.inf
+                if logits.argmax() == END:
+                    break
+                words.append(logits.argmax().item())
+            assert said.words == words, f"seed {seed}, row {row}"

@@ -2,9 +2,10 @@
 
 Source: Elliott et al. 2016 (Multi30k); Zhang and Tetreault 2019 (AESLC); Rush et al. 2015 (Gigaword, DUC 2004).
 Everything is lower-cased and split by `words.split_words`, sources and references alike, but for headlines, which come
-split; scores are scores of these tokens.
+split. BLEU is that of these tokens; ROUGE has its own way to split and stem them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -160,8 +161,8 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
     BadInput
         `where`: no body or no subject.
     """
-    body, *parts = text.split("\n@")
-    subjects = [split_words(part.partition("\n")[2]) for part in parts]
+    body, *parts = re.split(r"\n@(?:subject|ann\d+)[ \t\r]*\n", f"\n{text}")  # other lines may begin with @ too
+    subjects = [split_words(part) for part in parts]
     words = split_words(body, max_tokens)
     if not words or not subjects or not subjects[0]:
         raise BadInput(f"{where}: no body or no subject; accepted: a text, then a line @subject and the subject")
