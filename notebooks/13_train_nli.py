@@ -155,6 +155,7 @@ kept = scores["dev"]
 title = f"Kept: epoch {result.best['epoch']}, dev accuracy {kept['accuracy']:.1%}"
 title += "" if p.model == "recurrent" else f", {kept['rate_selected']:.0%} of the cells are not 0"
 figures.draw_history(history[columns], target, ax, title=title)
+ax.set_ylabel("share of cells, of pairs")
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
