@@ -283,12 +283,15 @@ def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, monkeypat
 def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
     steps = {"name": "the package", "median_ms": 5.0, "min_ms": 4.0, "times_as_fast": [1.9, 2.0, 2.1]}
     rows = [{"name": "overhead", "seconds": 3.04}, {"name": "of it: kernel start", "seconds": 0.5}]
-    groups = [{"group": "step", "threads": 1, "ways": [steps]}, {"group": "sweep", "threads": 1, "ways": rows}]
+    twice = steps | {"median_ms": 12.0, "times_as_fast": [1, 1, 1]}
+    groups = [{"group": "step", "threads": n, "ways": [way]} for n, way in ((1, steps), (2, twice))]
+    groups.append({"group": "sweep", "threads": 1, "ways": rows})
     machine = {"cpu": "C", "cores": 2, "torch": "2"}
     (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
     monkeypatch.setattr(reference, "folder", lambda: tmp_path)
     ways, seconds, foot = reference.bench_table(None).split("\n\n")
-    assert ways.endswith("| step | the package | 1 | 5.00 | 2.00 (1.90 to 2.10) |")
+    assert "ms, 2 threads | times as fast, 2 threads | ms, 1 thread | times as fast, 1 thread |" in ways
+    assert ways.endswith("| step | the package | 12.0 | 1 | 5.00 | 2.00 (1.90 to 2.10) |"), "a row a way"
     assert seconds.splitlines() == ["| what | part | seconds |", "|---|---|---|", "| sweep | overhead | 3.0 |"]
     assert foot == "C, 2 cores, torch 2, D."
 
