@@ -35,7 +35,7 @@ left: float = -0.1  # support of the stretched gate
 right: float = 1.1  # upper end of that support
 rule: str = "argmax"  # from gate to decision at test time
 selection: float = 1.0  # target share of cells of HardKuma; 1 = no constraint
-measure: str = "training"  # what is compared with the target: training, expected or selected
+measure: str = "selected"  # what is compared with the target: selected (open by the rule), expected or training
 measure_every: int = 2  # training steps between two measurements without dropout
 dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
 multiplier_init: float = 0.0  # multiplier at the start
@@ -130,7 +130,8 @@ print(inspect.getsource(attention.forward))
 #
 # The loop is that of the rationale extractors. A cell is what a word was: its gate counts for the rate,
 # $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `04_selecting_text` holds
-# it.
+# it. Spread over so many cells, an expected tenth leaves hardly one whose likeliest value is not 0: with `measure: training`
+# (the authors') next to nothing is open at test time. `measure: selected` holds the share that the rule opens.
 
 # %%
 result = training.train_aligner(p, splits, len(LABELS), folder)
@@ -145,7 +146,8 @@ if p.hidden_size == 200 and not p.intra:
     assert trained + of_vectors == of_paper, "the paper's size"
 target = p.selection if p.model == "hardkuma" and p.selection < 1 else None
 if target is not None and len(result.history) >= 5 and len(splits["train"]) >= 20_000:
-    assert abs(scores["dev"]["rate_expected"] - target) < 0.05, "the constraint holds the rate"
+    measured = scores["dev"]["rate_selected" if p.measure == "selected" else "rate_expected"]
+    assert abs(measured - target) < 0.05, "the constraint holds the rate"
 
 # %% tags=["figure"]
 history = pd.DataFrame(result.history)
