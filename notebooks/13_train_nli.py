@@ -130,8 +130,9 @@ print(inspect.getsource(attention.forward))
 #
 # The loop is that of the rationale extractors. A cell is what a word was: its gate counts for the rate,
 # $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `04_selecting_text` holds
-# it. Spread over so many cells, an expected tenth leaves hardly one whose likeliest value is not 0: with `measure: training`
-# (the authors') next to nothing is open at test time. `measure: selected` holds the share that the rule opens.
+# it. Spread over so many cells, an expected tenth leaves hardly one whose likeliest value is not 0: with
+# `measure: training` (the authors') next to nothing is open at test time. `measure: selected` holds the share that the
+# rule opens.
 
 # %%
 result = training.train_aligner(p, splits, len(LABELS), folder)

@@ -138,12 +138,16 @@ def variant(p: dict, notebook: str) -> str:
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"}
+        free = {*FREE, "corpus", "language", "intra", "normalised"} | (
+            OF_GATES if p["model"] in WITHOUT_GATES else set()
+        )
         usual |= {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
 
 
+OF_GATES = {"measure", "measure_every", "dynamics", "multiplier_init", "multiplier_rate", "quadratic", "smoothing",
+            "left", "right", "rule", "tolerance"}  # fmt: skip
 ATTENTIONS = ("13_train_nli", "15_train_seq2seq")
 PRICES = {"fusedmax": 0.1, "oscarmax": 0.01}  # the paper's `lam`; of no effect with other models
 
