@@ -170,7 +170,7 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
                 smooth(x, n, lam, group, low, high, knots, slopes, shifts)
             elif kind >= 2:
                 pooled(x, n, lam, group, sign, kind == 3, sums, sizes, low, order)
-            top = x[:n].max()
+            top = 0.0 if kind == 0 else x[:n].max()  # `gather` has taken it off, and no penalty has moved it
             tau = threshold(x, n, top, low)
             for i in range(n):
                 weights[r, place[i]] = max(x[i] - top - tau, 0.0)

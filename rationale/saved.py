@@ -85,7 +85,7 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
         for example, said, references in zip(targets.splits[split], some, targets.references[split], strict=True):
             zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
             row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
-            lines.append(row | {"zeros": round(zeros, 4), "weights": _short(said.weights.tolist())})
+            lines.append(row | {"zeros": round(zeros, 4), "weights": [_short(w, 6) for w in said.weights.tolist()]})
         shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
         found[split]["zeros"] = sum(shares) / max(1, len(shares))
     facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
@@ -96,8 +96,8 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
     return found
 
 
-def _short(rows: list) -> list:
-    return [[float(f"{value:.6g}") for value in row] for row in rows]
+def _short(values: list[float], digits: int) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in values]
 
 
 def rationale_rows(result: Result):
@@ -108,7 +108,7 @@ def rationale_rows(result: Result):
             if example.hypothesis is not None:
                 row["hypothesis"] = example.hypothesis
             digits = 4 if example.hypothesis is None else 6  # of attention weights, so that equal ones can be told
-            row |= {"z": [float(f"{value:.{digits}g}") for value in z.tolist()]}
+            row |= {"z": _short(z.tolist(), digits)}
             row |= {"label": example.label, "prediction": answer}
             if example.rationale is not None:
                 row["gold"] = [int(flag) for flag in example.rationale]

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rationale import params, training
+from rationale import params, reference, training
 from rationale.aligner import build_aligner
 from rationale.data import Batch, Sides
 from rationale.mappings import MAPPINGS
@@ -29,9 +29,10 @@ VOCABULARY = 8_000
 
 
 def parameters(notebook: str, **changes) -> SimpleNamespace:
-    """The defaults of a notebook and these changes; fusedmax at its own price, oscarmax at its own."""
-    lam = {"oscarmax": 0.01}.get(changes.get("model"), 0.1)
-    return params.completed(params.defaults(notebook_path(notebook)) | {"lam": lam} | changes)
+    """The defaults of a notebook and these changes; fusedmax and oscarmax at the paper's prices."""
+    usual = params.defaults(notebook_path(notebook))
+    lam = reference.PRICES.get(changes.get("model"), usual["lam"])
+    return params.completed(usual | {"lam": lam} | changes)
 
 
 def batch_of(rows: int, words: tuple[int, int]) -> Batch:
