@@ -39,7 +39,7 @@ class DigitCounter(nn.Module):
         return [self.digit, self.filter]
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
-        """`sides`: digits [B, T] and query [B, 2]; `mask`: cells, as batches of pairs have them."""
+        """`sides`: digits [B, T] and query [B, 2]; `mask`: of the digits."""
         query = self.query(sides.hypothesis).flatten(1).unsqueeze(1)  # [B, 1, 2 H]
         digits = self.digit(sides.premise)
         known = torch.cat([query.expand(-1, digits.shape[1], -1), digits], -1)

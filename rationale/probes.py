@@ -10,6 +10,7 @@ The model is not rewritten: hooks read and replace what its modules return. Sour
 notebooks/07_diffmask.py; De Cao et al. 2020, sec. 3.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -288,12 +289,14 @@ class ProbeObjective(nn.Module):
         kind: str = "kl",
         rate: float = 0.01,
         start: float = 1.0,
-        top: float = 200.0,
+        quadratic: float = 10.0,
+        bounds: tuple[float, float] = (0.1, 200.0),
     ):
         super().__init__()
         if form not in ("probability", "log"):
             raise ValueError(f"form: got {form!r}, accepted are probability, log")
-        self.margin, self.form, self.kind, self.rate, self.top = margin, form, kind, rate, top
+        self.margin, self.form, self.kind, self.rate = margin, form, kind, rate
+        self.quadratic, self.bounds = quadratic, tuple(map(math.log, bounds))
         self.register_buffer("log_multipliers", torch.full((num_layers,), start).log())
 
     def forward(self, probe: Probe, batch: Batch) -> Step:
@@ -302,11 +305,12 @@ class ProbeObjective(nn.Module):
         apart = divergence(probed.original, probed.masked, self.kind).mean()
         kept = probed.log_keep.exp() if self.form == "probability" else probed.log_keep
         price = _mean(kept, probed.mask)
-        loss = price + self.log_multipliers[layer].exp() * (apart - self.margin)
+        over = (apart - self.margin).clamp(min=0)
+        loss = price + self.log_multipliers[layer].exp() * (apart - self.margin) + self.quadratic / 2 * over.square()
         gap = ((apart.detach() - self.margin) / self.margin).clamp(-1, 5)
         if self.training:
             self.log_multipliers[layer] += self.rate * gap
-            self.log_multipliers.clamp_(max=torch.tensor(self.top).log().item())
+            self.log_multipliers.clamp_(*self.bounds)
         kept = _mean(probed.log_keep.detach().exp(), probed.mask)
         return Step(loss, {"divergence": apart.detach(), "kept": kept})
 

@@ -195,7 +195,8 @@ class PairBatches(Batches):
     """Batches of pairs: `tokens` holds both sides, `mask` the cells [B, P Q] of words of one with words of the other.
 
     Arguments as for `Batches`; examples carry a `hypothesis`. Pairs are bucketed by premise, then by hypothesis.
-    `second`: the vocabulary of the hypotheses, where it is another.
+    `second`: the vocabulary of the hypotheses, where it is another. `cells=False`: `mask` is that of the premise's words
+    [B, P] instead.
     """
 
     def __init__(
@@ -205,9 +206,11 @@ class PairBatches(Batches):
         batch_size: int,
         *args,
         second: Vocabulary | None = None,
+        cells: bool = True,
         **kwargs,
     ):
         super().__init__(examples, vocabulary, batch_size, *args, **kwargs)
+        self.cells = cells
         hypotheses = [Example(example.hypothesis or (), example.label) for example in examples]
         self.second = second or vocabulary
         self._hypotheses = Batches(hypotheses, self.second, batch_size, device=self.device)
@@ -217,7 +220,7 @@ class PairBatches(Batches):
         """The batch of these pairs, in this order; `tokens` are `Sides`."""
         premise, hypothesis = super().rows(index), self._hypotheses.rows(index)
         sides = Sides(premise.tokens, premise.mask, hypothesis.tokens, hypothesis.mask)
-        return Batch(sides, sides.cells(), premise.target, premise.index)
+        return Batch(sides, sides.cells() if self.cells else premise.mask, premise.target, premise.index)
 
 
 def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:
