@@ -61,6 +61,19 @@ def _prf(matched: Tensor, chosen: Tensor, wanted: Tensor) -> tuple[Tensor, Tenso
     return precision, recall, 2 * matched / (chosen + wanted).clamp(min=1)
 
 
+def class_scores(answers: Tensor, targets: Tensor) -> dict[str, float]:
+    """accuracy, and macro_f1: the mean over the classes that occur of 2 tp / (2 tp + fp + fn).
+
+    Parameters
+    ----------
+    answers, targets : long [N], N >= 1
+    """
+    classes = torch.cat([answers, targets]).unique()
+    said, true = (values.unsqueeze(1) == classes for values in (answers, targets))  # [N, C]
+    f1 = 2 * (said & true).sum(0) / (said.sum(0) + true.sum(0))
+    return {"accuracy": (answers == targets).double().mean().item(), "macro_f1": f1.mean().item()}
+
+
 def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
     """Precision (micro) of selections that never looked at the text, of k_i = max(1, round(budget T_i)) words each.
 

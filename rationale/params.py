@@ -32,7 +32,7 @@ class Key:
     def accepts(self) -> str:
         """What may be given, in words."""
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            return f"{'some' if self.type is list else 'one'} of " + ", ".join(self.choices)
         name = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list of texts"}[
             self.type
         ]
@@ -50,6 +50,8 @@ ASPECTS = {
 
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
+PROBED = ("toy",)  # corpora of models that are probed
+METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise")
 SEQUENCES = ("multi30k", "aeslc", "gigaword", "duc2004")  # corpora of texts with a target text
 MODELS = {  # of texts, of pairs, of texts with a target text
     "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
@@ -64,7 +66,7 @@ KEYS: dict[str, Key] = {
     "num_train":         Key(int,   "training examples to use; 0 = all of them", "[0, inf)"),
     "num_dev":           Key(int,   "development examples to use; 0 = all of them", "[0, inf)"),
     "num_test":          Key(int,   "test examples to use; 0 = all of them", "[0, inf)"),
-    "corpus":            Key(str,   "where the texts come from", choices=(*ASPECTS, *PAIRS, *SEQUENCES)),
+    "corpus":            Key(str,   "where the texts come from", choices=(*ASPECTS, *PAIRS, *SEQUENCES, *PROBED)),
     "aspect":            Key(str,   "what the score is about",
                              choices=tuple(dict.fromkeys(aspect for some in ASPECTS.values() for aspect in some))),
     "language":          Key(str,   "what is translated into English", choices=("de", "fr", "cs")),
@@ -118,6 +120,14 @@ KEYS: dict[str, Key] = {
     "multiplier_max":    Key(float, "largest multiplier; 0 = no limit", "[0, inf)"),
     "quadratic":         Key(float, "weight of the squared gap", "[0, inf)"),
     "smoothing":         Key(float, "share of the old value in the gap's moving average", "[0, 1)"),
+    # probes
+    "methods":           Key(list,  "what attributes: probes of states or inputs, and others", choices=METHODS),
+    "votes":             Key(str,   "form of a probe's votes", choices=("mlp", "bilinear")),
+    "margin":            Key(float, "divergence that masking may cost, in nats", "(0, inf)"),
+    "divergence":        Key(str,   "from the answer before to that after masking", choices=("kl", "reverse_kl", "js")),
+    "form":              Key(str,   "price of a position: P(z != 0), or its logarithm", choices=("probability", "log")),
+    "model_epochs":      Key(int,   "passes over the training data of the model that is probed", "[1, inf)"),
+    "model_learning_rate": Key(float, "step size of Adam for the model that is probed", "(0, inf)"),
     # training
     "batch_size":        Key(int,   "examples a training step", "[1, inf)"),
     "bucketed":          Key(bool,  "batches of sentences of similar length"),
@@ -134,7 +144,7 @@ KEYS: dict[str, Key] = {
     "tensorboard":       Key(bool,  "also write TensorBoard event files"),
     # distributions and figures
     "num_samples":       Key(int,   "random draws", "[1, inf)"),
-    "num_steps":         Key(int,   "training steps of a toy run", "[1, inf)"),
+    "num_steps":         Key(int,   "steps of a toy run, of an integral, of a fit to one text", "[1, inf)"),
     "a":                 Key(float, "first shape of the Kumaraswamy distribution", "(0, inf)"),
     "b":                 Key(float, "second shape of the Kumaraswamy distribution", "(0, inf)"),
     "left":              Key(float, "lower end of the stretched support", "(-inf, 0)"),
@@ -181,7 +191,9 @@ def check(name: str, value: Any, where: str = "") -> Any:
     if key.type is float and isinstance(value, str) and (number := _as_yaml_number(value)):
         hint = f"; YAML reads this as text, write {number}"
     in_range = (
-        right_type and (not key.interval or within(value, key.interval)) and (not key.choices or value in key.choices)
+        right_type
+        and (not key.interval or within(value, key.interval))
+        and (not key.choices or set(value if key.type is list else [value]) <= set(key.choices))
     )
     if not in_range:
         text = f'text "{value}"' if isinstance(value, str) and key.type is not str else _show(value)
@@ -297,7 +309,8 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
     kind = "pairs" if corpus in PAIRS else "sequences" if corpus in SEQUENCES else "texts"
     if "model" in values and values["model"] not in MODELS[kind]:
         raise BadInput(f"{where}model: {values['model']} is not for {kind}; give one of {', '.join(MODELS[kind])}")
-    for key, corpora in (("aspect", tuple(ASPECTS)), ("normalised", PAIRS), ("beam", SEQUENCES)):  # by what it knows
+    known = {"aspect": tuple(ASPECTS), "normalised": PAIRS, "beam": SEQUENCES, "votes": PROBED}  # by what it knows
+    for key, corpora in known.items():
         if key in values and corpus is not None and corpus not in corpora:
             raise BadInput(f"{where}corpus: {corpus} is not for this notebook; give one of {', '.join(corpora)}")
     if values.get("normalised") and values["model"] != "hardkuma":

@@ -80,11 +80,18 @@ class Frozen(NamedTuple):
             logits = self.predict(batch)
         return logits, states
 
+    def changed(self, batch: Batch, layer: int, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Logits where h^(layer) is `change` of what it would be; gradients reach what `change` brings in.
+
+        Without cuDNN, whose recurrent layers have no gradients in evaluation mode.
+        """
+        with replaced(self.layers[layer], change), torch.backends.cudnn.flags(enabled=False):
+            return self.predict(batch)
+
     def masked(self, batch: Batch, layer: int, z: Tensor, baseline: Tensor) -> Tensor:
         """Logits where h^(layer) is z h + (1 - z) b: eq. (D3). z [B, T]; `baseline` [D]."""
         keep = z.unsqueeze(-1)
-        with replaced(self.layers[layer], lambda states: keep * states + (1 - keep) * baseline):
-            return self.predict(batch)
+        return self.changed(batch, layer, lambda states: keep * states + (1 - keep) * baseline)
 
 
 # ------------------------------------------------------------------------------------------------------------ votes
@@ -93,8 +100,8 @@ class Frozen(NamedTuple):
 class MLPVotes(nn.Module):
     """One network of two layers a state, as in the authors' code: bias + 10 tanh(w . tanh(W h)).
 
-    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised, the bias
-    begins at 5, where a vote is not 0 with probability .99514.
+    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised, the
+    bias begins at 5, where a vote is not 0 with probability .99514.
 
     Parameters
     ----------
@@ -210,9 +217,9 @@ class Probe(nn.Module):
         """ln P(z != 0) [B, T] for the layer of the last of `states`: a product is not 0 where no factor is."""
         return torch.stack([gate.log_prob_nonzero for gate in self.gates(states)]).sum(0)
 
-    def forward(self, batch: Batch, layer: int) -> Probed:
-        """Read the model, draw a mask from the states up to `layer`, run the model on what is kept."""
-        original, states = self.frozen.read(batch)
+    def forward(self, batch: Batch, layer: int, read: tuple[Tensor, list[Tensor]] | None = None) -> Probed:
+        """Read the model (or take what was `read`), draw a mask from the states up to `layer`, run it on the rest."""
+        original, states = read or self.frozen.read(batch)
         gates = self.gates(states[: layer + 1])
         z = torch.stack([gate.rsample() for gate in gates]).prod(0)
         place = 0 if self.kind == "inputs" else layer
@@ -263,9 +270,9 @@ class ProbeObjective(nn.Module):
 
         ln lambda := ln lambda + rate clip((D - m) / m, -1, 5)
 
-    lambda cannot become 0: where it does, as in the authors' code, gates close before the constraint is felt, and a gate
-    that is always 0 has no gradient to open it. `form`: "probability", or "log" (the code's, ln P, whose gradient on a gate
-    does not fade as the gate closes).
+    lambda cannot become 0: where it does, as in the authors' code, gates close before the constraint is felt, and a
+    gate that is always 0 has no gradient to open it. `form`: "probability", or "log" (the code's, ln P, whose gradient
+    on a gate does not fade as the gate closes).
 
     Source: eqs. (D2), (D6), notebooks/07_diffmask.py.
 
@@ -277,8 +284,11 @@ class ProbeObjective(nn.Module):
     form : "probability" or "log"
     kind : str
         Of `divergence`.
-    rate, start, top : float > 0
-        Step of ln lambda, first and largest lambda.
+    rate, start : float > 0
+        Step of ln lambda, first lambda: a small one lets the gates move before the constraint is felt.
+    quadratic : float >= 0
+        Weight of half the square of what is above the margin: it damps.
+    bounds : smallest and largest lambda
     """
 
     def __init__(
@@ -288,7 +298,7 @@ class ProbeObjective(nn.Module):
         form: str = "probability",
         kind: str = "kl",
         rate: float = 0.01,
-        start: float = 1.0,
+        start: float = 0.1,
         quadratic: float = 10.0,
         bounds: tuple[float, float] = (0.1, 200.0),
     ):

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 import yaml
 from safetensors import SafetensorError
+from torch import Tensor
 
 from rationale.aligner import build_aligner
-from rationale.data import Vocabulary
+from rationale.data import Example, Vocabulary
 from rationale.data.sentences import Targets
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
 from rationale.params import PAIRS, completed
+from rationale.probing import Attributed
 from rationale.training import Result, Texts, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
@@ -94,6 +96,60 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
     write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
     write_text(folder / "metrics.json", json.dumps(found, indent=1))
     return found
+
+
+def save_probes(
+    folder: Path,
+    subject: dict[str, dict[str, float]],
+    found: dict[str, Attributed],
+    splits: dict[str, list[Example]],
+    weights: dict[str, dict[str, Tensor]],
+    p: SimpleNamespace,
+) -> dict:
+    """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
+    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
+    hypothesis and gold where there are any, label, and by method a row a layer, a column a position.
+
+    Parameters
+    ----------
+    subject : metrics of the model that was probed, by split
+    found : what each method found
+    splits : examples of the splits the methods were applied to
+    weights : state dicts to save, by what they are of: "subject", a method
+    """
+    import pandas as pd
+
+    methods = {
+        method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in found.items()
+    }
+    seconds = sum(one.seconds for one in found.values())
+    figures = {name: subject[name] for name in ("dev", "test")} | {"seconds": seconds, "best_epoch": 0}
+    figures["methods"] = methods
+    lines = []
+    for split, examples in splits.items():
+        for i, example in enumerate(examples):
+            row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
+            if example.rationale is not None:
+                row["gold"] = [int(flag) for flag in example.rationale]
+            for method, one in found.items():
+                row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
+    write_tensors(folder / "model.safetensors", tensors, {"parameters": vars(p)})
+    histories = [pd.DataFrame(one.history).assign(method=method) for method, one in found.items() if one.history]
+    write_text(folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}), *histories]).to_csv(index=False))
+    write_text(folder / "attributions.jsonl", "".join(lines))
+    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
+    return figures
+
+
+def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
+    import pandas as pd
+
+    with _file(folder, "attributions.jsonl").open(encoding="utf-8") as file:
+        rows = pd.DataFrame(map(json.loads, file))
+    return rows[rows["split"] == split].reset_index(drop=True)
 
 
 def _short(values: list[float], digits: int) -> list[float]:

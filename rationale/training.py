@@ -26,7 +26,6 @@ from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_atomically
 from rationale.objectives import RationaleObjective, build_objective, expected_selection
-from rationale.probes import Probe, ProbeObjective, divergence
 from rationale.seq2seq import Said, Seq2Seq, WordLoss, beam_search, build_seq2seq
 
 # ---------------------------------------------------------------------------------------------- devices, files
@@ -249,7 +248,9 @@ def fit(
         model.eval()
         objective.eval()
         row |= {f"dev_{name}": value for name, value in evaluate().items()}
-        row |= {name: value.item() for name, value in objective.named_buffers() if value.numel() == 1}
+        for name, value in objective.named_buffers():
+            numbers = value.flatten().tolist()
+            row |= {name if len(numbers) == 1 else f"{name}_{i}": number for i, number in enumerate(numbers)}
         _check_finite({"dev_task": row["dev_task"]}, epoch)
         scheduler.step(*[row["dev_task"]] * (p.schedule == "plateau"))
         if choice.better(row, state.best):
@@ -510,70 +511,6 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
         result.metrics[name] = score([result.text(said) for said in found], targets.references[name])
     result.metrics["dev"]["task"] = state.best["dev_task"]
     return result
-
-
-@dataclass
-class Probes:
-    """A finished probe in memory."""
-
-    probe: Probe
-    keep: dict[str, list[Tensor]]  # by split: [L + 1, T_i], the probability that a position is kept, by layer
-    metrics: dict[str, dict[str, float]]  # by split: divergence, kept, agreement; of each layer with its number behind
-    history: list[dict]
-    best: dict
-
-
-def train_probe(p: SimpleNamespace, probe: Probe, batches: dict[str, Batches], folder: Path) -> Probes:
-    """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, evaluate.
-
-    Parameters
-    ----------
-    p : parameters
-        Uses what `fit` does, and margin, form, divergence, multiplier_rate, multiplier_init.
-    probe : Probe
-    batches : "train", "dev" and "test" batches
-    folder : Path
-    """
-    layers = len(probe.frozen.layers)
-    start = p.multiplier_init or 1.0
-    objective = ProbeObjective(layers, p.margin, p.form, p.divergence, p.multiplier_rate, start)
-    choice = Choice(
-        "within_tolerance", score="dev_kept", higher_is_better=False, rate="dev_divergence",
-        target=p.margin / 2, tolerance=p.margin / 2,
-    )  # fmt: skip
-    state = fit(probe, objective, batches["train"], lambda: evaluate_probe(probe, batches["dev"])[0], choice, p, folder)
-    found = {name: evaluate_probe(probe, batches[name]) for name in ("dev", "test")}
-    keep = {name: values for name, (_, values) in found.items()}
-    return Probes(probe, keep, {name: figures for name, (figures, _) in found.items()}, state.history, state.best)
-
-
-@torch.no_grad()
-def evaluate_probe(probe: Probe, batches: Batches) -> tuple[dict[str, float], list[Tensor]]:
-    """Means over layers and texts, and of each layer: divergence (KL(y || y_hat) of one draw), kept (the expected share
-    of positions that are not masked), agreement (share of texts whose answer stays); and the keep probabilities.
-    """
-    probe.eval()
-    layers, rows, keep, order = range(len(probe.frozen.layers)), [], [], []
-    for batch in batches.in_order(max_batch=256):
-        mask, numbers, shares = probe.frozen.mask(batch), [], []
-        for layer in layers:
-            probed = probe(batch, layer)
-            share = probed.log_keep.exp()
-            same = (probed.original.argmax(-1) == probed.masked.argmax(-1)).view(len(mask), -1).all(1)
-            kept = (share * mask).sum(1) / mask.sum(1)
-            numbers += [divergence(probed.original, probed.masked), kept, same.to(kept.dtype)]
-            shares.append(share)
-        rows.append(torch.stack(numbers, 1))
-        pieces = torch.stack(shares, 1).cpu()  # [B, L + 1, T]
-        keep += [piece[:, : int(length)] for piece, length in zip(pieces, mask.sum(1).cpu(), strict=True)]
-        order.append(batch.index)
-    means = torch.cat(rows).double().mean(0).view(-1, 3).tolist()
-    names, figures = ("divergence", "kept", "agreement"), {}
-    for i, name in enumerate(names):
-        figures[name] = sum(row[i] for row in means) / len(means)
-        figures |= {f"{name}_{layer}": means[layer][i] for layer in layers}
-    place = torch.cat(order).argsort().tolist()
-    return figures | {"task": figures["divergence"]}, [keep[i] for i in place]
 
 
 def train(p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], folder: Path) -> Result:

@@ -195,8 +195,8 @@ class PairBatches(Batches):
     """Batches of pairs: `tokens` holds both sides, `mask` the cells [B, P Q] of words of one with words of the other.
 
     Arguments as for `Batches`; examples carry a `hypothesis`. Pairs are bucketed by premise, then by hypothesis.
-    `second`: the vocabulary of the hypotheses, where it is another. `cells=False`: `mask` is that of the premise's words
-    [B, P] instead.
+    `second`: the vocabulary of the hypotheses, where it is another. `cells=False`: `mask` is that of the premise's
+    words [B, P] instead.
     """
 
     def __init__(

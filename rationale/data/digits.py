@@ -1,7 +1,7 @@
 """The toy task of De Cao et al. 2020: does a sequence of digits hold more n than m? What counts is known.
 
-Source: De Cao et al. 2020, sec. 4.1. Sequences of 1 to 10 digits; each is n with probability 1/4, m with 1/4, else one of
-the other eight. The answer is 1 where n occurs more often than m (a tie is 0). Nothing but the positions of n and m
+Source: De Cao et al. 2020, sec. 4.1. Sequences of 1 to 10 digits; each is n with probability 1/4, m with 1/4, else one
+of the other eight. The answer is 1 where n occurs more often than m (a tie is 0). Nothing but the positions of n and m
 matters: they are the gold rationale.
 """
 

@@ -1,0 +1,257 @@
+"""Attributions that are no probe: which positions of a layer does one answer of a frozen model rest on?
+
+Each method is a function (frozen, batch, layer, ...) -> [B, T], at least 0, 0 at positions that are not real. They are
+what DiffMask is compared with: erasure by exact search, integrated gradients, the information bottleneck of Schulz et
+al., the additive noise of Guan et al.
+
+Source: eqs. (D7)-(D10), notebooks/07_diffmask.py; De Cao et al. 2020, secs. 2, 4 and its released code.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from itertools import combinations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rationale.data import Batch
+from rationale.probes import Frozen
+
+# ------------------------------------------------------------------------------------------------------ exact erasure
+
+
+def smallest_masks(
+    frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = None, longest: int = 16, max_rows: int = 4096
+) -> list[Tensor]:
+    """All smallest sets of positions that keep the answer of each text when all others are erased: eq. (D7).
+
+    A real search, in order of size from the empty set on; an answer is the argmax of every output.
+
+    Parameters
+    ----------
+    frozen : Frozen
+    batch : Batch
+    layer : int
+        Whose states are erased.
+    baseline : [D] or None
+        What takes their place; None: zeros.
+    longest : int
+        Positions a text may have: the search is exponential in them.
+    max_rows : int
+        Masks tried in one run of the model.
+
+    Returns
+    -------
+    B tensors, bool [S_i, T_i], the S_i >= 1 solutions in lexicographic order of the positions kept
+
+    Raises
+    ------
+    ValueError
+        If a text has more than `longest` positions.
+    """
+    mask = frozen.mask(batch)
+    lengths = mask.sum(1)
+    if int(lengths.max()) > longest:
+        raise ValueError(f"batch: a text of {int(lengths.max())} positions; the search accepts at most {longest}")
+    logits, states = frozen.read(batch)
+    wanted, baseline = logits.argmax(-1), states[layer].new_zeros(()) if baseline is None else baseline
+    found: list[Tensor] = [torch.empty(0)] * len(mask)
+    for length in lengths.unique().tolist():
+        open_ = (lengths == length).nonzero().flatten()
+        for size in range(length + 1):
+            masks = _masks(length, size).to(mask.device)  # [M, T_i]
+            kept = torch.cat(
+                [
+                    _kept(frozen, batch, layer, rows, masks, mask, wanted, baseline)
+                    for rows in open_.split(max(1, max_rows // len(masks)))
+                ]
+            )  # [texts, M]
+            for text, good in zip(open_.tolist(), kept, strict=True):
+                if good.any():
+                    found[text] = masks[good]
+            open_ = open_[~kept.any(1)]
+            if not len(open_):
+                break
+    return found
+
+
+def _masks(length: int, size: int) -> Tensor:
+    """All masks of `length` positions that keep `size`, bool [M, length]."""
+    chosen = torch.tensor(list(combinations(range(length), size)), dtype=torch.long)
+    return torch.zeros(math.comb(length, size), length, dtype=torch.bool).scatter(1, chosen, True)
+
+
+@torch.no_grad()
+def _kept(frozen, batch, layer, rows, masks, real, wanted, baseline) -> Tensor:
+    """Whether the answer of each of `rows` is kept under each mask, bool [rows, M]."""
+    z = real.new_zeros(len(rows), len(masks), real.shape[1])
+    z[real[rows].unsqueeze(1).expand_as(z)] = masks.expand(len(rows), -1, -1).flatten()
+    each = rows.repeat_interleave(len(masks))
+    logits = frozen.masked(rows_of(batch, each), layer, z.flatten(0, 1).to(baseline.dtype), baseline)
+    same = logits.argmax(-1) == wanted[each]
+    return same.view(len(rows), len(masks), -1).all(-1)
+
+
+def rows_of(batch: Batch, rows: Tensor) -> Batch:
+    """The batch of these rows, in this order; a row may come more than once."""
+    tokens = batch.tokens
+    tokens = tokens[rows] if isinstance(tokens, Tensor) else type(tokens)(*(side[rows] for side in tokens))
+    return Batch(tokens, batch.mask[rows], batch.target[rows], batch.index[rows])
+
+
+def erasure(frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = None) -> Tensor:
+    """1 at the positions of the first of `smallest_masks`, else 0."""
+    mask = frozen.mask(batch)
+    result = mask.new_zeros(mask.shape)
+    result[mask] = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline)])
+    return result.to(frozen.read(batch)[0].dtype)
+
+
+# --------------------------------------------------------------------------------------------------------- gradients
+
+
+def log_odds(logits: Tensor, answer: Tensor) -> Tensor:
+    """ln p(answer) / (1 - p(answer)) [B] of logits [B, C]: for two classes, the difference of their logits."""
+    own = logits.gather(1, answer.unsqueeze(1)).squeeze(1)
+    others = logits.scatter(1, answer.unsqueeze(1), -torch.inf)
+    return own - others.logsumexp(1)
+
+
+def integrated_gradients(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500) -> Tensor:
+    """|sum over dimensions of h int_0^1 d f(alpha h) / d h d alpha|, f the log-odds of the answer: eq. (D8).
+
+    Source: Sundararajan et al. 2017, by captum, baseline 0. The paper takes the logit of the class, which in its toy
+    task is the log-odds.
+    """
+    from captum.attr import IntegratedGradients  # the extra `attributions`
+
+    logits, states = frozen.read(batch)
+    answer = logits.argmax(-1)
+
+    def score(state: Tensor) -> Tensor:
+        return log_odds(frozen.changed(batch, layer, lambda _: state), answer)
+
+    found = IntegratedGradients(score).attribute(
+        states[layer], n_steps=num_steps, method="riemann_trapezoid", internal_batch_size=len(answer)
+    )
+    return found.sum(-1).abs().to(logits.dtype) * frozen.mask(batch)
+
+
+# ------------------------------------------------------------------------------------- noise, fitted to each text alone
+
+
+def moments(frozen: Frozen, layer: int, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the states of a layer at each position, [T, D] each, over the texts that reach it.
+
+    Where fewer than two texts reach a position, it takes those of the position before.
+    """
+    sums, squares, number = 0.0, 0.0, 0.0
+    for batch in batches:
+        mask = frozen.mask(batch).unsqueeze(-1)
+        states = frozen.read(batch)[1][layer].double() * mask
+        parts = states.sum(0), states.square().sum(0), mask.sum(0).double()
+        longest = max(len(parts[0]), len(number) if torch.is_tensor(number) else 0)
+        sums, squares, number = (_longer(old, longest) + _longer(new, longest)
+                                 for old, new in zip((sums, squares, number), parts, strict=True))  # fmt: skip
+    enough = int((number[:, 0] >= 2).sum())
+    mean = sums / number.clamp(min=1)
+    std = (squares / number.clamp(min=1) - mean.square()).clamp(min=0).sqrt()
+    dtype, where = states.dtype, torch.arange(len(mean)).clamp(max=enough - 1)
+    return mean[where].to(dtype), std[where].to(dtype)
+
+
+def _longer(values, length: int):
+    return F.pad(values, (0, 0, 0, length - len(values))) if torch.is_tensor(values) else values
+
+
+def information_bottleneck(
+    frozen: Frozen,
+    batch: Batch,
+    layer: int,
+    mean: Tensor,
+    std: Tensor,
+    num_steps: int = 500,
+    price: float = 10.0,
+) -> Tensor:
+    """g where h is replaced by a draw of N(g h + (1 - g) mean, (1 - g)^2 std^2) and g is fitted to the text: eq. (D9).
+
+        min over g of  -ln p(answer) + price * mean KL(N(g h + (1 - g) mean, (1 - g)^2 std^2), N(mean, std^2))
+
+    Source: Schulz et al. 2020 (per sample), with the steps and the price of De Cao et al.'s code.
+
+    Parameters
+    ----------
+    mean, std : [T, D], of `moments`
+    """
+    logits, states = frozen.read(batch)
+    answer, mask = logits.argmax(-1), frozen.mask(batch)
+    longest = mask.shape[1]
+    mean, std = mean[:longest].to(logits.dtype), std[:longest].to(logits.dtype).clamp(min=1e-6)
+    away = ((states[layer] - mean) / std).square()
+
+    def loss(raw: Tensor) -> Tensor:
+        keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
+        noise = std * torch.randn_like(states[layer])
+        drawn = frozen.changed(batch, layer, lambda h: keep * h + lost * (mean + noise))
+        apart = -F.logsigmoid(-raw) + ((lost.square() + keep.square() * away - 1) / 2).mean(-1)  # [B, T]
+        return F.cross_entropy(drawn, answer, reduction="none") + price * _mean(apart, mask)
+
+    return _fitted(torch.full_like(mask, 5.0, dtype=logits.dtype), loss, num_steps, centered=True).sigmoid() * mask
+
+
+def additive_noise(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, price: float = 1.0) -> Tensor:
+    """1 / sigma where h_i + sigma_i epsilon may be as noisy as the output allows: eq. (D10).
+
+        min over sigma of  E |f(h + sigma epsilon) - f(h)|^2 - price * mean of ln sigma
+
+    Source: Guan et al. 2019, with the steps of De Cao et al.'s code, sigma = softplus(s), s = -5 at first.
+    """
+    logits, states = frozen.read(batch)
+    mask = frozen.mask(batch)
+
+    def loss(raw: Tensor) -> Tensor:
+        sigma = F.softplus(raw)
+        noise = sigma.unsqueeze(-1) * torch.randn_like(states[layer])
+        drawn = frozen.changed(batch, layer, lambda h: h + noise)
+        return (drawn - logits).square().flatten(1).sum(1) - price * _mean(sigma.log(), mask)
+
+    raw = _fitted(torch.full_like(mask, -5.0, dtype=logits.dtype), loss, num_steps, centered=False)
+    return mask / F.softplus(raw)
+
+
+def _fitted(raw: Tensor, loss: Callable[[Tensor], Tensor], num_steps: int, centered: bool) -> Tensor:
+    """`raw` [B, T] after RMSprop on the loss [B] of each text: texts do not see each other."""
+    raw = raw.requires_grad_()
+    optimizer = torch.optim.RMSprop([raw], lr=0.1, centered=centered)
+    for _ in range(num_steps):
+        (raw.grad,) = torch.autograd.grad(loss(raw).sum(), raw)
+        optimizer.step()
+    return raw.detach()
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the real positions of each text, [B]."""
+    return (values * mask).sum(1) / mask.sum(1)
+
+
+# ------------------------------------------------------------------------------------------- compared with the truth
+
+
+def distance_to(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:
+    """KL(truth || attribution) and Jensen-Shannon divergence in nats, [B] each, both sides scaled to sum to 1.
+
+    Where nothing is attributed, as to a text of which erasure keeps nothing, there is no distribution: NaN. Infinite KL
+    is what it is: the attribution is 0 where the truth is not.
+
+    Parameters
+    ----------
+    truth, attribution : [B, T], at least 0; `truth` is not all 0 in a row
+    """
+    p, q = (values / values.sum(1, keepdim=True) for values in (truth.double(), attribution.double()))
+    middle = (p + q) / 2
+
+    def kl(one: Tensor, other: Tensor) -> Tensor:
+        return (torch.xlogy(one, one) - torch.xlogy(one, other)).sum(1)
+
+    return {"kl": kl(p, q), "js": (kl(p, middle) + kl(q, middle)) / 2}

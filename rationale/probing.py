@@ -1,0 +1,249 @@
+"""A run that probes: a model is trained and frozen, then every method says what its answers rest on.
+
+`train_subject` is the arc of the model, `attribute` that of one method. Both know no task: a model has `predict(batch)`
+(logits [B, ..., C] of the outputs in `batch.target`) and `layers` (the modules whose outputs are its states).
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from rationale import attributions
+from rationale.attributions import distance_to
+from rationale.data import Batch, Batches, Example
+from rationale.objectives import Step
+from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
+from rationale.training import Choice, choose_device, fit
+
+# ----------------------------------------------------------------------------------------------------- the subject
+
+
+class AnswerLoss(nn.Module):
+    """Cross-entropy in nats of every output of `model.predict`, the mean over texts of their sum."""
+
+    def forward(self, model: nn.Module, batch: Batch) -> Step:
+        logits = model.predict(batch)
+        loss = F.cross_entropy(logits.flatten(0, -2), batch.target.flatten(), reduction="none")
+        loss = loss.view(len(logits), -1).sum(1).mean()
+        return Step(loss, {"task": loss.detach()})
+
+
+@torch.no_grad()
+def answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
+    """Answers [N, ...] and targets in the order of the examples, and the mean loss in nats."""
+    model.eval()
+    found, targets, order, loss = [], [], [], 0.0
+    for batch in batches.in_order(max_batch=256):
+        found.append(model.predict(batch).argmax(-1))
+        targets.append(batch.target)
+        order.append(batch.index)
+        loss += AnswerLoss()(model, batch).loss.item() * len(batch.index)
+    place = torch.cat(order).argsort()
+    return torch.cat(found)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
+
+
+def train_subject(
+    p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], score: Callable, folder: Path
+) -> tuple[Frozen, dict[str, dict[str, float]]]:
+    """Train the model to be probed, keep its best epoch on dev, freeze it.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses what `fit` does, with model_epochs and model_learning_rate for the model's own.
+    score : function
+        From answers and targets to metrics, "accuracy" among them.
+    folder : Path
+        Its checkpoint goes to folder/subject.
+
+    Returns
+    -------
+    The frozen model, and its metrics on dev and test
+    """
+    torch.manual_seed(p.seed)
+    model = model.to(choose_device(p.device))
+    own = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})
+
+    def evaluate(name: str) -> dict[str, float]:
+        found, targets, task = answers(model, batches[name])
+        return {"task": task} | score(found, targets)
+
+    place = folder / "subject"
+    place.mkdir(parents=True, exist_ok=True)
+    choice = Choice("within_tolerance", score="dev_accuracy", higher_is_better=True)
+    fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), choice, own, place)
+    model.requires_grad_(False).eval()
+    frozen = Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return frozen, {name: evaluate(name) for name in ("dev", "test")}
+
+
+# ------------------------------------------------------------------------------------------------------ one method
+
+
+@dataclass
+class Attributed:
+    """What one method found."""
+
+    values: dict[str, list[Tensor]]  # by split: [L + 1, T_i] of each text, at least 0, by layer
+    metrics: dict[str, dict[str, float]]  # by split
+    seconds: float = 0.0
+    history: list[dict] = field(default_factory=list)  # of methods that are trained
+    best_epoch: int = 0
+    probe: Probe | None = None
+
+
+def attribute(
+    method: str, p: SimpleNamespace, frozen: Frozen, batches: dict[str, Batches], score: Callable, folder: Path
+) -> Attributed:
+    """Attributions of one method to the states of every layer (`inputs`: to the input, read off every layer).
+
+    Parameters
+    ----------
+    method : one of `params.METHODS`
+    p : parameters
+    score : function
+        Of `train_subject`.
+    folder : Path
+        A probe's checkpoint goes to folder/method.
+    """
+    torch.manual_seed(p.seed)
+    if method in KINDS:
+        return train_probe(p, build_probe(p, method, frozen, batches["train"]), batches, score, folder / method)
+    found, start = {}, time.perf_counter()
+    for name in ("dev", "test"):
+        layers = [_attributed(method, p, frozen, layer, batches, name) for layer in range(len(frozen.layers))]
+        found[name] = [torch.stack(rows) for rows in zip(*layers, strict=True)]
+    return Attributed(found, {"dev": {}, "test": {}}, time.perf_counter() - start)
+
+
+def _attributed(
+    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, batches: dict[str, Batches], name: str
+) -> list[Tensor]:
+    function, options = getattr(attributions, method), {}
+    if method == "information_bottleneck":
+        mean, std = attributions.moments(frozen, layer, batches["train"].in_order())
+        options = {"mean": mean, "std": std}
+    if method != "erasure":
+        options["num_steps"] = p.num_steps
+    pieces, order = [], []
+    for batch in batches[name].in_order(max_batch=1024):
+        found = function(frozen, batch, layer, **options).cpu()
+        lengths = frozen.mask(batch).sum(1).tolist()
+        pieces += [row[:length] for row, length in zip(found, lengths, strict=True)]
+        order.append(batch.index)
+    place = torch.cat(order).argsort().tolist()
+    return [pieces[i] for i in place]
+
+
+# ------------------------------------------------------------------------------------------------------- DiffMask
+
+
+def build_probe(p: SimpleNamespace, kind: str, frozen: Frozen, batches: Batches) -> Probe:
+    """A probe whose gates are open and whose baselines are mean states."""
+    means = mean_states(frozen, batches.epoch(1))
+    sizes = [len(mean) for mean in means]
+    votes = BilinearVotes(sizes) if p.votes == "bilinear" else MLPVotes(sizes, p.hidden_size, kind == "inputs")
+    probe = Probe(frozen, votes, kind, means[:1] if kind == "inputs" else means)
+    return probe.to(means[0].device)
+
+
+def train_probe(
+    p: SimpleNamespace, probe: Probe, batches: dict[str, Batches], score: Callable, folder: Path
+) -> Attributed:
+    """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, evaluate.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses what `fit` does, and margin, form, divergence, multiplier_rate, multiplier_init.
+    probe : Probe
+    batches : "train", "dev" and "test" batches
+    score : function
+        Of `train_subject`, here for the answers after masking.
+    folder : Path
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    layers = len(probe.frozen.layers)
+    objective = ProbeObjective(layers, p.margin, p.form, p.divergence, p.multiplier_rate, p.multiplier_init)
+    objective = objective.to(batches["train"].device)
+    choice = Choice(
+        "within_tolerance", score="dev_kept", higher_is_better=False, rate="dev_divergence",
+        target=p.margin / 2, tolerance=p.margin / 2,
+    )  # fmt: skip
+
+    def evaluate() -> dict[str, float]:
+        return evaluate_probe(probe, batches["dev"], score)[0]
+
+    state = fit(probe, objective, batches["train"], evaluate, choice, p, folder)
+    found = {name: evaluate_probe(probe, batches[name], score) for name in ("dev", "test")}
+    values = {name: keep for name, (_, keep) in found.items()}
+    metrics = {name: figures for name, (figures, _) in found.items()}
+    seconds = sum(row["seconds"] for row in state.history)
+    return Attributed(values, metrics, seconds, state.history, state.best["epoch"], probe)
+
+
+@torch.no_grad()
+def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dict[str, float], list[Tensor]]:
+    """What masking by one draw of the gates costs, and the keep probabilities [L + 1, T_i] of each text.
+
+    Returns
+    -------
+    metrics, keep probabilities
+        Means over texts, for each layer with its number behind and over layers without: divergence (KL(y || y_hat),
+        nats), kept (expected share of positions that are not masked), agreement (share of texts whose answer
+        stays); of each layer also the scores of the answers after masking, as masked_*.
+    """
+    probe.eval()
+    layers, rows, keep, order, said, targets = range(len(probe.frozen.layers)), [], [], [], [], []
+    for batch in batches.in_order(max_batch=256):
+        mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
+        probed = [probe(batch, layer, read) for layer in layers]
+        share = torch.stack([one.log_keep.exp() for one in probed], 1)  # [B, L + 1, T]
+        answer = torch.stack([one.masked.argmax(-1) for one in probed], 1)  # [B, L + 1, ...]
+        same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
+        apart = torch.stack([divergence(one.original, one.masked) for one in probed], 1)
+        kept = (share * mask.unsqueeze(1)).sum(2) / mask.sum(1, keepdim=True)
+        rows.append(torch.stack([apart, kept, same.to(kept.dtype)], 2))
+        keep += [piece[:, :length] for piece, length in zip(share.cpu(), mask.sum(1).tolist(), strict=True)]
+        order.append(batch.index)
+        said.append(answer)
+        targets.append(batch.target)
+    means = torch.cat(rows).double().mean(0)  # [L + 1, 3]
+    names = ("divergence", "kept", "agreement")
+    figures = dict(zip(names, means.mean(0).tolist(), strict=True))
+    said, targets = torch.cat(said).cpu(), torch.cat(targets).cpu()
+    for layer in layers:
+        found = dict(zip(names, means[layer].tolist(), strict=True))
+        found |= {f"masked_{name}": value for name, value in score(said[:, layer], targets).items()}
+        figures |= {f"{name}_{layer}": value for name, value in found.items()}
+    place = torch.cat(order).argsort().tolist()
+    return figures | {"task": figures["divergence"]}, [keep[i] for i in place]
+
+
+# ------------------------------------------------------------------------------------------- compared with the truth
+
+
+def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, float]:
+    """kl_l, js_l: means of `distance_to` uniform attribution to the gold rationale, of every layer l, and empty_l, the
+    share of texts to which a layer attributes nothing: those count in neither; an infinite kl_l is left out.
+
+    Texts without gold positions are left out: nothing is right about them.
+    """
+    some = [i for i, example in enumerate(examples) if any(example.rationale or ())]
+    gold = pad_sequence([torch.tensor(examples[i].rationale).double() for i in some], batch_first=True)
+    found = pad_sequence([values[i].double().T for i in some], batch_first=True)  # [N, T, L + 1]
+    figures = {}
+    for layer, given in enumerate(found.unbind(2)):
+        there = given.sum(1) > 0
+        means = {name: far.mean().item() for name, far in distance_to(gold[there], given[there]).items()}
+        figures |= {f"{name}_{layer}": value for name, value in means.items() if math.isfinite(value)}
+        figures[f"empty_{layer}"] = 1 - there.double().mean().item()
+    return figures
