@@ -23,8 +23,8 @@ seed: int = 1  # of the data, of initial weights, of draws
 num_train: int = 9000  # examples to train on
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
-methods: list[str] = ["states", "integrated_gradients", "information_bottleneck", "additive_noise", "erasure"]
-num_steps: int = 100  # steps of integrals and of fits to one text; 500 in the authors' code
+methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
+num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
 model_epochs: int = 20  # passes over the training data of the model that is probed
 model_learning_rate: float = 0.001  # step size of Adam for that model
 embedding_size: int = 64  # numbers of an embedding
@@ -108,8 +108,8 @@ before = {name: value.clone() for name, value in model.state_dict().items()}
 found = {}
 for method in p.methods:
     found[method] = probing.attribute(method, p, frozen, batches, metrics.class_scores, folder)
-    for name in ("dev", "test"):
-        found[method].metrics[name] |= probing.against_gold(found[method].values[name], splits[name])
+    for name, values in found[method].values.items():
+        found[method].metrics[name] |= probing.against_gold(values, splits[name])
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 saved_metrics = saved.save_probes(
     folder, scores, found, {"test": splits["test"]}, {"subject": model.state_dict()} | weights, p
@@ -131,8 +131,11 @@ for one in found.values():
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
 columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
-table = pd.DataFrame(rows).T.reindex(columns=columns)
-table.round(4)
+table = pd.DataFrame(rows).T.reindex(columns=columns).round(4)
+lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
+lines += ["  distance to the truth, test, by method and layer:", table.to_string()]
+(folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+table
 
 # %% [markdown]
 # > `kl_1` of erasure is missing: a divergence from the truth to an attribution that is exactly 0 at some of its

@@ -121,8 +121,8 @@ def log_odds(logits: Tensor, answer: Tensor) -> Tensor:
 def integrated_gradients(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500) -> Tensor:
     """|sum over dimensions of h int_0^1 d f(alpha h) / d h d alpha|, f the log-odds of the answer: eq. (D8).
 
-    Source: Sundararajan et al. 2017, by captum, baseline 0. The paper takes the logit of the class, which in its toy
-    task is the log-odds.
+    Source: Sundararajan et al. 2017, by captum (Gauss-Legendre), baseline 0. The paper takes the logit of the
+    class, which in its toy task is the log-odds.
     """
     from captum.attr import IntegratedGradients  # the extra `attributions`
 
@@ -132,9 +132,7 @@ def integrated_gradients(frozen: Frozen, batch: Batch, layer: int, num_steps: in
     def score(state: Tensor) -> Tensor:
         return log_odds(frozen.changed(batch, layer, lambda _: state), answer)
 
-    found = IntegratedGradients(score).attribute(
-        states[layer], n_steps=num_steps, method="riemann_trapezoid", internal_batch_size=len(answer)
-    )
+    found = IntegratedGradients(score).attribute(states[layer], n_steps=num_steps, internal_batch_size=len(answer))
     return found.sum(-1).abs().to(logits.dtype) * frozen.mask(batch)
 
 

@@ -565,6 +565,22 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
     return fig
 
 
+@_styled
+def draw_states(
+    points: Mapping[str, Sequence], ax: Axes, title: str = "", xlabel: str = "unit 1", ylabel: str = "unit 2"
+) -> Axes:
+    """States of two units as points, a colour and a marker a kind; kind -> [N, 2].
+
+    Source: figure 12 of De Cao et al. 2020.
+    """
+    for i, (kind, some) in enumerate(points.items()):
+        some = _numbers(some, kind).reshape(-1, 2)
+        look = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)], "markersize": 7}
+        ax.plot(*some.T, linestyle="none", label=kind, alpha=0.6, **look)
+    ax.legend()
+    return _dressed(ax, title, xlabel, ylabel)
+
+
 # --- lines and bars --------------------------------------------------------------------------------------
 
 

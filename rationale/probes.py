@@ -270,9 +270,9 @@ class ProbeObjective(nn.Module):
 
         ln lambda := ln lambda + rate clip((D - m) / m, -1, 5)
 
-    lambda cannot become 0: where it does, as in the authors' code, gates close before the constraint is felt, and a
-    gate that is always 0 has no gradient to open it. `form`: "probability", or "log" (the code's, ln P, whose gradient
-    on a gate does not fade as the gate closes).
+    Besides, half of `quadratic` times the squared excess over m damps it. lambda cannot become 0: where it does, as in
+    the authors' code, gates close unopposed until the constraint is felt, and the share kept swings. `form`:
+    "probability", or "log" (the code's, ln P, whose gradient on a gate does not fade as the gate closes).
 
     Source: eqs. (D2), (D6), notebooks/07_diffmask.py.
 

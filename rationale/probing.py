@@ -92,7 +92,7 @@ def train_subject(
 class Attributed:
     """What one method found."""
 
-    values: dict[str, list[Tensor]]  # by split: [L + 1, T_i] of each text, at least 0, by layer
+    values: dict[str, list[Tensor]]  # by split (dev of probes only): [L + 1, T_i] of each text, at least 0, by layer
     metrics: dict[str, dict[str, float]]  # by split
     seconds: float = 0.0
     history: list[dict] = field(default_factory=list)  # of methods that are trained
@@ -117,16 +117,16 @@ def attribute(
     torch.manual_seed(p.seed)
     if method in KINDS:
         return train_probe(p, build_probe(p, method, frozen, batches["train"]), batches, score, folder / method)
-    found, start = {}, time.perf_counter()
-    for name in ("dev", "test"):
-        layers = [_attributed(method, p, frozen, layer, batches, name) for layer in range(len(frozen.layers))]
-        found[name] = [torch.stack(rows) for rows in zip(*layers, strict=True)]
+    start = time.perf_counter()
+    layers = [_attributed(method, p, frozen, layer, batches) for layer in range(len(frozen.layers))]
+    found = {"test": [torch.stack(rows) for rows in zip(*layers, strict=True)]}
     return Attributed(found, {"dev": {}, "test": {}}, time.perf_counter() - start)
 
 
 def _attributed(
-    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, batches: dict[str, Batches], name: str
+    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, batches: dict[str, Batches]
 ) -> list[Tensor]:
+    """What a method that is no probe attributes to the states of a layer, of each text of the test split."""
     function, options = getattr(attributions, method), {}
     if method == "information_bottleneck":
         mean, std = attributions.moments(frozen, layer, batches["train"].in_order())
@@ -134,7 +134,7 @@ def _attributed(
     if method != "erasure":
         options["num_steps"] = p.num_steps
     pieces, order = [], []
-    for batch in batches[name].in_order(max_batch=1024):
+    for batch in batches["test"].in_order(max_batch=1024):
         found = function(frozen, batch, layer, **options).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
         pieces += [row[:length] for row, length in zip(found, lengths, strict=True)]

@@ -28,6 +28,7 @@ from rationale.errors import BadInput
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
 from rationale.params import completed, defaults, read_file
+from rationale.probes import KINDS
 from rationale.runs import notebook_path, root
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
@@ -39,9 +40,11 @@ TASKS = {  # by notebook
     "11_train_reviews": "reviews",
     "12_train_sst": "sst",
     "13_train_nli": "nli",
+    "14_train_probes": "probes",
     "15_train_seq2seq": "summarisation",  # but for TRANSLATED
 }
 TRANSLATED = "multi30k"
+SUBJECT = "subject"  # the model that is probed, in the column `model` of task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
@@ -111,8 +114,9 @@ def rows_of(run: Path) -> pd.DataFrame:
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
     if p.get("corpus") == TRANSLATED:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
-    common |= {"model": p["model"], "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("budget", 1.0) if p["model"] in WITHOUT_GATES else p["selection"]}
+    model = p.get("model", SUBJECT)
+    common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
+    common |= {"target": p.get("budget", 1.0) if model in WITHOUT_GATES else p.get("selection", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
@@ -123,7 +127,20 @@ def rows_of(run: Path) -> pd.DataFrame:
         values += [(split, name, value) for split in ("dev", "test") for name, value in judged[split].items()]
     values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
     rows = [common | {"split": split, "metric": name, "value": value} for split, name, value in values]
+    for method, one in found.get("methods", {}).items():
+        own = common | {"model": method, "variant": probe_variant(p, notebook) if method in KINDS else ""}
+        values = [(split, name, value) for split in ("dev", "test") for name, value in one[split].items()]
+        values += [("train", name, one[name]) for name in ("seconds", "best_epoch")]
+        rows += [own | {"split": split, "metric": name, "value": value} for split, name, value in values]
     return pd.DataFrame(rows)[COLUMNS]
+
+
+def probe_variant(p: dict, notebook: str) -> str:
+    """How the probe of a run differs from the notebook's default."""
+    usual = _usual(notebook)
+    return ", ".join(
+        f"{key}={p[key]}" for key in ("votes", "form", "divergence", "margin") if p.get(key, usual[key]) != usual[key]
+    )
 
 
 def variant(p: dict, notebook: str) -> str:
@@ -131,6 +148,8 @@ def variant(p: dict, notebook: str) -> str:
 
     Of runs with other attentions everything is named that differs: there are no recipes besides the default one.
     """
+    if "model" not in p:
+        return ""
     usual, named = _usual(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
@@ -167,7 +186,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     alike: dict[str, list[Path]] = {}
     for run in runs:
         p = vars(completed(saved.read_parameters(run)))
-        if p["model"] not in WITHOUT_GATES:
+        if p.get("model", SUBJECT) not in (*WITHOUT_GATES, SUBJECT):
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
     found = []
@@ -394,6 +413,24 @@ def texts_table(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def probes_table(results: pd.DataFrame) -> str:
+    """README's table of the toy task of probes, in Markdown: test split, means over seeds, published beside."""
+    marks = ["kl_1", "js_1", "empty_1"]
+    heads = "method,KL,JS,published KL,published JS,nothing attributed,seconds,seeds".split(",")
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    results = results[(results["task"] == "probes") & (results["corpus"] == "toy") & (results["model"] != SUBJECT)]
+    printed = read_published().query("task == 'probes'").set_index(["model", "metric"])["value"]
+    took = results.query("metric == 'seconds'").groupby(["model", "variant"])["value"].mean()
+    for row in summary(results, marks).sort_values("js_1").to_dict("records"):
+        cells = [", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))]
+        spread = {n: f" ± {row[n + '_std']:.3f}" if row["seeds"] > 1 else "" for n in marks[:2]}
+        cells += ["" if row[n] != row[n] else f"{row[n]:.3f}{spread[n]}" for n in marks[:2]]
+        cells += [f"{printed.get((row['model'], n), float('nan')):.2f}".replace("nan", "") for n in marks[:2]]
+        cells += [f"{100 * row['empty_1']:.0f} %", f"{took[row['model'], row['variant']]:.0f}", str(int(row["seeds"]))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 JUDGED = {  # metric -> heading
     "word_precision": "precision",
     "word_recall": "recall",
@@ -450,7 +487,7 @@ def bench_table(_: pd.DataFrame) -> str:
 
 
 TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "nli": nli_table, "texts": texts_table}
-TABLES |= {"bench": bench_table}
+TABLES |= {"probes": probes_table, "bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:

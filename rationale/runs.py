@@ -481,7 +481,8 @@ def report(folder: Path) -> str:
     """Where to look, and what came out: the notebook's own summary, or else all metrics."""
     lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
     try:
-        metrics = _flat(json.loads(_read(folder / "metrics.json") or "{}"))
+        found = json.loads(_read(folder / "metrics.json") or "{}")
+        metrics = _flat({name: value for name, value in found.items() if name != "methods"})
     except ValueError:
         metrics = {}
     summary = _read(folder / "summary.txt").rstrip()

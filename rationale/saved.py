@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.aligner import build_aligner
+from rationale.counter import DigitCounter
 from rationale.data import Example, Vocabulary
 from rationale.data.sentences import Targets
 from rationale.errors import BadInput
@@ -141,6 +142,23 @@ def save_probes(
     write_text(folder / "attributions.jsonl", "".join(lines))
     write_text(folder / "metrics.json", json.dumps(figures, indent=1))
     return figures
+
+
+def load_subject(folder: Path | str) -> DigitCounter:
+    """The frozen model of a finished run that probed.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds none.
+    """
+    tensors, facts = read_tensors(_file(folder, "model.safetensors"))
+    own = {name.removeprefix("subject."): value for name, value in tensors.items() if name.startswith("subject.")}
+    if not own:
+        raise BadInput(f"{folder}: holds no probed model; accepted is a finished run of 14_train_probes")
+    model = DigitCounter(len(own["digit.weight"]), facts["parameters"]["embedding_size"])
+    model.load_state_dict(own)
+    return model.requires_grad_(False).eval()
 
 
 def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":

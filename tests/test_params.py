@@ -318,6 +318,7 @@ NOTEBOOK_OF = {
     "reviews": "11_train_reviews",
     "nli": "13_train_nli",
     "seq2seq": "15_train_seq2seq",
+    "probes": "14_train_probes",
 }
 
 

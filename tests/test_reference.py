@@ -44,6 +44,37 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
+def finished_probes(outputs, seed=1, **changes):
+    folder = outputs / "14_train_probes" / f"toy-seed{seed}"
+    folder.mkdir(parents=True)
+    p = defaults(notebook_path("14_train_probes")) | {"seed": seed} | changes
+    one = {"dev": {}, "test": {"js_1": 0.1 * seed, "kl_1": 0.2, "empty_1": 0.0}, "seconds": 4.0, "best_epoch": 0}
+    metrics = {"dev": {"accuracy": 0.99}, "test": {"accuracy": 0.98}, "best_epoch": 0, "seconds": 8.0}
+    metrics["methods"] = {"states": one, "erasure": one | {"test": {"js_1": 0.3, "empty_1": 0.5}}}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "params.yaml").write_text(yaml.safe_dump(p))
+    (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\n")
+    (folder / "history.csv").write_text("epoch,seconds,dev_task,method\n1,1.0,0.3,states\n")
+    (folder / "run.ipynb").write_text("{}")
+    return folder
+
+
+def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home):
+    rows = reference.rows_of(finished_probes(tmp_path, margin=0.5))
+    assert set(rows["model"]) == {"subject", "states", "erasure"} and set(rows["task"]) == {"probes"}
+    variants = dict(zip(rows["model"], rows["variant"], strict=True))
+    assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
+
+
+def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_path, home, monkeypatch):
+    published = pd.DataFrame([["probes", "states", "kl_1", 0.0]], columns=["task", "model", "metric", "value"])
+    monkeypatch.setattr(reference, "read_published", lambda: published)
+    rows = pd.concat([reference.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
+    lines = reference.probes_table(rows).splitlines()[2:]
+    assert lines[0] == "| states | 0.200 ± 0.000 | 0.150 ± 0.071 | 0.00 |  | 0 % | 4 | 2 |"
+    assert lines[1] == "| erasure |  | 0.300 ± 0.000 |  |  | 50 % | 4 | 2 |"
+
+
 def test_rows_carry_every_column_and_one_value_each(tmp_path):
     rows = reference.rows_of(finished_run(tmp_path))
     assert list(rows.columns) == reference.COLUMNS
@@ -274,13 +305,13 @@ def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
 
 def test_every_published_number_says_where_it_stands():
     table = reference.read_published()
-    top = table["task"].map({"summarisation": 100}).fillna(1)  # ROUGE is given in per cent, as in its paper
+    top = table["task"].map({"summarisation": 100, "probes": 2}).fillna(1)  # ROUGE in per cent, nats
     assert table["source"].notna().all() and table["value"].between(0, top).all()
 
 
 def test_the_committed_results_are_tidy():
     table = reference.read_results()
     assert list(table.columns) == reference.COLUMNS
-    assert table["value"].notna().all() and not table.duplicated(["run", "split", "metric"]).any()
+    assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
     recorded = {json.loads(line)["run"] for line in (reference.folder() / "runs.jsonl").read_text().splitlines()}
     assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"

@@ -1,0 +1,422 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Derive masks that explain a frozen model
+#
+# **You will** see why erasing words one answer at a time misleads, and build DiffMask (De Cao et al. 2020): gates that
+# decide from a model's own hidden states what the model can do without, one probe for all texts.
+#
+# **You will learn**
+# - what hindsight is, on a task whose truth is known;
+# - how hooks mask the states of any model without a change to it;
+# - what the constraint asks, and three places where the choice of a formula decides what comes out.
+#
+# **You need** `02_hardkuma` (stretch and rectify), `04_selecting_text` (constraints); no data, a minute to run.
+
+# %% tags=["parameters"]
+seed: int = 1  # of digits, initial weights and draws
+num_train: int = 9000  # examples to train the model on
+num_dev: int = 400  # examples to look at
+num_samples: int = 20000  # draws behind a check
+num_steps: int = 100  # steps of integrals and of fits to one text
+model_epochs: int = 12  # passes over the training data
+
+# %%
+import inspect
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rationale import attributions, figures, metrics, probes, probing
+from rationale.counter import DigitCounter
+from rationale.data import PairBatches, Vocabulary
+from rationale.data.digits import read_digits
+from rationale.distributions import HardConcrete
+from rationale.params import completed, validated
+from rationale.runs import results_folder
+
+# %%
+p = validated(globals())
+torch.manual_seed(p.seed)
+folder = results_folder("07_diffmask") / "figures"
+
+# %% [markdown]
+# ## 1. Hindsight
+#
+# Are there more *n* than *m* in a sequence of digits? The model reads the digits, then the query:
+#
+# $$h^{(0)}_i = \text{digit}(x_i), \qquad
+# h^{(1)}_i = W_2 \tanh\big(W_1 [\text{query}(n); \text{query}(m); h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
+# \text{answer} = \text{head}\big(\text{GRU}(h^{(1)})\big). \tag{D1}$$
+#
+# Up to $h^{(0)}$ nothing knows the query; the filter $h^{(1)}$ can, and the counting comes after it.
+
+# %%
+splits = read_digits(p.num_train, p.num_dev, 0, p.seed)
+vocabulary = Vocabulary(map(str, range(10)))
+batches = {
+    name: PairBatches(splits[name], vocabulary, 128, p.seed, bucketed=False, cells=False) for name in ("train", "dev")
+}
+training = completed({"seed": p.seed, "device": "cpu", "model_epochs": p.model_epochs, "model_learning_rate": 0.002})
+vars(training).update(schedule="exponential", min_learning_rate=1e-4, weight_decay=0.0, clip_norm=5.0)
+training.tensorboard = False
+model = DigitCounter(len(vocabulary))
+with tempfile.TemporaryDirectory() as place:
+    batches["test"] = batches["dev"]
+    frozen, scores = probing.train_subject(training, model, batches, metrics.class_scores, Path(place))
+print(f"accuracy on dev: {scores['dev']['accuracy']:.1%}")
+
+# %% [markdown]
+# *Erasure* looks for the smallest set of positions that keeps the answer when all others are gone (here: set to zero):
+#
+# $$\min_{z \in \{0,1\}^T} \sum_i z_i \quad\text{s.t.}\quad \arg\max f(z \odot h) = \arg\max f(h). \tag{D7}$$
+#
+# The search is exact, from the empty set on. What it finds depends on the answer it is meant to explain: whichever
+# answer the model gives to nothing at all, for that one the empty set will do.
+
+# %%
+batch = batches["dev"].rows(torch.arange(len(splits["dev"])))
+answer = frozen.read(batch)[0].argmax(-1)
+solutions = attributions.smallest_masks(frozen, batch, layer=1)
+sizes = torch.tensor([int(masks[0].sum()) for masks in solutions])
+gold = [torch.tensor(example.rationale) for example in splits["dev"]]
+facts = {
+    "yes" if label else "no": [
+        (answer == label).sum().item(),
+        sizes[answer == label].float().mean().item(),
+        (sizes[answer == label] == 0).float().mean().item(),
+        np.mean([gold[i].sum().item() for i in (answer == label).nonzero().flatten()]),
+    ]
+    for label in (0, 1)
+}
+pd.DataFrame(facts, index=["texts", "kept by erasure", "share with nothing kept", "digits that count"]).T.round(2)
+
+# %% tags=["check"]
+wanted = frozen.read(batch)[0].argmax(-1)
+for i in range(0, len(solutions), 40):
+    z = torch.zeros(batch.mask.shape)
+    z[i, : len(gold[i])] = solutions[i][0].float()
+    kept = frozen.masked(batch, 1, z, torch.zeros(2)).argmax(-1)
+    assert kept[i] == wanted[i], "the answer is kept"
+if p.num_train >= 9_000:
+    assert all(kept < 0.6 * count for _, kept, _, count in facts.values()), "far fewer positions than count"
+    assert max(nothing for _, _, nothing, _ in facts.values()) > 0.8, "one of the answers needs nothing"
+
+# %% [markdown]
+# The paper's numbers come from a shorter rule in its code: keep the first *n* if the answer is yes, else the first *m*.
+# One digit against a truth that is uniform over $k$ digits is at
+# $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1k \ln(k + 1) + \ln \tfrac{k + 1}{k}\big]$, a quarter of a nat on average:
+
+# %%
+def one_hot(example) -> torch.Tensor:
+    digit = example.hypothesis[0 if example.label else 1]
+    found = [token == digit for token in example.tokens]
+    return torch.tensor([flag and not any(found[:i]) for i, flag in enumerate(found)]).double()
+
+
+chosen = [(one_hot(e), torch.tensor(e.rationale).double()) for e in splits["dev"]]
+chosen = [(found, truth) for found, truth in chosen if found.any() and truth.any()]
+js = torch.cat([attributions.distance_to(truth[None], found[None])["js"] for found, truth in chosen]).mean()
+print(f"JS of the rule to the truth: {js:.2f} nats (the paper: 0.26)")
+
+# %% tags=["check"]
+assert abs(js - 0.26) < 0.04, "the published row of erasure is that of this rule"
+counts = [int(truth.sum()) for _, truth in chosen]
+formula = [math.log(2) - (math.log(k + 1) / k + math.log((k + 1) / k)) / 2 for k in counts]
+assert abs(np.mean(formula) - js) < 1e-12
+
+# %% [markdown]
+# ## 2. A gate that can be exactly shut
+#
+# DiffMask's gate is the Hard Concrete of `02_hardkuma` with support $[0, 1)$: left end stretched to $l = -0.2$, right
+# end $r = 1$, temperature 0.2:
+#
+# $$v = \max\big(0,\; l + (r - l)\,\sigma((\text{logit}\, u + \gamma) / \tau)\big), \qquad
+# P(v \ne 0) = \sigma\big(\gamma - \tau \ln(-l / r)\big). \tag{D11}$$
+#
+# > The paper's formula has $l$ and $r$ exchanged in the stretch. Taken literally, $s\,(l - r) + r$ mirrors the gate:
+# > the larger $\gamma$, the more is masked.
+
+# %%
+logit = torch.tensor(5.0, dtype=torch.float64)
+gate = HardConcrete(logit, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+draws = gate.rsample((p.num_samples,))
+print(f"at logit 5: P(v != 0) = {gate.log_prob_nonzero.exp():.5f}, drawn {(draws != 0).double().mean():.4f}")
+
+# %% tags=["check"]
+exact = torch.sigmoid(logit - probes.TEMPERATURE * math.log(-probes.LEFT / probes.RIGHT))
+assert torch.isclose(gate.log_prob_nonzero.exp(), exact) and abs(exact - 0.99514) < 1e-5
+assert abs((draws != 0).double().mean() - exact) < 4 * math.sqrt(exact * (1 - exact) / p.num_samples)
+assert draws.max() < 1 + 1e-12, "half open"
+
+# %%
+logits = torch.linspace(-6, 6, 101, dtype=torch.float64)
+uniform = torch.rand(2000, 1, dtype=torch.float64)
+base = torch.sigmoid((uniform.logit() + logits) / probes.TEMPERATURE)
+stretched = {
+    "s (r - l) + l": (probes.LEFT + (probes.RIGHT - probes.LEFT) * base).clamp(0, 1).mean(0),
+    "as printed: s (l - r) + r": (probes.RIGHT + (probes.LEFT - probes.RIGHT) * base).clamp(0, 1).mean(0),
+}
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+figures.draw_lines(logits, stretched, ax, title="The printed stretch opens where it should shut",
+                   xlabel="logit of the gate", ylabel="mean value of the gate")
+figures.save_figure(fig, folder, "stretch")
+figures.show(fig)
+
+# %% tags=["check"]
+right, printed = stretched.values()
+assert right[-1] > 0.95 and right[0] < 0.05 and printed[-1] < 0.05 < 0.95 < printed[0]
+
+# %% [markdown]
+# ## 3. Masking without touching the model
+#
+# What a position says is replaced by a learned baseline $b$, the same for all positions and texts:
+#
+# $$\hat h^{(\ell)}_i = z_i\, h^{(\ell)}_i + (1 - z_i)\, b^{(\ell)}, \qquad \hat y = f(\hat h^{(\ell)}). \tag{D3}$$
+#
+# A forward hook is enough: it replaces what a module returns, in any model, and is gone afterwards.
+
+# %%
+print(inspect.getsource(probes.replaced))
+
+# %% tags=["check"]
+original, states = frozen.read(batch)
+ones = torch.ones(batch.mask.shape)
+for layer, state in enumerate(states):
+    assert torch.equal(frozen.masked(batch, layer, ones, torch.zeros(state.shape[-1])), original), "z = 1: the model"
+assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no hook stays behind"
+
+# %% [markdown]
+# ## 4. Votes
+#
+# Which positions are masked is decided by small networks that see the model's states and nothing else. There is one a
+# layer; the released code has
+#
+# $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
+# c_k = 5 \text{ at first}, \tag{D4}$$
+#
+# the paper $\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k$, averaged with
+# the layers before:
+#
+# $$\gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
+# \tag{D5}$$
+#
+# An input is kept at depth $\ell$ if no layer up to there votes against it: $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then
+# $P(z_i \ne 0)$ is the product of the $P(v^{(k)}_i \ne 0)$ exactly. But the factors are *below* 1 where they are not 0,
+# so the value of what is kept shrinks as well:
+
+# %%
+depths = np.arange(1, 25)
+values = {}
+for at in (2.0, 5.0):
+    gate = HardConcrete(torch.tensor(at), probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+    draws = gate.sample((p.num_samples // 10, len(depths))).cumprod(1)
+    kept = torch.where(draws > 0, draws, torch.nan).nanmean(0)
+    values[f"P(z != 0), logit {at:g}"] = (gate.log_prob_nonzero * torch.from_numpy(depths)).exp()
+    values[f"mean of z where it is not 0, logit {at:g}"] = kept
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.8))
+figures.draw_lines(depths, values, ax, title="A product of half-open gates also shrinks what it keeps",
+                   xlabel="number of layers that vote", ylabel="probability or value")
+figures.save_figure(fig, folder, "product")
+figures.show(fig)
+
+# %% tags=["check"]
+shrunk = values["mean of z where it is not 0, logit 2"]
+assert shrunk[-1] < shrunk[0] < 1 and values["P(z != 0), logit 2"][-1] < values["P(z != 0), logit 2"][0]
+
+# %% [markdown]
+# ## 5. The constraint
+#
+# The probe is to keep as little as possible while the answer stays:
+#
+# $$\min_{\phi, b}\; \mathbb{E}\Big[\tfrac1T\textstyle\sum_i \mathbf{1}[z_i \ne 0]\Big] \quad\text{s.t.}\quad
+# \mathbb{E}\, D(y, \hat y) \le m, \qquad \max_{\lambda \ge 0} \min_{\phi, b}\;
+# \tfrac1T\textstyle\sum_i P(z_i \ne 0) + \lambda\,(D - m). \tag{D2}$$
+#
+# **Which divergence?** The text writes $D[\hat y \| y]$, the experiments use the model's own answer first,
+#
+# $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D6}$$
+#
+# For a model that is sure, the two ask different things: KL$(\hat y \| y)$ has no bound when $\hat y$ merely becomes
+# unsure, KL$(y \| \hat y)$ costs little then.
+
+# %%
+sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds
+masked_odds = torch.linspace(-4, 12, 81, dtype=torch.float64)
+hat = torch.stack([torch.zeros_like(masked_odds), masked_odds], 1)
+lines = {kind: probes.divergence(sure.expand(81, -1), hat, kind) for kind in ("kl", "reverse_kl", "js")}
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+figures.draw_lines(masked_odds, lines, ax, title="Unsure after masking: 0.7 nats one way, 5.3 the other",
+                   xlabel="log-odds of the answer after masking", ylabel="divergence, nats")
+figures.save_figure(fig, folder, "divergences")
+figures.show(fig)
+
+# %% tags=["check"]
+unsure = int(masked_odds.abs().argmin())
+assert abs(lines["kl"][unsure] - math.log(2)) < 1e-3 and abs(lines["reverse_kl"][unsure] - (6 - math.log(2))) < 1e-3
+
+# %% [markdown]
+# **P or ln P?** The released code averages $\ln P(z_i \ne 0)$. That price has no lower end: a gate that is all but shut
+# is pushed on as hard as one that is open, and a probe gains more by shutting one position further than it loses by
+# giving up another. $P$ lets go of gates that are shut; it is the number the problem is about, and our default.
+
+# %%
+logits = torch.linspace(-8, 8, 161, dtype=torch.float64, requires_grad=True)
+gate = HardConcrete(logits, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+pushes = {
+    "d P / d logit": torch.autograd.grad(gate.log_prob_nonzero.exp().sum(), logits, retain_graph=True)[0],
+    "d ln P / d logit": torch.autograd.grad(gate.log_prob_nonzero.sum(), logits)[0],
+}
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+figures.draw_lines(logits.detach(), pushes, ax, title="The price ln P pushes a shut gate for ever",
+                   xlabel="logit of the gate", ylabel="push towards shut")
+figures.save_figure(fig, folder, "prices")
+figures.show(fig)
+
+# %% tags=["check"]
+assert pushes["d ln P / d logit"][0] > 0.99 and pushes["d P / d logit"][0] < 1e-3
+
+# %% [markdown]
+# **How $\lambda$ moves.** The released code lets $\lambda$ take steps of the gap $D - m$, clipped to $[0, 200]$. While
+# nothing is masked the constraint holds with room to spare, $\lambda$ falls to 0, the gates shut unopposed, $\lambda$
+# rises, and so on: the sparsity of its notebook swings. Here it is $\ln \lambda$ that moves, between $\ln 0.1$ and
+# $\ln 200$, by the *relative* gap, and half the squared excess over the margin damps it. One gate whose masking costs 3
+# nats, margin 0.1:
+
+# %%
+def moved(lam: float, gap: float, ours: bool) -> float:
+    relative = min(5, max(-1, gap / 0.1))
+    return min(200, max(0.1, lam * math.exp(0.01 * relative)) if ours else max(0, lam + 0.01 * gap))
+
+
+single = {}
+for name, ours in (("ln lambda moves, damped", True), ("lambda moves", False)):
+    logit, lam, kept = torch.tensor(5.0, requires_grad=True), 1.0, []
+    optimizer = torch.optim.RMSprop([logit], lr=0.01)
+    for _ in range(3000):
+        gate = HardConcrete(logit, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+        gap = 3 * (1 - gate.rsample((128,))).square().mean() - 0.1
+        optimizer.zero_grad()
+        (gate.log_prob_nonzero.exp() + lam * gap + ours * 5 * gap.clamp(min=0).square()).backward()
+        optimizer.step()
+        lam = moved(lam, gap.item(), ours)
+        kept.append(gate.log_prob_nonzero.exp().item())
+    single[name] = kept
+swing = {name: np.std(kept[1500:]) for name, kept in single.items()}
+print({name: f"standard deviation over the second half {value:.4f}" for name, value in swing.items()})
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+figures.draw_lines(np.arange(3000), single, ax, title="The damped multiplier holds the gate where the margin is",
+                   xlabel="step", ylabel="P(z != 0)")
+figures.save_figure(fig, folder, "multiplier")
+figures.show(fig)
+
+# %% tags=["check"]
+assert swing["lambda moves"] > 2 * swing["ln lambda moves, damped"], "the free multiplier swings"
+
+# %%
+print(inspect.getsource(probes.ProbeObjective.forward))
+
+# %% [markdown]
+# **Exercise** (5 minutes). Predict where the gate of the last figure settles when masking costs 30 nats instead of 3,
+# then compute it: which $P(z \ne 0)$ makes the mean cost equal to the margin, if $z$ were 0 or 1?
+
+# %% tags=["solution"]
+for cost in (3, 30):
+    print(f"masking costs {cost} nats: P(z != 0) = 1 - 0.1 / {cost} = {1 - 0.1 / cost:.4f}")
+
+# %% [markdown]
+# ## 6. The others
+#
+# *Integrated gradients* follow the output $f$ (here the log-odds of the answer) from zero to the state:
+#
+# $$a_i = \Big| \textstyle\sum_d h_{id} \int_0^1 \frac{\partial f(\alpha h)}{\partial h_{id}}\, d\alpha \Big|.
+# \tag{D8}$$
+#
+# Schulz et al. replace information by noise, fitted to one text, with $\mu, \sigma$ of the training texts' states:
+#
+# $$\min_g\; -\ln \hat y_{\text{answer}} + 10\,\tfrac1T \textstyle\sum_i
+# \text{KL}\big(\mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 \sigma^2) \,\|\, \mathcal N(\mu, \sigma^2)\big), \qquad
+# a_i = g_i. \tag{D9}$$
+#
+# Guan et al. add as much noise as the output allows:
+#
+# $$\min_\sigma\; \mathbb{E}\,\lVert f(h + \sigma \epsilon) - f(h) \rVert^2 - \tfrac1T \textstyle\sum_i \ln \sigma_i,
+# \qquad a_i = 1 / \sigma_i. \tag{D10}$$
+#
+# Both fits see one answer. Summed, the parts of an integrated gradient are the difference between the output and that
+# of zeros, which is a check:
+
+# %%
+some = attributions.rows_of(batch, torch.arange(min(60, len(batch.index))))
+mean, std = attributions.moments(frozen, 1, batches["train"].in_order())
+found = {
+    "integrated gradients": attributions.integrated_gradients(frozen, some, 1, p.num_steps),
+    "Schulz et al.": attributions.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
+    "Guan et al.": attributions.additive_noise(frozen, some, 1, p.num_steps),
+}
+truth = torch.zeros(some.mask.shape)
+for i in range(len(truth)):
+    truth[i, : len(gold[i])] = gold[i].float()
+has = truth.any(1)
+distances = {
+    name: {of: far.mean().item() for of, far in attributions.distance_to(truth[has], a[has]).items()}
+    for name, a in found.items()
+}
+pd.DataFrame(distances).T.round(2)
+
+# %% tags=["check"]
+logits_zero = frozen.masked(some, 1, torch.zeros(some.mask.shape), torch.zeros(2))
+logits_full = frozen.read(some)[0]
+answers = logits_full.argmax(-1)
+difference = attributions.log_odds(logits_full, answers) - attributions.log_odds(logits_zero, answers)
+assert all((a >= 0).all() and torch.isfinite(a).all() and (a[~some.mask] == 0).all() for a in found.values())
+assert (found["integrated gradients"].sum(1) >= difference.abs() - 0.05 * (1 + difference.abs())).all(), "the parts' sum, or more"
+
+# %% tags=["figure"]
+i = int((some.mask.sum(1) >= 6).nonzero()[0])
+length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].hypothesis
+rows = {"truth": truth[i, :length]} | {name: a[i, :length] for name, a in found.items()}
+heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
+fig, ax = figures.new_figure(size=(9, 4.2))
+figures.draw_attention(heat, list(rows), splits["dev"][i].tokens, ax, title=f"more {n} than {m}?")
+figures.save_figure(fig, folder, "others")
+figures.show(fig)
+
+# %% [markdown]
+# **Exercise** (5 minutes). The truth of section 1 holds at layer 1. Predict what a probe keeps of layer 0, and why no
+# method of this section can say so.
+
+# %% tags=["solution"]
+same_digits = {tuple(e.tokens) for e in splits["train"]}
+print(f"{len(splits['train'])} texts, {len(same_digits)} different sequences: the same digits with different queries")
+# Everything: at layer 0 a probe sees digits without a query, any of which may be asked for. The others see the answer.
+
+# %% [markdown]
+# ## Summary
+#
+# A mask that is chosen in view of one answer explains the answer, not the model. DiffMask's probe sees states only, is
+# trained on all texts, and pays for what it keeps; what it may not change is the model's own output distribution.
+#
+# ## Next
+#
+# `14_train_probes` trains it, on this task and with every method beside it.

@@ -1,0 +1,181 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read probes
+#
+# **You will** hold the attributions of `14_train_probes` against the truth over seeds, look at one sequence of digits
+# through every method, and see where the layers put what they know.
+#
+# **You will learn** how far shortcuts of single answers are from what a model does, and why an attribution *by layer*
+# says more than one to the input.
+#
+# **You need** `07_diffmask`; runs of `14_train_probes` (`make sweep SWEEP=probes_toy`); without `runs` the committed
+# results are read, and there is no text to show.
+
+# %% tags=["parameters"]
+runs_dir: str = "outputs/14_train_probes"  # folder of the runs
+runs: list[str] = []  # names of the runs; empty = the committed outputs/reference/results.csv
+
+# %%
+import numpy as np
+import torch
+from IPython.display import display
+
+from rationale import figures, reference, saved
+from rationale.data import PairBatches, Vocabulary
+from rationale.data.digits import read_digits
+from rationale.params import METHODS, validated
+from rationale.probes import recorded
+from rationale.runs import results_folder, root
+
+# %%
+p = validated(globals())
+folder = results_folder("24_read_probes")
+if p.runs:
+    results = reference.rows_of_all(p.runs_dir, p.runs)
+else:
+    results = reference.read_results().query("task == 'probes'")
+results = results[results["corpus"] == "toy"]
+print(f"{results['run'].nunique()} runs of the toy task")
+
+# %% [markdown]
+# ## 1. Distance to the truth (Table 1)
+#
+# The truth: uniform over the positions of the query's digits, at the layer that has seen the query. Attributions are
+# scaled to sum to 1; divergences are in nats, means over the test texts that hold a digit of the query, then over
+# seeds. The paper gives no spread.
+#
+# > Erasure has no Kullback-Leibler divergence (it is infinite), and where nothing needs to be kept, no distribution at
+# > all: `empty` is the share of such texts. The paper's row is that of a rule in its code, not of a search: one digit
+# > is kept, the first *n* if the answer is yes, else the first *m* (`07_diffmask`, section 1).
+
+# %%
+marks = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
+table = reference.summary(results, marks).query("model != 'subject' and variant == ''").set_index("model")
+table = table.reindex([method for method in METHODS if method in table.index])
+took = results.query("metric == 'seconds' and split == 'train'").groupby("model")["value"].mean()
+shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float).round(4)
+display(shown.assign(seconds=took.reindex(shown.index).round(1)))
+published = reference.read_published().query("task == 'probes' and corpus == 'toy'")
+wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
+display(wide)
+
+# %% tags=["check"]
+accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
+best = table["js_1"].astype(float).idxmin() if len(table) else "none"
+print(f"dev accuracy of the models: {accuracy.min():.1%} at least; nearest to the truth: {best}")
+if not p.runs:
+    assert accuracy.min() >= 0.99, "the models that are explained can count"
+    assert best == "states", "DiffMask is nearer to the truth than every other method"
+    assert table["kl_1"]["states"] <= 0.02 and table["js_1"]["states"] <= 0.01, "what this repository asks of it"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+errors = table["js_1_std"].astype(float).fillna(0)
+title = f"{best} is nearest to the truth: {table['js_1'].min():.3f} nats"
+figures.draw_bars([name.replace("_", "\n") for name in table.index], {"JS": table["js_1"].astype(float)}, ax,
+                  title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
+figures.save_figure(fig, folder / "figures", "distance_toy")
+figures.show(fig)
+
+# %% [markdown]
+# ## 2. One sequence, every method (Figure 3)
+#
+# Each row is scaled by its largest value; grey is exactly 0. Row `truth` is the gold; those of `states` are the two
+# layers of one probe: at the digits' embeddings nothing can be dropped, because nothing there knows the query.
+
+# %% tags=["figure"]
+for name in p.runs[:1]:
+    texts = saved.read_attributions(root() / p.runs_dir / name, "test")
+    methods = [method for method in METHODS if method in texts]
+    fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
+    for i, row in fitting.iterrows():
+        n, m = row["hypothesis"]
+        values = {"truth": row["gold"]} | {
+            f"{method}, layer {k}": layer for method in methods for k, layer in enumerate(row[method])
+            if k == 1 or method in ("states", "inputs")
+        }
+        heat = np.array([np.array(v, float) / max(max(v), 1e-30) for v in values.values()])
+        fig, ax = figures.new_figure(size=(10, 5.2))
+        title = f"more {n} than {m}? {'yes' if row['label'] else 'no'}"
+        figures.draw_attention(heat, list(values), row["tokens"], ax, title=title)
+        figures.save_figure(fig, folder / "figures", f"digits_{i}")
+        display(figures.show(fig))
+
+# %% [markdown]
+# ## 3. What the second layer knows (Figure 12)
+#
+# The states after the query was seen have two numbers. The model learned to tell *n*, *m* and the rest apart by them:
+# the layer is a filter, and that is why the truth is what it is.
+
+# %% tags=["figure"]
+kept_by_kind = {}
+for name in p.runs[:1]:
+    path = root() / p.runs_dir / name
+    given = saved.read_parameters(path)
+    model = saved.load_subject(path)
+    splits = read_digits(given["num_train"], given["num_dev"], given["num_test"], given["seed"])
+    examples = splits["test"][:200]
+    batches = PairBatches(examples, Vocabulary(map(str, range(10))), len(examples), bucketed=False, cells=False)
+    batch = batches.rows(torch.arange(len(examples)))
+    with torch.no_grad(), recorded(model.layers) as states:
+        model.predict(batch)
+    kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
+    flat = states[1][batch.mask].numpy()
+    points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
+    fig, ax = figures.new_figure(size=(8, 6))
+    figures.draw_states(points, ax, title="Two numbers tell n, m and the rest apart")
+    figures.save_figure(fig, folder / "figures", "states")
+    display(figures.show(fig))
+    texts = saved.read_attributions(path, "test").head(len(examples))
+    lengths = [len(e.tokens) for e in examples]
+    judged = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
+    for method in (method for method in METHODS if method in texts):
+        found = np.concatenate([np.array(layers)[1] / max(max(layers[1]), 1e-30) for layers in texts[method]])
+        kept_by_kind[method] = [found[(kinds == k) & judged].mean() for k in range(3)]
+
+# %% tags=["figure"]
+if kept_by_kind:
+    fig, ax = figures.new_figure(size=(11, 4.8))
+    bars = {kind: [values[k] for values in kept_by_kind.values()] for k, kind in enumerate(points)}
+    figures.draw_bars([name.replace("_", "\n") for name in kept_by_kind], bars, ax, fmt="{:.2f}",
+                      title="Digits outside the query should get nothing", ylabel="attribution / largest of its text")
+    figures.save_figure(fig, folder / "figures", "by_kind")
+    display(figures.show(fig))
+
+# %% tags=["check"]
+if "states" in kept_by_kind and given["num_train"] >= 9_000:
+    probe, others = kept_by_kind["states"], [kept_by_kind[m] for m in kept_by_kind if m not in ("states", "inputs")]
+    assert probe[2] < 0.05 < 0.8 < min(probe[:2]), "all of the query's digits, no other"
+    assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
+
+# %% [markdown]
+# **Exercise** (10 minutes). Erasure and the noise methods give *m* and *n* less than all. Predict for which answers
+# (yes or no) a method drops *m*, then check it on the attributions of one run.
+
+# %% tags=["solution"]
+for name in p.runs[:1]:
+    texts = saved.read_attributions(root() / p.runs_dir / name, "test")
+    for method in (method for method in METHODS if method in texts and method not in ("states", "inputs")):
+        shares = {}
+        for label, part in texts[texts["gold"].map(any)].groupby("label"):
+            to_m = [sum(v for v, t in zip(r[method][1], r["tokens"], strict=True) if t == r["hypothesis"][1])
+                    / max(sum(r[method][1]), 1e-30) for _, r in part.iterrows()]
+            shares["yes" if label else "no"] = round(float(np.mean(to_m)), 2)
+        print(f"{method}: share of the attribution that goes to m, by answer: {shares}")
+# What is found depends on the answer: m can go where it argues against it, and all can go where nothing is the default.
+
+# %% [markdown]
+# ## Summary
+#
+# The probe keeps all digits of the query and drops the rest; methods that look at one answer keep what suffices for it.
+#
+# ## Next
+#
+# The same probes on a pretrained transformer.

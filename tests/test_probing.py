@@ -1,0 +1,100 @@
+"""A run that probes: from examples to attributions, and back from its files."""
+
+import json
+
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score
+
+from rationale import metrics, probing, saved
+from rationale.counter import DigitCounter
+from rationale.data import PairBatches, Vocabulary
+from rationale.data.digits import read_digits
+from rationale.errors import BadInput
+from rationale.params import completed, defaults
+from rationale.runs import notebook_path
+
+METHODS = ["states", "inputs", "erasure"]
+
+
+def small(**changes):
+    values = defaults(notebook_path("14_train_probes"))
+    values |= {"num_train": 80, "num_dev": 20, "num_test": 12, "embedding_size": 6, "hidden_size": 4, "batch_size": 16}
+    return completed(values | {"model_epochs": 2, "epochs": 2, "num_steps": 3, "methods": METHODS} | changes)
+
+
+def probed(folder, **changes):
+    """A run in memory: (parameters, frozen model, its metrics, what each method found, examples)."""
+    p = small(**changes)
+    splits, vocabulary = read_digits(p.num_train, p.num_dev, p.num_test, p.seed), Vocabulary(map(str, range(10)))
+    batches = {
+        name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, cells=False) for name, part in splits.items()
+    }
+    torch.manual_seed(p.seed)
+    model = DigitCounter(len(vocabulary), p.embedding_size)
+    frozen, scores = probing.train_subject(p, model, batches, metrics.class_scores, folder)
+    found = {m: probing.attribute(m, p, frozen, batches, metrics.class_scores, folder) for m in p.methods}
+    return p, frozen, scores, found, splits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("probes")
+    return folder, *probed(folder)
+
+
+def test_class_scores_are_those_of_scikit_learn():
+    answers, targets = torch.tensor([0, 2, 2, 1, 0, 4]), torch.tensor([0, 2, 1, 1, 1, 3])
+    found = metrics.class_scores(answers, targets)
+    assert found["accuracy"] == pytest.approx(accuracy_score(targets, answers))
+    assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro"))
+
+
+def test_every_method_attributes_to_every_layer_and_position_of_every_text(run):
+    _, _, frozen, _, found, splits = run
+    for method, one in found.items():
+        for values, example in zip(one.values["test"], splits["test"], strict=True):
+            assert values.shape == (len(frozen.layers), len(example.tokens)), method
+            assert (values >= 0).all() and values.isfinite().all()
+
+
+def test_a_probe_reports_each_layer_and_their_mean(run):
+    *_, found, _ = run
+    figures = found["states"].metrics["test"]
+    for name in ("divergence", "kept", "agreement"):
+        assert figures[name] == pytest.approx((figures[f"{name}_0"] + figures[f"{name}_1"]) / 2)
+    assert 0 <= figures["masked_accuracy_1"] <= 1
+    keep = torch.cat([values[1].mean().view(1) for values in found["states"].values["test"]])
+    assert figures["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_was(run, tmp_path):
+    _, p, _, _, found, splits = run
+    probed(tmp_path, epochs=1, methods=["states"])
+    *_, again, _ = probed(tmp_path, methods=["states"])
+    whole, resumed = found["states"], again["states"]
+    assert [row["epoch"] for row in resumed.history] == [1, 2]
+    for values, others in zip(whole.values["test"], resumed.values["test"], strict=True):
+        assert values.equal(others)
+
+
+def test_what_is_saved_is_what_was_found(run, tmp_path):
+    _, p, frozen, scores, found, splits = run
+    weights = {"subject": frozen.model.state_dict(), "states": found["states"].probe.state_dict()}
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, weights, p)
+    rows = saved.read_attributions(tmp_path, "test")
+    assert len(rows) == len(splits["test"]) and set(METHODS) < set(rows.columns)
+    for row, example, values in zip(
+        rows.to_dict("records"), splits["test"], found["states"].values["test"], strict=True
+    ):
+        assert tuple(row["tokens"]) == example.tokens and row["gold"] == list(map(int, example.rationale))
+        torch.testing.assert_close(torch.tensor(row["states"]), values, rtol=1e-3, atol=1e-6)
+    figures = json.loads((tmp_path / "metrics.json").read_text())
+    assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
+    model = saved.load_subject(tmp_path)
+    assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
+
+
+def test_a_folder_without_a_probed_model_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="model.safetensors"):
+        saved.load_subject(tmp_path)
