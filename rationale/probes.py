@@ -100,8 +100,8 @@ class Frozen(NamedTuple):
 class MLPVotes(nn.Module):
     """One network of two layers a state, as in the authors' code: bias + 10 tanh(w . tanh(W h)).
 
-    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised (the norm
-    of w begins at 0.05), the bias begins at 5, where a vote is not 0 with probability .99514.
+    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised (the
+    norm of w begins at 0.05), the bias begins at 5, where a vote is not 0 with probability .99514.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ class ProbeObjective(nn.Module):
         kept = probed.log_keep.exp() if self.form == "probability" else probed.log_keep
         price = _mean(kept, probed.mask)
         if self.training:
-            self.gaps[layer].lerp_(apart.detach() - self.margin, 1 - self.SMOOTHING)
+            self.gaps[layer] += (1 - self.SMOOTHING) * (apart.detach() - self.margin - self.gaps[layer])
             self.log_multipliers[layer] += self.rate * (self.gaps[layer] / self.margin).clamp(-1, 5)
             self.log_multipliers.clamp_(*self.bounds)
         multiplier = self.log_multipliers[layer].exp() + self.quadratic * self.gaps[layer].clamp(min=0)

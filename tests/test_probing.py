@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
+from test_probes import a_batch, frozen_counter
 
-from rationale import metrics, probing, saved
+from rationale import attributions, metrics, probing, saved
 from rationale.errors import BadInput
 from rationale.params import completed, defaults
 from rationale.runs import notebook_path
@@ -101,3 +102,59 @@ def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match="model.safetensors"):
         saved.load_subject(tmp_path)
+
+
+# --- masks of single texts
+
+
+def test_a_mask_is_judged_by_the_smallest_mask_it_fits_best():
+    smallest = torch.tensor([[True, False, False, False], [False, True, True, False]])
+    kept = torch.tensor([False, True, False, True])
+    found = attributions.against_smallest(kept, smallest)
+    assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "sparsity": 0.5, "optimality": 0.0}
+    exact = attributions.against_smallest(smallest[1], smallest)
+    assert exact["f1"] == exact["optimality"] == exact["precision"] == exact["recall"] == 1
+    nothing, empty = torch.zeros(4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.bool)
+    both = attributions.against_smallest(nothing, empty)
+    assert both["f1"] == both["precision"] == both["recall"] == both["optimality"] == both["sparsity"] == 1
+    one = attributions.against_smallest(kept, empty)
+    assert one["f1"] == one["precision"] == one["recall"] == one["optimality"] == 0
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "score", "score_released"])
+def test_a_fitted_mask_opens_for_what_the_answer_needs_and_shuts_the_rest(estimator):
+    """The answer reads the state of position 0 alone: log-odds 6 with it, -6 without."""
+    frozen, batch = frozen_counter(), a_batch()
+    frozen.model.requires_grad_(False)
+
+    def first(b):
+        states = frozen.model.digit(b.tokens.premise)
+        odds = 12 * (states[:, 0].square().sum(-1) > 1e-3).double() - 6
+        soft = 0.1 * states[:, 0].sum(-1)  # so that a relaxed gate has a gradient
+        return torch.stack([torch.zeros_like(odds), odds + soft], 1)
+
+    def smooth(b):
+        size = frozen.model.digit(b.tokens.premise)[:, 0].square().sum(-1)
+        return torch.stack([torch.zeros_like(size), 12 * torch.tanh(4 * size) - 6], 1)
+
+    torch.manual_seed(0)
+    only = frozen._replace(predict=smooth if estimator == "relaxed" else first)
+    keep = attributions.masks(only, batch, 0, num_steps=500, estimator=estimator)
+    assert (keep[~batch.mask] == 0).all() and keep.max() <= 1
+    others = batch.mask.clone()
+    others[:, 0] = False
+    if estimator != "score_released":
+        assert keep[:, 0].min() > 0.5 > keep[others].max()
+    assert keep[others].mean() < 0.5, "what is not needed goes without a multiplier too"
+
+
+def test_an_unknown_estimator_is_refused():
+    with pytest.raises(ValueError, match="relaxed, score, score_released"):
+        attributions.masks(frozen_counter(), a_batch(), 0, estimator="straight")
+
+
+def test_masks_are_compared_with_the_search_text_by_text():
+    values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
+    solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
+    found = probing.against_search(values, solutions)
+    assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["sparsity"] == 0.75
