@@ -6,11 +6,11 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,9 @@ from rationale.objectives import Step
 from rationale.params import MASKS
 from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
 from rationale.training import Choice, choose_device, fit, read_tensors
+
+if TYPE_CHECKING:  # pandas is slow to import
+    import pandas as pd
 
 # ----------------------------------------------------------------------------------------------------- the subject
 
@@ -330,3 +333,23 @@ def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, flo
         figures |= {f"{name}_{layer}": value for name, value in means.items() if math.isfinite(value)}
         figures[f"empty_{layer}"] = 1 - there.double().mean().item()
     return figures
+
+
+def kept_by_kind(values: Iterable[list], labels: Iterable[list[int]]) -> "pd.DataFrame":
+    """Mean over positions of what each layer attributes, one row a layer, a column a kind of position.
+
+    Kinds are [CLS], [SEP], words, and the sentiments of the words by `CLASSES`; of a kind that does not occur, NaN.
+
+    Parameters
+    ----------
+    values : [L + 1][T] of each text
+    labels : [T] of each text: the sentiment of the word, -1 at the first and the last position
+    """
+    import pandas as pd
+
+    flat = torch.cat([torch.tensor(one, dtype=torch.float64).T for one in values])  # [N, L + 1]
+    of = torch.tensor([label for one in labels for label in one])
+    first = torch.cat([torch.arange(len(one)) for one in labels]) == 0
+    kinds = {"[CLS]": (of < 0) & first, "[SEP]": (of < 0) & ~first, "words": of >= 0}
+    kinds |= {name: of == number for number, name in enumerate(CLASSES)}
+    return pd.DataFrame({name: flat[chosen].mean(0).numpy() for name, chosen in kinds.items()})

@@ -27,7 +27,7 @@ from rationale import metrics, saved
 from rationale.errors import BadInput
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
-from rationale.params import completed, defaults, read_file
+from rationale.params import MASKS, completed, defaults, read_file
 from rationale.probes import KINDS
 from rationale.runs import notebook_path, root
 
@@ -128,7 +128,10 @@ def rows_of(run: Path) -> pd.DataFrame:
     values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
     rows = [common | {"split": split, "metric": name, "value": value} for split, name, value in values]
     for method, one in found.get("methods", {}).items():
-        own = common | {"model": method, "variant": probe_variant(p, notebook) if method in KINDS else ""}
+        own = common | {
+            "model": method,
+            "variant": probe_variant(p, notebook) if method in KINDS else variant(p, notebook),
+        }
         values = [(split, name, value) for split in ("dev", "test") for name, value in one[split].items()]
         values += [("train", name, one[name]) for name in ("seconds", "best_epoch")]
         rows += [own | {"split": split, "metric": name, "value": value} for split, name, value in values]
@@ -149,7 +152,7 @@ def variant(p: dict, notebook: str) -> str:
     Of runs with other attentions everything is named that differs: there are no recipes besides the default one.
     """
     if "model" not in p:
-        return ""
+        return "gru" if p.get("reader") == "gru" else ""
     usual, named = _usual(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
@@ -431,6 +434,24 @@ def probes_table(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+SEARCHED = ("precision", "recall", "f1", "sparsity", "optimality")  # of masks against the smallest ones
+
+
+def search_table(results: pd.DataFrame) -> str:
+    """README's table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
+    results = results[(results["task"] == "probes") & results["variant"].eq("gru") & results["model"].isin(MASKS)]
+    lines = [f"| method | {' | '.join(SEARCHED)} | seeds |", "|" + "---|" * (len(SEARCHED) + 2)]
+    for row in summary(results, list(SEARCHED)).to_dict("records"):
+        cells = [row["model"].replace("_", " "), *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED)]
+        lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
+    printed = read_published().query("task == 'probes' and metric in @SEARCHED")
+    for model, part in printed.groupby("model"):
+        values = part.set_index("metric")["value"]
+        cells = [f"{model.replace('_', ' ')}, published", *(f"{100 * values[name]:.1f}" for name in SEARCHED), ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 JUDGED = {  # metric -> heading
     "word_precision": "precision",
     "word_recall": "recall",
@@ -487,7 +508,7 @@ def bench_table(_: pd.DataFrame) -> str:
 
 
 TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "nli": nli_table, "texts": texts_table}
-TABLES |= {"probes": probes_table, "bench": bench_table}
+TABLES |= {"probes": probes_table, "search": search_table, "bench": bench_table}
 
 
 def readme_with_tables(readme: str, results: pd.DataFrame) -> str:

@@ -158,3 +158,11 @@ def test_masks_are_compared_with_the_search_text_by_text():
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
     found = probing.against_search(values, solutions)
     assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["sparsity"] == 0.75
+
+
+def test_positions_are_averaged_by_their_kind():
+    values = [[[1.0, 0.2, 0.4, 0.6], [1.0, 0.0, 0.0, 0.0]], [[0.0, 0.8, 0.2], [0.0, 0.5, 0.1]]]
+    found = probing.kept_by_kind(values, [[-1, 4, 0, -1], [-1, 4, -1]])
+    assert found["[CLS]"].tolist() == [0.5, 0.5] and found["[SEP]"].tolist() == pytest.approx([0.4, 0.05])
+    assert found["very positive"].tolist() == pytest.approx([0.5, 0.25]) and found["neutral"].isna().all()
+    assert found["words"].tolist() == pytest.approx([1.4 / 3, 0.5 / 3])
