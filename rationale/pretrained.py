@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data import Batch, Example
+from rationale.data.squad import Question
 from rationale.errors import BadInput
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
@@ -49,12 +50,14 @@ def place_of(name: str) -> str:
     return str(Path(found.submodule_search_locations[0]) / "model")
 
 
-def load_encoder(name: str):
+def load_encoder(name: str, spans: bool = False):
     """An encoder of the BERT family and its tokenizer.
 
     Parameters
     ----------
     name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
+    spans : bool
+        With the layer `qa_outputs` for answer spans; fine-tuned, if there is one in the checkpoint.
 
     Raises
     ------
@@ -64,14 +67,16 @@ def load_encoder(name: str):
     transformers, place = import_transformers(), place_of(name)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
-        encoder = transformers.AutoModel.from_pretrained(place, add_pooling_layer=False)
+        kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
+        encoder = kind.from_pretrained(place, **({} if spans else {"add_pooling_layer": False}))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:150]
         raise BadInput(
             f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
             "config.json, tokenizer.json and model.safetensors"
         ) from None
-    if not hasattr(encoder, "embeddings") or not hasattr(getattr(encoder, "encoder", None), "layer"):
+    base = encoder.base_model
+    if not hasattr(base, "embeddings") or not hasattr(getattr(base, "encoder", None), "layer"):
         raise BadInput(f"pretrained: {name} is a {type(encoder).__name__}; accepted are encoders of the BERT family")
     return encoder, tokenizer
 
@@ -117,6 +122,34 @@ class Classifier(nn.Module):
             return list(self.states(batch, output_attentions=True).attentions)
         finally:
             self.encoder.set_attn_implementation(usual)
+
+
+class SpanFinder(Classifier):
+    """The same encoder with the first and the last position of an answer in the second segment.
+
+        start = softmax over positions of w_1 h^(L + 1),   end = the same with w_2
+
+    Positions that are not of the second segment get -10,000, whose probability is exactly 0.
+
+    Source: De Cao et al. 2020, sec. 4.3; Devlin et al. 2019.
+
+    Parameters
+    ----------
+    spans : what `load_encoder` returns with `spans`
+    separator : int
+        Number of [SEP].
+    """
+
+    def __init__(self, spans: nn.Module, separator: int):
+        super().__init__(spans.base_model, 2, separator)
+        self.head = spans.qa_outputs
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, 2, T] of both ends."""
+        ends = batch.tokens == self.separator
+        second = ends.cumsum(1).eq(1) & ~ends & batch.mask
+        logits = self.head(self.dropout(self.states(batch).last_hidden_state)).transpose(1, 2)
+        return logits.masked_fill(~second.unsqueeze(1), -1e4)
 
 
 class EmbeddingGRU(nn.Module):
@@ -182,3 +215,43 @@ def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> lis
         pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
         result.append(Example(tuple(pieces), example.label, word_labels=labels))
     return result
+
+
+def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[Example]:
+    """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
+
+    `rationale` is True at the pieces of the answer. What has more pieces than `longest` is left out, as in the paper.
+    """
+    result = []
+    found = tokenizer(
+        [one.question for one in questions], [one.context for one in questions], return_offsets_mapping=True
+    )
+    for row, one in enumerate(questions):
+        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+        if len(pieces) > longest:
+            continue
+        start, text = one.answers[0]
+        spans, segment = found["offset_mapping"][row], found.sequence_ids(row)
+        inside = [
+            side == 1 and low < start + len(text) and high > start
+            for side, (low, high) in zip(segment, spans, strict=True)
+        ]
+        first, last = inside.index(True), len(inside) - 1 - inside[::-1].index(True)
+        result.append(Example(tuple(pieces), (float(first), float(last)), rationale=tuple(inside)))
+    return result
+
+
+def span_scores(answers: Tensor, targets: Tensor) -> dict[str, float]:
+    """accuracy (both ends right) and f1 (overlap of the positions, mean over questions; 0 where the end is first).
+
+    Not the official numbers, which compare normalised texts with up to five answers.
+
+    Parameters
+    ----------
+    answers, targets : [N, 2], first and last position
+    """
+    answers, targets = answers.long(), targets.long()
+    overlap = torch.minimum(answers[:, 1], targets[:, 1]) - torch.maximum(answers[:, 0], targets[:, 0]) + 1
+    sizes = (answers[:, 1] - answers[:, 0] + 1).clamp(min=0) + targets[:, 1] - targets[:, 0] + 1
+    f1 = 2 * overlap.clamp(min=0) / sizes
+    return {"accuracy": (answers == targets).all(1).double().mean().item(), "f1": f1.double().mean().item()}

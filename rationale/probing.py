@@ -22,6 +22,7 @@ from rationale.attributions import against_smallest, distance_to
 from rationale.counter import DigitCounter
 from rationale.data import Batch, Batches, Example, PairBatches, Vocabulary
 from rationale.data.digits import read_digits
+from rationale.data.squad import read_squad, read_xquad
 from rationale.data.sst import CLASSES, read_sst
 from rationale.errors import BadInput
 from rationale.objectives import Step
@@ -48,7 +49,7 @@ class Subject(NamedTuple):
 
 
 def build_subject(p: SimpleNamespace) -> Subject:
-    """The model of a corpus and its texts: `toy` made up here, `sst` read.
+    """The model of a corpus and its texts: `toy` made up here, `sst`, `xquad` and `squad` read.
 
     Parameters
     ----------
@@ -66,11 +67,18 @@ def build_subject(p: SimpleNamespace) -> Subject:
             for name, part in splits.items()
         }
         return Subject(model, batches, metrics.class_scores)
-    encoder, tokenizer = pretrained.load_encoder(p.pretrained)
-    splits = {name: pretrained.to_pieces(part, tokenizer) for name, part in read_sst().items()}
+    encoder, tokenizer = pretrained.load_encoder(p.pretrained, spans=p.corpus in ("xquad", "squad"))
+    if p.corpus in ("xquad", "squad"):
+        questions = read_xquad() if p.corpus == "xquad" else read_squad()
+        splits = {name: pretrained.to_spans(part, tokenizer) for name, part in questions.items()}
+    else:
+        splits = {name: pretrained.to_pieces(part, tokenizer) for name, part in read_sst().items()}
     if p.searchable:
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
-    if p.reader == "gru":
+    score = metrics.class_scores
+    if p.corpus in ("xquad", "squad"):
+        model, score = pretrained.SpanFinder(encoder, tokenizer.sep_token_id), pretrained.span_scores
+    elif p.reader == "gru":
         model = pretrained.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(CLASSES))
     else:
         model = pretrained.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
@@ -79,7 +87,7 @@ def build_subject(p: SimpleNamespace) -> Subject:
         name: Batches(part[: limits[name] or None], pieces, p.batch_size, p.seed, device=device)
         for name, part in splits.items()
     }
-    return Subject(model, batches, metrics.class_scores)
+    return Subject(model, batches, score)
 
 
 class AnswerLoss(nn.Module):
@@ -87,7 +95,7 @@ class AnswerLoss(nn.Module):
 
     def forward(self, model: nn.Module, batch: Batch) -> Step:
         logits = model.predict(batch)
-        loss = F.cross_entropy(logits.flatten(0, -2), batch.target.flatten(), reduction="none")
+        loss = F.cross_entropy(logits.flatten(0, -2), batch.target.flatten().long(), reduction="none")
         loss = loss.view(len(logits), -1).sum(1).mean()
         return Step(loss, {"task": loss.detach()})
 
@@ -137,7 +145,7 @@ def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[F
 
     if p.subject:
         load_weights(model, Path(p.subject))
-    else:
+    elif p.model_epochs:
         place = folder / "subject"
         place.mkdir(parents=True, exist_ok=True)
         choice = Choice("within_tolerance", score="dev_accuracy", higher_is_better=True)

@@ -21,16 +21,18 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with a BERT of two layers and eight units."""
-    place = tmp_path_factory.mktemp("bert")
-    (place / "vocab.txt").write_text("\n".join(WORDS))
+def tiny(place) -> str:
+    """A BERT of two layers and eight units with random weights, in this folder."""
     transformers.BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}).save_pretrained(place)
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     torch.manual_seed(0)
     transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(place)
     return str(place)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture

@@ -1,0 +1,127 @@
+"""Questions and answers: the reader, spans as pieces, and a span model that is probed."""
+
+import json
+
+import pytest
+import torch
+
+from rationale import pretrained, probing
+from rationale.data import Batches
+from rationale.data.squad import Question, read_squad_file, read_xquad
+from rationale.errors import BadInput
+from rationale.params import completed, defaults
+from rationale.probes import Frozen, ProbeObjective
+from rationale.runs import notebook_path
+
+CONTEXT = "a dull film. a funny film."
+
+
+def written(path, answer_start=13, text="a funny film", **changes):
+    """A file with one article, one paragraph and one question; returns its path."""
+    answer = {"answer_start": answer_start, "text": text}
+    asked = {"id": "q1", "question": "a film", "answers": [answer]} | changes
+    path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": CONTEXT, "qas": [asked]}]}]}))
+    return path
+
+
+def test_a_question_has_its_paragraph_and_its_answer(tmp_path):
+    (one,) = read_squad_file(written(tmp_path / "some.json"))
+    assert one == Question("q1", "t", CONTEXT, "a film", ((13, "a funny film"),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answer_start": 12}, "question q1: the answer 'a funny film' is not at character 12"),
+        ({"answers": []}, "question q1 has no answer"),
+    ],
+)
+def test_a_question_that_cannot_be_used_is_named(tmp_path, changes, message):
+    with pytest.raises(BadInput, match=message):
+        read_squad_file(written(tmp_path / "some.json", **changes))
+
+
+def test_a_file_that_is_missing_of_another_form_or_incomplete_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="no such file"):
+        read_squad_file(tmp_path / "none.json")
+    (tmp_path / "other.json").write_text("[1, 2]")
+    with pytest.raises(BadInput, match="SQuAD's format"):
+        read_squad_file(tmp_path / "other.json")
+    with pytest.raises(BadInput, match="the official file has"):
+        read_squad_file(written(tmp_path / "dev-v1.1.json"))
+
+
+@pytest.mark.data
+def test_the_questions_of_xquad_are_all_there_and_no_article_is_in_two_splits():
+    splits = read_xquad()
+    assert sum(map(len, splits.values())) == 1_190
+    titles = {name: {question.title for question in part} for name, part in splits.items()}
+    assert [len(part) for part in titles.values()] == [40, 4, 4]
+    assert not titles["train"] & titles["test"] and not titles["dev"] & titles["test"]
+
+
+def test_overlap_is_counted_in_positions():
+    found = pretrained.span_scores(
+        torch.tensor([[2, 4], [5, 5], [6, 3]]), torch.tensor([[2.0, 4.0], [5.0, 8.0], [3.0, 6.0]])
+    )
+    assert found["accuracy"] == pytest.approx(1 / 3)
+    assert found["f1"] == pytest.approx((1 + 2 / 5 + 0) / 3)
+
+
+# --- with a tiny transformer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a BERT of two layers and eight units."""
+    from test_pretrained import tiny
+
+    return tiny(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def spans(folder, tmp_path):
+    """Frozen span model and batches of one question, twice."""
+    questions = read_squad_file(written(tmp_path / "some.json")) * 2
+    encoder, tokenizer = pretrained.load_encoder(folder, spans=True)
+    examples = pretrained.to_spans(questions, tokenizer)
+    model = pretrained.SpanFinder(encoder, tokenizer.sep_token_id).eval().requires_grad_(False)
+    batches = Batches(examples, pretrained.WordPieces(tokenizer), 2)
+    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask), batches
+
+
+def test_an_answer_is_found_among_the_pieces(spans):
+    _, batches = spans
+    example = batches.examples[0]
+    first, last = map(int, example.label)
+    assert example.tokens[first : last + 1] == ("a", "fun", "##ny", "film")
+    assert [i for i, gold in enumerate(example.rationale) if gold] == list(range(first, last + 1))
+    assert example.tokens.count("[SEP]") == 2 and first > example.tokens.index("[SEP]")
+
+
+def test_a_text_too_long_is_left_out(folder, tmp_path):
+    questions = read_squad_file(written(tmp_path / "some.json"))
+    assert pretrained.to_spans(questions, pretrained.load_encoder(folder)[1], longest=8) == []
+
+
+def test_ends_are_looked_for_in_the_paragraph_alone(spans):
+    frozen, batches = spans
+    (batch,) = batches.in_order()
+    logits = frozen.predict(batch)
+    assert logits.shape == (2, 2, len(batches.examples[0].tokens))
+    p = logits.softmax(-1)
+    start = batches.examples[0].tokens.index("[SEP]") + 1
+    assert (p[..., :start] == 0).all() and (p[..., -1] == 0).all() and (p[..., start:-1] > 0).all()
+
+
+def test_a_span_model_is_trained_and_probed_like_any_other(spans):
+    frozen, batches = spans
+    (batch,) = batches.in_order()
+    assert probing.AnswerLoss()(frozen.model, batch).loss.isfinite()
+    p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
+    probe = probing.build_probe(p, "inputs", frozen, batches)
+    step = ProbeObjective(4, 1.0).train()(probe, batch)
+    step.loss.backward()
+    assert step.loss.isfinite() and step.parts["divergence"] > -1e-6
+    figures, keep = probing.evaluate_probe(probe, batches, pretrained.span_scores)
+    assert {"masked_f1_0", "masked_accuracy_3", "kept_2"} < set(figures) and len(keep) == 2
