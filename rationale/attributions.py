@@ -233,6 +233,27 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum(1) / mask.sum(1)
 
 
+# --------------------------------------------------------------------------------------------------------- attention
+
+
+def attention(frozen: Frozen, batch: Batch, layer: int) -> Tensor:
+    """The largest over heads of the attention that each position gets, averaged over the positions that give it.
+
+    Of the layer that reads these states; the last states, which none reads, take that of the last layer, and the word
+    embeddings that of the first.
+
+    Raises
+    ------
+    ValueError
+        If the model has no attention.
+    """
+    if not hasattr(frozen.model, "attentions"):
+        raise ValueError("methods: attention is not for this model, which has none")
+    layers, mask = frozen.model.attentions(batch), frozen.mask(batch)
+    weights = layers[min(max(layer - 1, 0), len(layers) - 1)].amax(1)  # [B, T, T]
+    return (weights * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True) * mask
+
+
 # ------------------------------------------------------------------------------------------- compared with the truth
 
 

@@ -50,8 +50,9 @@ ASPECTS = {
 
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
-PROBED = ("toy",)  # corpora of models that are probed
-METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise")
+PROBED = ("toy", "sst")  # corpora of models that are probed
+METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise",
+           "attention")  # fmt: skip
 SEQUENCES = ("multi30k", "aeslc", "gigaword", "duc2004")  # corpora of texts with a target text
 MODELS = {  # of texts, of pairs, of texts with a target text
     "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
@@ -122,6 +123,9 @@ KEYS: dict[str, Key] = {
     "smoothing":         Key(float, "share of the old value in the gap's moving average", "[0, 1)"),
     # probes
     "methods":           Key(list,  "what attributes: probes of states or inputs, and others", choices=METHODS),
+    "pretrained":        Key(str,   "transformer: minilm, a folder, or a name on the hub"),
+    "subject":           Key(str,   "folder of a run whose model is probed again; empty = one is trained"),
+    "num_explained":     Key(int,   "test texts for methods that are no probes; 0 = all", "[0, inf)"),
     "votes":             Key(str,   "form of a probe's votes", choices=("mlp", "bilinear")),
     "margin":            Key(float, "divergence that masking may cost, in nats", "(0, inf)"),
     "divergence":        Key(str,   "from the answer before to that after masking", choices=("kl", "reverse_kl", "js")),

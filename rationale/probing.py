@@ -10,20 +10,67 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from rationale import attributions
+from rationale import attributions, metrics, pretrained
 from rationale.attributions import distance_to
-from rationale.data import Batch, Batches, Example
+from rationale.counter import DigitCounter
+from rationale.data import Batch, Batches, Example, PairBatches, Vocabulary
+from rationale.data.digits import read_digits
+from rationale.data.sst import CLASSES, read_sst
+from rationale.errors import BadInput
 from rationale.objectives import Step
 from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
-from rationale.training import Choice, choose_device, fit
+from rationale.training import Choice, choose_device, fit, read_tensors
 
 # ----------------------------------------------------------------------------------------------------- the subject
+
+
+class Subject(NamedTuple):
+    """What is probed, before it is trained."""
+
+    model: nn.Module
+    batches: dict[str, Batches]  # "train", "dev", "test"
+    score: Callable[[Tensor, Tensor], dict[str, float]]  # of answers and targets
+
+    @property
+    def splits(self) -> dict[str, list[Example]]:
+        return {name: part.examples for name, part in self.batches.items()}
+
+
+def build_subject(p: SimpleNamespace) -> Subject:
+    """The model of a corpus and its texts: `toy` made up here, `sst` read.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device, and for a model embedding_size
+        (toy) or pretrained.
+    """
+    limits, device = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}, choose_device(p.device)
+    torch.manual_seed(p.seed)
+    if p.corpus == "toy":
+        splits, vocabulary = read_digits(*limits.values(), p.seed), Vocabulary(map(str, range(10)))
+        model = DigitCounter(len(vocabulary), p.embedding_size)
+        batches = {
+            name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, device, cells=False)
+            for name, part in splits.items()
+        }
+        return Subject(model, batches, metrics.class_scores)
+    splits = {name: part[: limits[name] or None] for name, part in read_sst().items()}
+    encoder, tokenizer = pretrained.load_encoder(p.pretrained)
+    model = pretrained.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
+    batches = {
+        name: Batches(pretrained.to_pieces(part, tokenizer), pretrained.WordPieces(tokenizer), p.batch_size, p.seed,
+                      device=device)
+        for name, part in splits.items()
+    }  # fmt: skip
+    return Subject(model, batches, metrics.class_scores)
 
 
 class AnswerLoss(nn.Module):
@@ -50,25 +97,28 @@ def answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
     return torch.cat(found)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
 
 
-def train_subject(
-    p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], score: Callable, folder: Path
-) -> tuple[Frozen, dict[str, dict[str, float]]]:
+def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[Frozen, dict[str, dict[str, float]]]:
     """Train the model to be probed, keep its best epoch on dev, freeze it.
 
     Parameters
     ----------
     p : parameters
         Uses what `fit` does, with model_epochs and model_learning_rate for the model's own.
-    score : function
-        From answers and targets to metrics, "accuracy" among them.
+    subject : Subject
+        Its scores have "accuracy" among them.
     folder : Path
         Its checkpoint goes to folder/subject.
 
     Returns
     -------
     The frozen model, and its metrics on dev and test
+
+    Raises
+    ------
+    BadInput
+        If p.subject, the run to take the model from, holds no such model.
     """
-    torch.manual_seed(p.seed)
+    model, batches, score = subject
     model = model.to(choose_device(p.device))
     own = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})
 
@@ -76,13 +126,36 @@ def train_subject(
         found, targets, task = answers(model, batches[name])
         return {"task": task} | score(found, targets)
 
-    place = folder / "subject"
-    place.mkdir(parents=True, exist_ok=True)
-    choice = Choice("within_tolerance", score="dev_accuracy", higher_is_better=True)
-    fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), choice, own, place)
+    if p.subject:
+        load_weights(model, Path(p.subject))
+    else:
+        place = folder / "subject"
+        place.mkdir(parents=True, exist_ok=True)
+        choice = Choice("within_tolerance", score="dev_accuracy", higher_is_better=True)
+        fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), choice, own, place)
     model.requires_grad_(False).eval()
     frozen = Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
     return frozen, {name: evaluate(name) for name in ("dev", "test")}
+
+
+def load_weights(model: nn.Module, run: Path) -> nn.Module:
+    """`model` with the weights of the model that a finished run has probed.
+
+    Raises
+    ------
+    BadInput
+        If there are none, or those of another kind of model.
+    """
+    path = run / "model.safetensors"
+    if not path.exists():
+        raise BadInput(f"subject: {run} holds no model.safetensors; accepted is a finished run of 14_train_probes")
+    tensors = {n.removeprefix("subject."): v for n, v in read_tensors(path)[0].items() if n.startswith("subject.")}
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise BadInput(f"subject: {run} holds another kind of model ({reason}); accepted is a run alike") from None
+    return model
 
 
 # ------------------------------------------------------------------------------------------------------ one method
@@ -100,23 +173,20 @@ class Attributed:
     probe: Probe | None = None
 
 
-def attribute(
-    method: str, p: SimpleNamespace, frozen: Frozen, batches: dict[str, Batches], score: Callable, folder: Path
-) -> Attributed:
+def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject, folder: Path) -> Attributed:
     """Attributions of one method to the states of every layer (`inputs`: to the input, read off every layer).
 
     Parameters
     ----------
     method : one of `params.METHODS`
     p : parameters
-    score : function
-        Of `train_subject`.
     folder : Path
         A probe's checkpoint goes to folder/method.
     """
+    batches = subject.batches
     torch.manual_seed(p.seed)
     if method in KINDS:
-        return train_probe(p, build_probe(p, method, frozen, batches["train"]), batches, score, folder / method)
+        return train_probe(p, build_probe(p, method, frozen, batches["train"]), subject, folder / method)
     start = time.perf_counter()
     layers = [_attributed(method, p, frozen, layer, batches) for layer in range(len(frozen.layers))]
     found = {"test": [torch.stack(rows) for rows in zip(*layers, strict=True)]}
@@ -131,16 +201,15 @@ def _attributed(
     if method == "information_bottleneck":
         mean, std = attributions.moments(frozen, layer, batches["train"].in_order())
         options = {"mean": mean, "std": std}
-    if method != "erasure":
+    if method not in ("erasure", "attention"):
         options["num_steps"] = p.num_steps
-    pieces, order = [], []
-    for batch in batches["test"].in_order(max_batch=1024):
+    test, pieces = batches["test"], []
+    for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
+        batch = test.rows(rows)
         found = function(frozen, batch, layer, **options).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
         pieces += [row[:length] for row, length in zip(found, lengths, strict=True)]
-        order.append(batch.index)
-    place = torch.cat(order).argsort().tolist()
-    return [pieces[i] for i in place]
+    return pieces
 
 
 # ------------------------------------------------------------------------------------------------------- DiffMask
@@ -155,9 +224,7 @@ def build_probe(p: SimpleNamespace, kind: str, frozen: Frozen, batches: Batches)
     return probe.to(means[0].device)
 
 
-def train_probe(
-    p: SimpleNamespace, probe: Probe, batches: dict[str, Batches], score: Callable, folder: Path
-) -> Attributed:
+def train_probe(p: SimpleNamespace, probe: Probe, subject: Subject, folder: Path) -> Attributed:
     """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, evaluate.
 
     Parameters
@@ -165,11 +232,11 @@ def train_probe(
     p : parameters
         Uses what `fit` does, and margin, form, divergence, multiplier_rate, multiplier_init.
     probe : Probe
-    batches : "train", "dev" and "test" batches
-    score : function
-        Of `train_subject`, here for the answers after masking.
+    subject : Subject
+        Its score is also that of the answers after masking.
     folder : Path
     """
+    _, batches, score = subject
     folder.mkdir(parents=True, exist_ok=True)
     layers = len(probe.frozen.layers)
     objective = ProbeObjective(layers, p.margin, p.form, p.divergence, p.multiplier_rate, p.multiplier_init)
@@ -237,7 +304,9 @@ def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, flo
 
     Texts without gold positions are left out: nothing is right about them.
     """
-    some = [i for i, example in enumerate(examples) if any(example.rationale or ())]
+    some = [i for i, example in enumerate(examples[: len(values)]) if any(example.rationale or ())]
+    if not some:
+        return {}
     gold = pad_sequence([torch.tensor(examples[i].rationale).double() for i in some], batch_first=True)
     found = pad_sequence([values[i].double().T for i in some], batch_first=True)  # [N, T, L + 1]
     figures = {}

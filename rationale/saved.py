@@ -27,7 +27,7 @@ from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
 from rationale.params import PAIRS, completed
-from rationale.probing import Attributed
+from rationale.probing import Attributed, load_weights
 from rationale.training import Result, Texts, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
@@ -109,7 +109,7 @@ def save_probes(
 ) -> dict:
     """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
     history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
-    hypothesis and gold where there are any, label, and by method a row a layer, a column a position.
+    hypothesis, gold and word_labels where there are any, label, and by method a row a layer, a column a position.
 
     Parameters
     ----------
@@ -132,8 +132,11 @@ def save_probes(
             row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
             if example.rationale is not None:
                 row["gold"] = [int(flag) for flag in example.rationale]
+            if example.word_labels is not None:
+                row["word_labels"] = example.word_labels
             for method, one in found.items():
-                row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
+                if i < len(one.values[split]):
+                    row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
     write_tensors(folder / "model.safetensors", tensors, {"parameters": vars(p)})
@@ -145,19 +148,15 @@ def save_probes(
 
 
 def load_subject(folder: Path | str) -> DigitCounter:
-    """The frozen model of a finished run that probed.
+    """The model that a finished run of the toy task has probed.
 
     Raises
     ------
     BadInput
         If the folder holds none.
     """
-    tensors, facts = read_tensors(_file(folder, "model.safetensors"))
-    own = {name.removeprefix("subject."): value for name, value in tensors.items() if name.startswith("subject.")}
-    if not own:
-        raise BadInput(f"{folder}: holds no probed model; accepted is a finished run of 14_train_probes")
-    model = DigitCounter(len(own["digit.weight"]), facts["parameters"]["embedding_size"])
-    model.load_state_dict(own)
+    _, facts = read_tensors(_file(folder, "model.safetensors"))
+    model = load_weights(DigitCounter(size=facts["parameters"]["embedding_size"]), Path(folder))
     return model.requires_grad_(False).eval()
 
 

@@ -7,9 +7,6 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from rationale import metrics, probing, saved
-from rationale.counter import DigitCounter
-from rationale.data import PairBatches, Vocabulary
-from rationale.data.digits import read_digits
 from rationale.errors import BadInput
 from rationale.params import completed, defaults
 from rationale.runs import notebook_path
@@ -26,15 +23,10 @@ def small(**changes):
 def probed(folder, **changes):
     """A run in memory: (parameters, frozen model, its metrics, what each method found, examples)."""
     p = small(**changes)
-    splits, vocabulary = read_digits(p.num_train, p.num_dev, p.num_test, p.seed), Vocabulary(map(str, range(10)))
-    batches = {
-        name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, cells=False) for name, part in splits.items()
-    }
-    torch.manual_seed(p.seed)
-    model = DigitCounter(len(vocabulary), p.embedding_size)
-    frozen, scores = probing.train_subject(p, model, batches, metrics.class_scores, folder)
-    found = {m: probing.attribute(m, p, frozen, batches, metrics.class_scores, folder) for m in p.methods}
-    return p, frozen, scores, found, splits
+    subject = probing.build_subject(p)
+    frozen, scores = probing.train_subject(p, subject, folder)
+    found = {method: probing.attribute(method, p, frozen, subject, folder) for method in p.methods}
+    return p, frozen, scores, found, subject.splits
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +85,17 @@ def test_what_is_saved_is_what_was_found(run, tmp_path):
     assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
     model = saved.load_subject(tmp_path)
     assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
+
+
+def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path):
+    _, p, frozen, scores, found, splits = run
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, {"subject": frozen.model.state_dict()}, p)
+    _, again, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
+    assert same == scores and not (tmp_path / "new").exists(), "nothing was trained"
+    with pytest.raises(BadInput, match="another kind of model"):
+        probed(tmp_path / "new", subject=str(tmp_path), methods=[], embedding_size=7)
+    with pytest.raises(BadInput, match="subject: nowhere"):
+        probed(tmp_path / "new", subject="nowhere", methods=[])
 
 
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):

