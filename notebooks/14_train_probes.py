@@ -27,12 +27,14 @@ seed: int = 1  # of the data, of initial weights, of draws
 num_train: int = 9000  # examples to train on; 0 = all of a corpus that is read
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
+reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
+searchable: int = 0  # positions a test text may have, for a search; 0 = any
 num_explained: int = 0  # test texts for methods that are no probes; 0 = all
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
 num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
 model_epochs: int = 20  # passes over the training data of the model that is probed
 model_learning_rate: float = 0.001  # step size of Adam for that model
-embedding_size: int = 64  # numbers of an embedding of the toy's model
+embedding_size: int = 64  # numbers of an embedding of the toy's model; units of the GRU
 hidden_size: int = 32  # width of the probe's networks
 votes: str = "mlp"  # form of the probe's votes: mlp (released code) or bilinear (paper)
 divergence: str = "kl"  # from the answer before to that after masking: kl, reverse_kl or js
@@ -58,8 +60,8 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, probes, probing, saved
-from rationale.params import validated
+from rationale import attributions, figures, probes, probing, saved
+from rationale.params import MASKS, validated
 from rationale.runs import results_folder
 
 # %%
@@ -111,6 +113,16 @@ for method in p.methods:
     found[method] = probing.attribute(method, p, frozen, subject, folder)
     for name, values in found[method].values.items():
         found[method].metrics[name] |= probing.against_gold(values, splits[name])
+
+if p.searchable and any(method in MASKS for method in p.methods):
+    tests = subject.batches["test"].rows(torch.arange(len(splits["test"])))
+    solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable)
+    print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
+          f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
+    for method in set(p.methods) & {*MASKS, "erasure"}:
+        found[method].metrics["test"] |= probing.against_search(found[method].values["test"], solutions)
+
+# %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 weights |= {"subject": model.state_dict()}
 saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, weights, p)
@@ -134,7 +146,8 @@ for one in found.values():
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
-columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "divergence", "kept", "agreement", "seconds"]
+columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "sparsity", "optimality"]
+columns += ["divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
 lines += ["  test, by method:", table.to_string()]

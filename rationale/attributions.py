@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rationale.data import Batch
-from rationale.probes import Frozen
+from rationale.distributions import Bernoulli, HardConcrete
+from rationale.probes import LEFT, RIGHT, TEMPERATURE, Frozen, divergence
 
 # ------------------------------------------------------------------------------------------------------ exact erasure
 
@@ -218,6 +219,80 @@ def additive_noise(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 50
     return mask / F.softplus(raw)
 
 
+# --------------------------------------------------------------------------------- masks, fitted to each text alone
+
+
+def masks(
+    frozen: Frozen,
+    batch: Batch,
+    layer: int,
+    num_steps: int = 1000,
+    margin: float = 0.1,
+    estimator: str = "relaxed",
+    rate: float = 0.05,
+) -> Tensor:
+    """P(z_i != 0) of gates whose logits are free numbers of one text: DiffMask that is not amortised, b = 0.
+
+        min over logits of  mean P(z_i != 0) + lambda (D(y, y_hat) - m),   lambda > 0 of each text
+
+    Three ways to the gradient of the expected D: `relaxed`, through draws of the Hard Concrete; `score`, Bernoulli
+    gates and lambda (D - average of D) grad ln p(z); `score_released`, the same without lambda, as in the code
+    that the paper compares with: that is no gradient of the Lagrangian unless lambda is 1.
+
+    Source: eqs. (D2), (D12), notebooks/07_diffmask.py; De Cao et al. 2020, sec. 4.2.1.
+
+    Parameters
+    ----------
+    margin : float > 0
+        m, in nats.
+    estimator : "relaxed", "score" or "score_released"
+    rate : float > 0
+        Step of Adam on the logits.
+    """
+    if estimator not in ("relaxed", "score", "score_released"):
+        raise ValueError(f"estimator: got {estimator!r}, accepted are relaxed, score, score_released")
+    (original, states), mask = frozen.read(batch), frozen.mask(batch)
+    nothing = torch.zeros_like(states[layer][0, 0])
+    raw = torch.full_like(mask, 5.0, dtype=original.dtype).requires_grad_()
+    log_multiplier, average = original.new_full((len(mask),), 0.1).log(), original.new_zeros(len(mask))
+    optimizer = torch.optim.Adam([raw], lr=rate)
+    for _ in range(num_steps):
+        gates = _free_gates(raw, estimator)
+        z = gates.rsample() if gates.has_rsample else gates.sample()
+        apart = divergence(original, frozen.masked(batch, layer, z, nothing))
+        gap, multiplier = apart.detach() - margin, log_multiplier.exp()
+        if estimator == "relaxed":
+            pull = multiplier * apart
+        else:
+            scale = multiplier if estimator == "score" else 1.0
+            pull = scale * (apart.detach() - average) * (gates.log_prob(z) * mask).sum(1)
+            average = average.lerp(apart.detach(), 0.01)
+        loss = _mean(gates.log_prob_nonzero.exp(), mask) + pull
+        (raw.grad,) = torch.autograd.grad(loss.sum(), raw)
+        optimizer.step()
+        raw.data.clamp_(-10, 10)
+        log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
+    return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+
+
+def masks_by_score(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 1000, margin: float = 0.1) -> Tensor:
+    """`masks` by the score function, scaled as the Lagrangian asks."""
+    return masks(frozen, batch, layer, num_steps, margin, "score")
+
+
+def masks_by_released_score(
+    frozen: Frozen, batch: Batch, layer: int, num_steps: int = 1000, margin: float = 0.1
+) -> Tensor:
+    """`masks` by the score function without its multiplier, as released."""
+    return masks(frozen, batch, layer, num_steps, margin, "score_released")
+
+
+def _free_gates(raw: Tensor, estimator: str) -> HardConcrete | Bernoulli:
+    if estimator == "relaxed":
+        return HardConcrete(raw, TEMPERATURE, LEFT, RIGHT, validate_args=False)
+    return Bernoulli(logits=raw, validate_args=False)
+
+
 def _fitted(raw: Tensor, loss: Callable[[Tensor], Tensor], num_steps: int, centered: bool) -> Tensor:
     """`raw` [B, T] after RMSprop on the loss [B] of each text: texts do not see each other."""
     raw = raw.requires_grad_()
@@ -255,6 +330,34 @@ def attention(frozen: Frozen, batch: Batch, layer: int) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------- compared with the truth
+
+
+def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
+    """A mask against the best-fitting of all smallest masks: precision, recall, f1, sparsity, optimality.
+
+    F1 is that of the smallest mask it agrees with most, precision and recall are against the same one; of two empty
+    masks all are 1, of one empty mask 0. Sparsity is the share that is masked; optimality 1 if it is one of them.
+
+    Source: De Cao et al. 2020, Table 2: means over sentences of numbers over tokens.
+
+    Parameters
+    ----------
+    kept : bool [T]
+    smallest : bool [S, T], of `smallest_masks`
+    """
+    matched = (kept & smallest).sum(1)
+    f1 = torch.where(kept.sum() + smallest.sum(1) == 0, 1.0, 2 * matched / (kept.sum() + smallest.sum(1)).clamp(min=1))
+    best = int(f1.argmax())
+    shares = [
+        float(matched[best] / number) if number else float(f1[best]) for number in (kept.sum(), smallest[best].sum())
+    ]
+    return {
+        "precision": shares[0],
+        "recall": shares[1],
+        "f1": float(f1[best]),
+        "sparsity": 1 - kept.double().mean().item(),
+        "optimality": float((kept == smallest).all(1).any()),
+    }
 
 
 def distance_to(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:

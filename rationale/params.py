@@ -51,8 +51,9 @@ ASPECTS = {
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
 PROBED = ("toy", "sst")  # corpora of models that are probed
+MASKS = ("masks", "masks_by_score", "masks_by_released_score")  # of one text each
 METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise",
-           "attention")  # fmt: skip
+           "attention", *MASKS)  # fmt: skip
 SEQUENCES = ("multi30k", "aeslc", "gigaword", "duc2004")  # corpora of texts with a target text
 MODELS = {  # of texts, of pairs, of texts with a target text
     "texts": ("full_text", "attention", "svm", "hardkuma", "hard_concrete", "bernoulli", "straight_through"),
@@ -124,6 +125,9 @@ KEYS: dict[str, Key] = {
     # probes
     "methods":           Key(list,  "what attributes: probes of states or inputs, and others", choices=METHODS),
     "pretrained":        Key(str,   "transformer: minilm, a folder, or a name on the hub"),
+    "reader":            Key(str,   "what reads texts: a transformer, or a GRU on its word embeddings",
+                             choices=("transformer", "gru")),
+    "searchable":        Key(int,   "positions a test text may have, for a search; 0 = any", "[0, 25]"),
     "subject":           Key(str,   "folder of a run whose model is probed again; empty = one is trained"),
     "num_explained":     Key(int,   "test texts for methods that are no probes; 0 = all", "[0, inf)"),
     "votes":             Key(str,   "form of a probe's votes", choices=("mlp", "bilinear")),

@@ -119,6 +119,35 @@ class Classifier(nn.Module):
             self.encoder.set_attn_implementation(usual)
 
 
+class EmbeddingGRU(nn.Module):
+    """A GRU on the word embeddings of a transformer, which stay as they are: one probed layer, small enough to search.
+
+    Source: De Cao et al. 2020, sec. 4.2.1, as in its released code.
+
+    Parameters
+    ----------
+    words : nn.Embedding
+    size, num_classes : int
+    """
+
+    def __init__(self, words: nn.Embedding, size: int, num_classes: int):
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(words.weight.detach().clone())
+        self.gru = nn.GRU(words.embedding_dim, size, batch_first=True)
+        self.head = nn.Linear(size, num_classes)
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """The module whose output is h^(0), [B, T, D]."""
+        return [self.words]
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, C]."""
+        states, _ = self.gru(self.words(batch.tokens))
+        last = (batch.mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        return self.head(states.gather(1, last).squeeze(1))
+
+
 class WordPieces:
     """A tokenizer as `Batches` want a vocabulary: pieces to numbers."""
 

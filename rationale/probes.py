@@ -100,8 +100,8 @@ class Frozen(NamedTuple):
 class MLPVotes(nn.Module):
     """One network of two layers a state, as in the authors' code: bias + 10 tanh(w . tanh(W h)).
 
-    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised, the
-    bias begins at 5, where a vote is not 0 with probability .99514.
+    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. Weights are normalised (the norm
+    of w begins at 0.05), the bias begins at 5, where a vote is not 0 with probability .99514.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class MLPVotes(nn.Module):
         The network of h^(k) also reads h^(0), as probes of inputs do.
     """
 
-    BOUND, BIAS = 10.0, 5.0
+    BOUND, BIAS, FIRST = 10.0, 5.0, 0.05
 
     def __init__(self, sizes: Sequence[int], width: int, with_input: bool):
         super().__init__()
@@ -127,6 +127,8 @@ class MLPVotes(nn.Module):
             )
             for size in inputs
         )
+        for network in self.networks:  # all gates begin open alike: a logit near 15 has next to no gradient left
+            nn.init.constant_(network[2].parametrizations.weight.original0, self.FIRST)
         self.bias = nn.Parameter(torch.full((len(sizes),), self.BIAS))
 
     def forward(self, states: Sequence[Tensor], first: int = 0) -> list[Tensor]:
@@ -270,8 +272,9 @@ class ProbeObjective(nn.Module):
 
         ln lambda := ln lambda + rate clip((D - m) / m, -1, 5)
 
-    Besides, half of `quadratic` times the squared excess over m damps it. lambda cannot become 0: where it does, as in
-    the authors' code, gates close unopposed until the constraint is felt, and the share kept swings. `form`:
+    D is a moving average; besides, `quadratic` times its excess over m is added to lambda, which damps. lambda cannot
+    become 0: where it does, as in the authors' code, gates close unopposed until the constraint is felt, and the share
+    kept swings. (Of a single batch the excess would be noise: it held the gates open.) `form`:
     "probability", or "log" (the code's, ln P, whose gradient on a gate does not fade as the gate closes).
 
     Source: eqs. (D2), (D6), notebooks/07_diffmask.py.
@@ -287,9 +290,11 @@ class ProbeObjective(nn.Module):
     rate, start : float > 0
         Step of ln lambda, first lambda: a small one lets the gates move before the constraint is felt.
     quadratic : float >= 0
-        Weight of half the square of what is above the margin: it damps.
+        How much of the average excess over the margin is added to lambda.
     bounds : smallest and largest lambda
     """
+
+    SMOOTHING = 0.9  # share of the past in the average of the gap
 
     def __init__(
         self,
@@ -308,6 +313,7 @@ class ProbeObjective(nn.Module):
         self.margin, self.form, self.kind, self.rate = margin, form, kind, rate
         self.quadratic, self.bounds = quadratic, tuple(map(math.log, bounds))
         self.register_buffer("log_multipliers", torch.full((num_layers,), start).log())
+        self.register_buffer("gaps", torch.zeros(num_layers))
 
     def forward(self, probe: Probe, batch: Batch) -> Step:
         layer = int(torch.randint(len(self.log_multipliers), ()))
@@ -315,12 +321,12 @@ class ProbeObjective(nn.Module):
         apart = divergence(probed.original, probed.masked, self.kind).mean()
         kept = probed.log_keep.exp() if self.form == "probability" else probed.log_keep
         price = _mean(kept, probed.mask)
-        over = (apart - self.margin).clamp(min=0)
-        loss = price + self.log_multipliers[layer].exp() * (apart - self.margin) + self.quadratic / 2 * over.square()
-        gap = ((apart.detach() - self.margin) / self.margin).clamp(-1, 5)
         if self.training:
-            self.log_multipliers[layer] += self.rate * gap
+            self.gaps[layer].lerp_(apart.detach() - self.margin, 1 - self.SMOOTHING)
+            self.log_multipliers[layer] += self.rate * (self.gaps[layer] / self.margin).clamp(-1, 5)
             self.log_multipliers.clamp_(*self.bounds)
+        multiplier = self.log_multipliers[layer].exp() + self.quadratic * self.gaps[layer].clamp(min=0)
+        loss = price + multiplier * (apart - self.margin)
         kept = _mean(probed.log_keep.detach().exp(), probed.mask)
         return Step(loss, {"divergence": apart.detach(), "kept": kept})
 

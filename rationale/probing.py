@@ -18,13 +18,14 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from rationale import attributions, metrics, pretrained
-from rationale.attributions import distance_to
+from rationale.attributions import against_smallest, distance_to
 from rationale.counter import DigitCounter
 from rationale.data import Batch, Batches, Example, PairBatches, Vocabulary
 from rationale.data.digits import read_digits
 from rationale.data.sst import CLASSES, read_sst
 from rationale.errors import BadInput
 from rationale.objectives import Step
+from rationale.params import MASKS
 from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
 from rationale.training import Choice, choose_device, fit, read_tensors
 
@@ -62,14 +63,19 @@ def build_subject(p: SimpleNamespace) -> Subject:
             for name, part in splits.items()
         }
         return Subject(model, batches, metrics.class_scores)
-    splits = {name: part[: limits[name] or None] for name, part in read_sst().items()}
     encoder, tokenizer = pretrained.load_encoder(p.pretrained)
-    model = pretrained.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
+    splits = {name: pretrained.to_pieces(part, tokenizer) for name, part in read_sst().items()}
+    if p.searchable:
+        splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
+    if p.reader == "gru":
+        model = pretrained.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(CLASSES))
+    else:
+        model = pretrained.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
+    pieces = pretrained.WordPieces(tokenizer)
     batches = {
-        name: Batches(pretrained.to_pieces(part, tokenizer), pretrained.WordPieces(tokenizer), p.batch_size, p.seed,
-                      device=device)
+        name: Batches(part[: limits[name] or None], pieces, p.batch_size, p.seed, device=device)
         for name, part in splits.items()
-    }  # fmt: skip
+    }
     return Subject(model, batches, metrics.class_scores)
 
 
@@ -203,6 +209,8 @@ def _attributed(
         options = {"mean": mean, "std": std}
     if method not in ("erasure", "attention"):
         options["num_steps"] = p.num_steps
+    if method in MASKS:
+        options["margin"] = p.margin
     test, pieces = batches["test"], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
@@ -296,6 +304,12 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
 
 
 # ------------------------------------------------------------------------------------------- compared with the truth
+
+
+def against_search(values: list[Tensor], solutions: list[Tensor]) -> dict[str, float]:
+    """Means over texts of `against_smallest` of the masks P(z != 0) > 1/2, of values [1, T_i] each."""
+    found = [against_smallest(keep[0] > 0.5, smallest) for keep, smallest in zip(values, solutions, strict=True)]
+    return {name: sum(one[name] for one in found) / len(found) for name in found[0]}
 
 
 def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, float]:
