@@ -226,10 +226,10 @@ def masks(
     frozen: Frozen,
     batch: Batch,
     layer: int,
-    num_steps: int = 1000,
-    margin: float = 0.1,
+    num_steps: int = 500,
+    margin: float = 0.5,
     estimator: str = "relaxed",
-    rate: float = 0.05,
+    rate: float = 0.1,
 ) -> Tensor:
     """P(z_i != 0) of gates whose logits are free numbers of one text: DiffMask that is not amortised, b = 0.
 
@@ -275,13 +275,13 @@ def masks(
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
 
 
-def masks_by_score(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 1000, margin: float = 0.1) -> Tensor:
+def masks_by_score(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5) -> Tensor:
     """`masks` by the score function, scaled as the Lagrangian asks."""
     return masks(frozen, batch, layer, num_steps, margin, "score")
 
 
 def masks_by_released_score(
-    frozen: Frozen, batch: Batch, layer: int, num_steps: int = 1000, margin: float = 0.1
+    frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5
 ) -> Tensor:
     """`masks` by the score function without its multiplier, as released."""
     return masks(frozen, batch, layer, num_steps, margin, "score_released")

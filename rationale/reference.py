@@ -34,7 +34,8 @@ from rationale.runs import notebook_path, root
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
 COLUMNS = COLUMNS.split(",")
 ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns younger than some tables, and what they were before
-HISTORY = ("epoch", "seconds", "dev_accuracy", "dev_mse", "dev_rate_expected", "dev_rate_selected", "dev_task")
+HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
+           "selection.multiplier", "dev_mse", "method")  # fmt: skip
 TASKS = {  # by notebook
     "10_first_rationale": "reviews",
     "11_train_reviews": "reviews",
@@ -214,7 +215,6 @@ def collect(outputs: Path) -> pd.DataFrame:
         raise BadInput(f"{outputs}: holds no finished training run; make one with `make run` or `make sweep`")
     names = [f"{run.parent.name}/{run.name}" for run in runs]
     history = [saved.read_history(run).assign(run=name) for run, name in zip(runs, names, strict=True)]
-    keep = [[column for column in ("run", *HISTORY, "selection.multiplier") if column in h] for h in history]
     records = [
         {"run": name, "parameters": saved.read_parameters(run), "environment": _environment(run)}
         for run, name in zip(runs, names, strict=True)
@@ -224,7 +224,7 @@ def collect(outputs: Path) -> pd.DataFrame:
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merge("results.csv", rows, names)
-    _merge("history.csv", pd.concat([h[k] for h, k in zip(history, keep, strict=True)]), names)
+    _merge("history.csv", pd.concat(history).reindex(columns=HISTORY), names)
     path = folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = {json.loads(line)["run"]: line for line in old}
