@@ -139,7 +139,7 @@ def test_a_fitted_mask_opens_for_what_the_answer_needs_and_shuts_the_rest(estima
 
     torch.manual_seed(0)
     only = frozen._replace(predict=smooth if estimator == "relaxed" else first)
-    keep = attributions.masks(only, batch, 0, num_steps=500, estimator=estimator)
+    keep = attributions.masks(only, batch, 0, 500, margin=0.1, estimator=estimator, rate=0.05)
     assert (keep[~batch.mask] == 0).all() and keep.max() <= 1
     others = batch.mask.clone()
     others[:, 0] = False
