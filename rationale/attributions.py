@@ -230,8 +230,9 @@ def masks(
     margin: float = 0.5,
     estimator: str = "relaxed",
     rate: float = 0.1,
+    learn_baseline: bool = False,
 ) -> Tensor:
-    """P(z_i != 0) of gates whose logits are free numbers of one text: DiffMask that is not amortised, b = 0.
+    """P(z_i != 0) of gates whose logits are free numbers of one text: DiffMask that is not amortised.
 
         min over logits of  mean P(z_i != 0) + lambda (D(y, y_hat) - m),   lambda > 0 of each text
 
@@ -248,18 +249,21 @@ def masks(
     estimator : "relaxed", "score" or "score_released"
     rate : float > 0
         Step of Adam on the logits.
+    learn_baseline : bool
+        b is fitted to the text as well, from 0; else it stays 0.
     """
     if estimator not in ("relaxed", "score", "score_released"):
         raise ValueError(f"estimator: got {estimator!r}, accepted are relaxed, score, score_released")
     (original, states), mask = frozen.read(batch), frozen.mask(batch)
-    nothing = torch.zeros_like(states[layer][0, 0])
+    baseline = torch.zeros_like(states[layer][:, :1]).requires_grad_(learn_baseline)  # [B, 1, D]
     raw = torch.full_like(mask, 5.0, dtype=original.dtype).requires_grad_()
     log_multiplier, average = original.new_full((len(mask),), 0.1).log(), original.new_zeros(len(mask))
-    optimizer = torch.optim.Adam([raw], lr=rate)
+    free = [raw, baseline] if learn_baseline else [raw]
+    optimizer = torch.optim.Adam(free, lr=rate)
     for _ in range(num_steps):
         gates = _free_gates(raw, estimator)
         z = gates.rsample() if gates.has_rsample else gates.sample()
-        apart = divergence(original, frozen.masked(batch, layer, z, nothing))
+        apart = divergence(original, frozen.masked(batch, layer, z, baseline))
         gap, multiplier = apart.detach() - margin, log_multiplier.exp()
         if estimator == "relaxed":
             pull = multiplier * apart
@@ -268,11 +272,17 @@ def masks(
             pull = scale * (apart.detach() - average) * (gates.log_prob(z) * mask).sum(1)
             average = average.lerp(apart.detach(), 0.01)
         loss = _mean(gates.log_prob_nonzero.exp(), mask) + pull
-        (raw.grad,) = torch.autograd.grad(loss.sum(), raw)
+        for tensor, gradient in zip(free, torch.autograd.grad(loss.sum(), free), strict=True):
+            tensor.grad = gradient
         optimizer.step()
         raw.data.clamp_(-10, 10)
         log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+
+
+def masks_with_baseline(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5) -> Tensor:
+    """`masks` with a baseline of each text: the paper's ablation, in which everything can be masked (Figure 7c)."""
+    return masks(frozen, batch, layer, num_steps, margin, learn_baseline=True)
 
 
 def masks_by_score(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5) -> Tensor:

@@ -51,7 +51,7 @@ ASPECTS = {
 PAIRS = ("nli_small", "snli")  # corpora of pairs of sentences
 MAPPINGS = ("softmax", "sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # from scores to attention weights
 PROBED = ("toy", "sst", "xquad", "squad")  # corpora of models that are probed
-MASKS = ("masks", "masks_by_score", "masks_by_released_score")  # of one text each
+MASKS = ("masks", "masks_with_baseline", "masks_by_score", "masks_by_released_score")  # of one text each
 METHODS = ("states", "inputs", "erasure", "integrated_gradients", "information_bottleneck", "additive_noise",
            "attention", *MASKS)  # fmt: skip
 SEQUENCES = ("multi30k", "aeslc", "gigaword", "duc2004")  # corpora of texts with a target text

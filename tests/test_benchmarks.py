@@ -14,7 +14,7 @@ from rationale.gates import HardKumaGate
 from rationale.objectives import build_objective, expected_selection
 from tests import plain
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import bench_pairs, bench_recurrence, bench_runs, bench_start, bench_training
+from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -337,3 +337,12 @@ def test_a_name_that_no_group_has_is_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         runner.main(["--only", "no such thing"])
     assert stop.value.code == 2 and "no such thing" in capsys.readouterr().err
+
+
+def test_steps_of_probes_run_and_what_they_keep_is_counted():
+    (ways,) = bench_probes.cases(rows=2, words=5, layers=2, size=24).values()
+    assert [name.split(" (")[0] for name in ways] == ["plain", "probe of states", "probe of inputs"]
+    for way in ways.values():
+        assert way() is None
+    kept = bench_probes.kept_mib(lambda: (torch.ones(2**18, requires_grad=True) ** 2).sum())
+    assert kept == 1, "a million bytes, once"

@@ -148,6 +148,22 @@ def test_a_fitted_mask_opens_for_what_the_answer_needs_and_shuts_the_rest(estima
     assert keep[others].mean() < 0.5, "what is not needed goes without a multiplier too"
 
 
+def test_a_baseline_of_its_own_lets_a_text_mask_more():
+    """With b = 0 a state is needed; a fitted b can say the same, so nothing is: hindsight again."""
+    frozen, batch = frozen_counter(), a_batch()
+    frozen.model.requires_grad_(False)
+
+    def smooth(b):
+        first = frozen.model.digit(b.tokens.premise)[:, 0].sum(-1)
+        return torch.stack([torch.zeros_like(first), 4 * first], 1)
+
+    torch.manual_seed(0)
+    only = frozen._replace(predict=smooth)
+    plain = attributions.masks(only, batch, 0, 300, margin=0.05)
+    fitted = attributions.masks_with_baseline(only, batch, 0, 300, margin=0.05)
+    assert fitted[:, 0].mean() < plain[:, 0].mean()
+
+
 def test_an_unknown_estimator_is_refused():
     with pytest.raises(ValueError, match="relaxed, score, score_released"):
         attributions.masks(frozen_counter(), a_batch(), 0, estimator="straight")
