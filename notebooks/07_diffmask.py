@@ -369,7 +369,7 @@ for cost in (3, 30):
 
 # %%
 some = attributions.rows_of(batch, torch.arange(min(60, len(batch.index))))
-mean, std = attributions.moments(frozen, 1, batches["train"].in_order())
+mean, std = attributions.moments(frozen, batches["train"].in_order())[1]
 found = {
     "integrated gradients": attributions.integrated_gradients(frozen, some, 1, p.num_steps),
     "Schulz et al.": attributions.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),

@@ -75,20 +75,22 @@ display(wide)
 # %% tags=["check"]
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
 best = table["js_1"].astype(float).idxmin() if len(table) else "none"
-print(f"dev accuracy of the models: {accuracy.min():.1%} at least; nearest to the truth: {best}")
+if len(table):
+    print(f"dev accuracy of the models: {accuracy.min():.1%} at least; nearest to the truth: {best}")
 if not p.runs:
     assert accuracy.min() >= 0.99, "the models that are explained can count"
     assert best == "states", "DiffMask is nearer to the truth than every other method"
     assert table["kl_1"]["states"] <= 0.02 and table["js_1"]["states"] <= 0.01, "what this repository asks of it"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
-errors = table["js_1_std"].astype(float).fillna(0)
-title = f"{best} is nearest to the truth: {table['js_1'].min():.3f} nats"
-figures.draw_bars([name.replace("_", "\n") for name in table.index], {"JS": table["js_1"].astype(float)}, ax,
-                  title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
-figures.save_figure(fig, folder / "figures", "distance_toy")
-figures.show(fig)
+if len(table):
+    fig, ax = figures.new_figure(size=(9, 4.6))
+    errors = table["js_1_std"].astype(float).fillna(0)
+    title = f"{best} is nearest to the truth: {table['js_1'].min():.3f} nats"
+    figures.draw_bars([name.replace("_", "\n") for name in table.index], {"JS": table["js_1"].astype(float)}, ax,
+                      title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
+    figures.save_figure(fig, folder / "figures", "distance_toy")
+    display(figures.show(fig))
 
 # %% [markdown]
 # ## 2. One sequence, every method (Figure 3)

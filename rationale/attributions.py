@@ -140,28 +140,36 @@ def integrated_gradients(frozen: Frozen, batch: Batch, layer: int, num_steps: in
 # ------------------------------------------------------------------------------------- noise, fitted to each text alone
 
 
-def moments(frozen: Frozen, layer: int, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the states of a layer at each position, [T, D] each, over the texts that reach it.
+def moments(frozen: Frozen, batches: Iterable[Batch]) -> list[tuple[Tensor, Tensor]]:
+    """Of each layer mean and standard deviation of the states at each position, [T, D] each, over texts that reach it.
 
     Where fewer than two texts reach a position, it takes those of the position before.
     """
-    sums, squares, number = 0.0, 0.0, 0.0
+    sums, number = [(0.0, 0.0)] * len(frozen.layers), 0.0
     for batch in batches:
         mask = frozen.mask(batch).unsqueeze(-1)
-        states = frozen.read(batch)[1][layer].double() * mask
-        parts = states.sum(0), states.square().sum(0), mask.sum(0).double()
-        longest = max(len(parts[0]), len(number) if torch.is_tensor(number) else 0)
-        sums, squares, number = (_longer(old, longest) + _longer(new, longest)
-                                 for old, new in zip((sums, squares, number), parts, strict=True))  # fmt: skip
-    enough = int((number[:, 0] >= 2).sum())
-    mean = sums / number.clamp(min=1)
-    std = (squares / number.clamp(min=1) - mean.square()).clamp(min=0).sqrt()
-    dtype, where = states.dtype, torch.arange(len(mean)).clamp(max=enough - 1)
-    return mean[where].to(dtype), std[where].to(dtype)
+        number = _added(number, mask.sum(0).double())
+        read = frozen.read(batch)[1]
+        states = [state.double() * mask for state in read]
+        sums = [
+            (_added(first, state.sum(0)), _added(second, state.square().sum(0)))
+            for (first, second), state in zip(sums, states, strict=True)
+        ]
+    where = torch.arange(len(number)).clamp(max=int((number >= 2).sum()) - 1)
+    found = []
+    for first, second in sums:
+        mean = first / number.clamp(min=1)
+        std = (second / number.clamp(min=1) - mean.square()).clamp(min=0).sqrt()
+        found.append((mean[where].to(read[0].dtype), std[where].to(read[0].dtype)))
+    return found
 
 
-def _longer(values, length: int):
-    return F.pad(values, (0, 0, 0, length - len(values))) if torch.is_tensor(values) else values
+def _added(one: Tensor | float, other: Tensor) -> Tensor:
+    """Their sum [T, D], where either may be the longer one."""
+    if not torch.is_tensor(one):
+        return other
+    longest = max(len(one), len(other))
+    return sum(F.pad(values, (0, 0, 0, longest - len(values))) for values in (one, other))
 
 
 def information_bottleneck(
@@ -181,7 +189,7 @@ def information_bottleneck(
 
     Parameters
     ----------
-    mean, std : [T, D], of `moments`
+    mean, std : [T, D], of `moments`, for this layer
     """
     logits, states = frozen.read(batch)
     answer, mask = logits.argmax(-1), frozen.mask(batch)

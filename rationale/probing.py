@@ -205,24 +205,24 @@ def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject,
     if method in KINDS:
         return train_probe(p, build_probe(p, method, frozen, batches["train"]), subject, folder / method)
     start = time.perf_counter()
-    layers = [_attributed(method, p, frozen, layer, batches) for layer in range(len(frozen.layers))]
+    options = [{} for _ in frozen.layers]
+    if method == "information_bottleneck":
+        found = attributions.moments(frozen, batches["train"].in_order())
+        options = [{"mean": mean, "std": std} for mean, std in found]
+    layers = [_attributed(method, p, frozen, k, batches["test"], given) for k, given in enumerate(options)]
     found = {"test": [torch.stack(rows) for rows in zip(*layers, strict=True)]}
     return Attributed(found, {"dev": {}, "test": {}}, time.perf_counter() - start)
 
 
 def _attributed(
-    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, batches: dict[str, Batches]
+    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, test: Batches, options: dict
 ) -> list[Tensor]:
     """What a method that is no probe attributes to the states of a layer, of each text of the test split."""
-    function, options = getattr(attributions, method), {}
-    if method == "information_bottleneck":
-        mean, std = attributions.moments(frozen, layer, batches["train"].in_order())
-        options = {"mean": mean, "std": std}
     if method not in ("erasure", "attention"):
-        options["num_steps"] = p.num_steps
+        options = options | {"num_steps": p.num_steps}
     if method in MASKS:
-        options["margin"] = p.margin
-    test, pieces = batches["test"], []
+        options = options | {"margin": p.margin}
+    function, pieces = getattr(attributions, method), []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
         found = function(frozen, batch, layer, **options).cpu()

@@ -91,7 +91,7 @@ def test_fits_are_of_each_text_alone_and_leave_the_model_as_it_was(method):
     before = {name: value.clone() for name, value in frozen.model.state_dict().items()}
     options = {"num_steps": 30}
     if method == "information_bottleneck":
-        options |= dict(zip(("mean", "std"), attributions.moments(frozen, 1, [batch]), strict=True))
+        options |= dict(zip(("mean", "std"), attributions.moments(frozen, [batch])[1], strict=True))
     torch.manual_seed(0)
     found = getattr(attributions, method)(frozen, batch, 1, **options)
     assert found.shape == batch.mask.shape and (found >= 0).all() and (found[~batch.mask] == 0).all()
@@ -116,14 +116,14 @@ def test_noise_goes_where_the_output_does_not_look():
 
 def test_moments_are_those_of_each_position_over_the_texts_that_reach_it():
     frozen, batch = frozen_counter(), a_batch(30)
-    mean, std = attributions.moments(frozen, 1, [batch])
+    mean, std = attributions.moments(frozen, [batch])[1]
     states = frozen.read(batch)[1][1]
     for position in range(2):
         there = states[batch.mask[:, position], position]
         torch.testing.assert_close(mean[position], there.mean(0))
         torch.testing.assert_close(std[position], there.std(0, correction=0))
     halves = [attributions.rows_of(batch, rows) for rows in torch.arange(30).split(15)]
-    torch.testing.assert_close(attributions.moments(frozen, 1, halves)[0], mean)
+    torch.testing.assert_close(attributions.moments(frozen, halves)[1][0], mean)
 
 
 # --- compared with the truth

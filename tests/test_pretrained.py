@@ -118,7 +118,7 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
                 step.loss.backward()
             assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
     for layer in (0, 3):
-        mean, std = attributions.moments(frozen, layer, [batch])
+        mean, std = attributions.moments(frozen, [batch])[layer]
         assert attributions.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
         assert attributions.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
         assert attributions.additive_noise(frozen, batch, layer, 2).isfinite().all()
