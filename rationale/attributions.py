@@ -101,11 +101,11 @@ def rows_of(batch: Batch, rows: Tensor) -> Batch:
     return Batch(tokens, batch.mask[rows], batch.target[rows], batch.index[rows])
 
 
-def erasure(frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = None) -> Tensor:
+def erasure(frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = None, longest: int = 16) -> Tensor:
     """1 at the positions of the first of `smallest_masks`, else 0."""
     mask = frozen.mask(batch)
     result = mask.new_zeros(mask.shape)
-    result[mask] = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline)])
+    result[mask] = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline, longest)])
     return result.to(frozen.read(batch)[0].dtype)
 
 

@@ -340,6 +340,8 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
                 f"{where}{key}: {_show(values[key])} is not accepted with {corpus}, "
                 f"model {values['model']}; give {accepted}"
             )
+    if "methods" in values:
+        _check_methods(values, where)
     if "corpus" in values and values.get("aspect") not in (None, *ASPECTS.get(values["corpus"], ())):
         raise BadInput(
             f"{where}aspect: {values['aspect']} is not accepted with corpus {values['corpus']}; "
@@ -349,6 +351,18 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
         raise BadInput(f"{where}model: svm is not accepted here; it is trained by 11_train_reviews")
     if "samples" in values and "model" in values:
         _check_gates(values, where)
+
+
+def _check_methods(values: Mapping[str, Any], where: str) -> None:
+    """Methods that a corpus has no use for."""
+    methods, corpus, small = values["methods"], values["corpus"], values["searchable"] or values["corpus"] == "toy"
+    refused = [
+        ("attention" in methods and (corpus == "toy" or values["reader"] == "gru"), "attention", "a transformer"),
+        ("erasure" in methods and not small, "erasure", "texts of few positions; give searchable=14, for example"),
+    ]
+    for wrong, method, needs in refused:
+        if wrong:
+            raise BadInput(f"{where}methods: {method} is not accepted with corpus {corpus}, it needs {needs}")
 
 
 def _check_gates(values: Mapping[str, Any], where: str) -> None:

@@ -222,6 +222,8 @@ def _attributed(
         options = options | {"num_steps": p.num_steps}
     if method in MASKS:
         options = options | {"margin": p.margin}
+    if method == "erasure":
+        options = {"longest": p.searchable or 16}
     function, pieces = getattr(attributions, method), []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)

@@ -360,3 +360,18 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
 def test_models_and_corpora_of_texts_and_of_pairs_do_not_mix(notebook, items, message):
     with pytest.raises(BadInput, match=message):
         resolve(root() / "notebooks" / f"{notebook}.py", items)
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (["methods=[attention]"], "methods: attention is not accepted with corpus toy, it needs a transformer"),
+        (["corpus=sst", "reader=gru", "methods=[attention]"], "it needs a transformer"),
+        (["corpus=sst", "methods=[erasure]"], "it needs texts of few positions"),
+        (["methods=[states, guesses]"], "give some of states, inputs"),
+    ],
+)
+def test_methods_that_cannot_attribute_are_refused_before_any_work(items, message):
+    with pytest.raises(BadInput, match=message):
+        resolve(root() / "notebooks" / "14_train_probes.py", items)
+    assert resolve(root() / "notebooks" / "14_train_probes.py", ["corpus=sst", "searchable=14", "methods=[erasure]"])
