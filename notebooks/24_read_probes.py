@@ -188,27 +188,29 @@ for path in folders["toy"][:1]:
 #
 # > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, its "REINFORCE+").
 # > Scaled as the Lagrangian asks it is `masks_by_score`. Embeddings, sentences and model are other than the paper's.
+# > The margin decides how much is masked (the released method does not see it): compare methods at like sparsity. A
+# > search for the answer alone and a constraint on its distribution are not the same problem, whatever the method.
 
 # %%
-searched = everything[everything["model"].isin([*MASKS, "erasure"]) & everything["variant"].eq("gru")]
+searched = everything[everything["model"].isin([*MASKS, "erasure"]) & everything["variant"].str.startswith("gru")]
 marks = list(reference.SEARCHED)
-table = reference.summary(searched, marks).set_index("model")
+table = reference.summary(searched, marks).sort_values(["variant", "model"])
+table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
 display((100 * table[marks].astype(float)).round(1).assign(seeds=table["seeds"]))
 published = reference.read_published().query("task == 'probes' and metric in @marks")
 display((100 * published.pivot_table(index="model", columns="metric", values="value")).reindex(columns=marks))
 
 # %% tags=["check"]
-if not p.runs and len(table):
-    assert table["f1"]["masks"] > table["f1"]["masks_by_released_score"], "relaxed gates beat the released comparison"
 if "erasure" in table.index:
     assert table["optimality"]["erasure"] == 1, "the search is the truth"
 
 # %% tags=["figure"]
 if len(table):
     fig, ax = figures.new_figure(size=(10, 4.6))
-    rows = [name for name in MASKS if name in table.index]
+    rows = [name for name in table.index if name != "erasure"]
     bars = {mark: 100 * table.loc[rows, mark].astype(float) for mark in ("f1", "sparsity", "optimality")}
-    figures.draw_bars([name.replace("_", " ") for name in rows], bars, ax, ylabel="per cent", fmt="{:.0f}",
+    names = [name.replace("masks_by_", "").replace("_", "\n").replace(", margin=", "\nm = ") for name in rows]
+    figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}",
                       title="How near to the smallest masks that keep the answer")
     figures.save_figure(fig, folder / "figures", "search")
     display(figures.show(fig))
@@ -221,7 +223,8 @@ if len(table):
 # masked.
 
 # %%
-transformer = everything.query("corpus == 'sst' and variant == '' and split == 'test'")
+transformer = everything.query("corpus == 'sst' and split == 'test'")
+transformer = transformer[~transformer["variant"].str.startswith("gru")]
 published = reference.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
 print(published[["model", "metric", "value", "source"]].to_string(index=False))
 by_layer = {}

@@ -131,7 +131,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     for method, one in found.get("methods", {}).items():
         own = common | {
             "model": method,
-            "variant": probe_variant(p, notebook) if method in KINDS else variant(p, notebook),
+            "variant": method_variant(method, p, notebook),
         }
         values = [(split, name, value) for split in ("dev", "test") for name, value in one[split].items()]
         values += [("train", name, one[name]) for name in ("seconds", "best_epoch")]
@@ -139,12 +139,17 @@ def rows_of(run: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)[COLUMNS]
 
 
-def probe_variant(p: dict, notebook: str) -> str:
-    """How the probe of a run differs from the notebook's default."""
-    usual = _usual(notebook)
-    return ", ".join(
-        f"{key}={p[key]}" for key in ("votes", "form", "divergence", "margin") if p.get(key, usual[key]) != usual[key]
-    )
+def method_variant(method: str, p: dict, notebook: str) -> str:
+    """What a method of a run depends on besides the run's model: how a probe differs from the notebook's default, the
+    margin of masks.
+    """
+    usual, named = _usual(notebook), [variant(p, notebook)]
+    if method in KINDS:
+        keys = ("votes", "form", "divergence", "margin")
+        named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]
+    if method in MASKS:
+        named += [f"margin={p['margin']:g}"]
+    return ", ".join(filter(None, named))
 
 
 def variant(p: dict, notebook: str) -> str:
@@ -439,10 +444,14 @@ SEARCHED = ("precision", "recall", "f1", "sparsity", "optimality")  # of masks a
 
 def search_table(results: pd.DataFrame) -> str:
     """README's table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
-    results = results[(results["task"] == "probes") & results["variant"].eq("gru") & results["model"].isin(MASKS)]
+    results = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
+    results = results[results["model"].isin([*MASKS, "erasure"])]
     lines = [f"| method | {' | '.join(SEARCHED)} | seeds |", "|" + "---|" * (len(SEARCHED) + 2)]
-    for row in summary(results, list(SEARCHED)).to_dict("records"):
-        cells = [row["model"].replace("_", " "), *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED)]
+    for row in summary(results, list(SEARCHED)).sort_values(["variant", "model"]).to_dict("records"):
+        cells = [
+            row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
+            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED),
+        ]
         lines.append(f"| {' | '.join([*cells, str(int(row['seeds']))])} |")
     printed = read_published().query("task == 'probes' and metric in @SEARCHED")
     for model, part in printed.groupby("model"):

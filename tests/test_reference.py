@@ -64,6 +64,7 @@ def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home
     assert set(rows["model"]) == {"subject", "states", "erasure"} and set(rows["task"]) == {"probes"}
     variants = dict(zip(rows["model"], rows["variant"], strict=True))
     assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
+    assert reference.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
 def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_path, home, monkeypatch):
