@@ -151,7 +151,7 @@ for one in found.values():
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
-columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "sparsity", "optimality"]
+columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "masked", "optimality"]
 columns += ["divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]

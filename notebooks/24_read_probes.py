@@ -32,7 +32,7 @@ from rationale import figures, probing, reference, saved
 from rationale.data import PairBatches, Vocabulary
 from rationale.data.digits import read_digits
 from rationale.data.sst import CLASSES
-from rationale.params import MASKS, METHODS, PROBED, validated
+from rationale.params import METHODS, PROBED, validated
 from rationale.probes import recorded
 from rationale.runs import results_folder, root
 
@@ -192,7 +192,7 @@ for path in folders["toy"][:1]:
 # > search for the answer alone and a constraint on its distribution are not the same problem, whatever the method.
 
 # %%
-searched = everything[everything["model"].isin([*MASKS, "erasure"]) & everything["variant"].str.startswith("gru")]
+searched = reference.searched(everything)
 marks = list(reference.SEARCHED)
 table = reference.summary(searched, marks).sort_values(["variant", "model"])
 table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
@@ -208,7 +208,7 @@ if "erasure" in table.index:
 if len(table):
     fig, ax = figures.new_figure(size=(10, 4.6))
     rows = [name for name in table.index if name != "erasure"]
-    bars = {mark: 100 * table.loc[rows, mark].astype(float) for mark in ("f1", "sparsity", "optimality")}
+    bars = {mark: 100 * table.loc[rows, mark].astype(float) for mark in ("f1", "masked", "optimality")}
     names = [name.replace("masks_by_", "").replace("_", "\n").replace(", margin=", "\nm = ") for name in rows]
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}",
                       title="How near to the smallest masks that keep the answer")

@@ -351,10 +351,10 @@ def attention(frozen: Frozen, batch: Batch, layer: int) -> Tensor:
 
 
 def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
-    """A mask against the best-fitting of all smallest masks: precision, recall, f1, sparsity, optimality.
+    """A mask against the best-fitting of all smallest masks: precision, recall, f1, masked, optimality.
 
     F1 is that of the smallest mask it agrees with most, precision and recall are against the same one; of two empty
-    masks all are 1, of one empty mask 0. Sparsity is the share that is masked; optimality 1 if it is one of them.
+    masks all are 1, of one empty mask 0. `masked` is a share; optimality 1 if it is one of them.
 
     Source: De Cao et al. 2020, Table 2: means over sentences of numbers over tokens.
 
@@ -373,7 +373,7 @@ def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
         "precision": shares[0],
         "recall": shares[1],
         "f1": float(f1[best]),
-        "sparsity": 1 - kept.double().mean().item(),
+        "masked": 1 - kept.double().mean().item(),
         "optimality": float((kept == smallest).all(1).any()),
     }
 

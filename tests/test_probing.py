@@ -111,12 +111,12 @@ def test_a_mask_is_judged_by_the_smallest_mask_it_fits_best():
     smallest = torch.tensor([[True, False, False, False], [False, True, True, False]])
     kept = torch.tensor([False, True, False, True])
     found = attributions.against_smallest(kept, smallest)
-    assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "sparsity": 0.5, "optimality": 0.0}
+    assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "masked": 0.5, "optimality": 0.0}
     exact = attributions.against_smallest(smallest[1], smallest)
     assert exact["f1"] == exact["optimality"] == exact["precision"] == exact["recall"] == 1
     nothing, empty = torch.zeros(4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.bool)
     both = attributions.against_smallest(nothing, empty)
-    assert both["f1"] == both["precision"] == both["recall"] == both["optimality"] == both["sparsity"] == 1
+    assert both["f1"] == both["precision"] == both["recall"] == both["optimality"] == both["masked"] == 1
     one = attributions.against_smallest(kept, empty)
     assert one["f1"] == one["precision"] == one["recall"] == one["optimality"] == 0
 
@@ -173,7 +173,7 @@ def test_masks_are_compared_with_the_search_text_by_text():
     values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
     found = probing.against_search(values, solutions)
-    assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["sparsity"] == 0.75
+    assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["masked"] == 0.75
 
 
 def test_positions_are_averaged_by_their_kind():
