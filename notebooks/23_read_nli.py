@@ -34,10 +34,7 @@ from rationale.runs import results_folder, root
 # %%
 p = validated(globals())
 folder = results_folder("23_read_nli")
-if p.runs:
-    results = reference.rows_of_all(p.runs_dir, p.runs)
-else:
-    results = reference.read_results().query("task == 'nli'")
+results = reference.rows_for(p, "nli")
 print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
 
 # %% [markdown]

@@ -29,20 +29,15 @@ import torch
 from IPython.display import display
 
 from rationale import figures, probing, reference, saved
-from rationale.data import PairBatches, Vocabulary
-from rationale.data.digits import read_digits
 from rationale.data.sst import CLASSES
-from rationale.params import METHODS, PROBED, validated
+from rationale.params import METHODS, PROBED, completed, validated
 from rationale.probes import recorded
 from rationale.runs import results_folder, root
 
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
-if p.runs:
-    results = reference.rows_of_all(p.runs_dir, p.runs)
-else:
-    results = reference.read_results().query("task == 'probes'")
+results = reference.rows_for(p, "probes")
 folders = {kind: [] for kind in (*PROBED, "search")}  # of the given runs, by what they probed
 for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
@@ -125,12 +120,10 @@ for path in folders["toy"][:1]:
 # %% tags=["figure"]
 kept_by_kind = {}
 for path in folders["toy"][:1]:
-    given = saved.read_parameters(path)
-    model = saved.load_subject(path)
-    splits = read_digits(given["num_train"], given["num_dev"], given["num_test"], given["seed"])
-    examples = splits["test"][:200]
-    batches = PairBatches(examples, Vocabulary(map(str, range(10))), len(examples), bucketed=False, cells=False)
-    batch = batches.rows(torch.arange(len(examples)))
+    given = completed(saved.read_parameters(path) | {"device": "cpu"})
+    subject = probing.build_subject(given)
+    model, examples = probing.load_weights(subject.model, path).eval(), subject.splits["test"][:200]
+    batch = subject.batches["test"].rows(torch.arange(len(examples)))
     with torch.no_grad(), recorded(model.layers) as states:
         model.predict(batch)
     kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
@@ -157,7 +150,7 @@ if kept_by_kind:
     display(figures.show(fig))
 
 # %% tags=["check"]
-if "states" in kept_by_kind and given["num_train"] >= 9_000:
+if "states" in kept_by_kind and given.num_train >= 9_000:
     probe, others = kept_by_kind["states"], [kept_by_kind[m] for m in kept_by_kind if m not in ("states", "inputs")]
     assert probe[2] < 0.05 < 0.8 < min(probe[:2]), "all of the query's digits, no other"
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
@@ -290,4 +283,4 @@ for path in folders["sst"][:1]:
 #
 # ## Next
 #
-# The same probes on a pretrained transformer.
+# `25_read_seq2seq` compares attentions in translation and summarisation.

@@ -35,10 +35,7 @@ from rationale.runs import results_folder, root
 # %%
 p = validated(globals())
 folder = results_folder("25_read_seq2seq")
-if p.runs:
-    results = reference.rows_of_all(p.runs_dir, p.runs)
-else:
-    results = reference.read_results().query("task in ['translation', 'summarisation']")
+results = reference.rows_for(p, "translation", "summarisation")
 print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
 
 # %% [markdown]

@@ -4,11 +4,12 @@ Each method is a function (frozen, batch, layer, ...) -> [B, T], at least 0, 0 a
 what DiffMask is compared with: erasure by exact search, integrated gradients, the information bottleneck of Schulz et
 al., the additive noise of Guan et al.
 
-Source: eqs. (D7)-(D10), notebooks/07_diffmask.py; De Cao et al. 2020, secs. 2, 4 and its released code.
+Source: eqs. (D7)-(D10), (D12), notebooks/07_diffmask.py; De Cao et al. 2020, secs. 2, 4 and its released code.
 """
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 
 from rationale.data import Batch
 from rationale.distributions import Bernoulli, HardConcrete
+from rationale.objectives import masked_mean
 from rationale.probes import LEFT, RIGHT, TEMPERATURE, Frozen, divergence
 
 # ------------------------------------------------------------------------------------------------------ exact erasure
@@ -106,7 +108,7 @@ def erasure(frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = 
     mask = frozen.mask(batch)
     result = mask.new_zeros(mask.shape)
     result[mask] = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline, longest)])
-    return result.to(frozen.read(batch)[0].dtype)
+    return result.to(next(frozen.model.parameters()).dtype)
 
 
 # --------------------------------------------------------------------------------------------------------- gradients
@@ -202,7 +204,7 @@ def information_bottleneck(
         noise = std * torch.randn_like(states[layer])
         drawn = frozen.changed(batch, layer, lambda h: keep * h + lost * (mean + noise))
         apart = -F.logsigmoid(-raw) + ((lost.square() + keep.square() * away - 1) / 2).mean(-1)  # [B, T]
-        return F.cross_entropy(drawn, answer, reduction="none") + price * _mean(apart, mask)
+        return F.cross_entropy(drawn, answer, reduction="none") + price * masked_mean(apart, mask)
 
     return _fitted(torch.full_like(mask, 5.0, dtype=logits.dtype), loss, num_steps, centered=True).sigmoid() * mask
 
@@ -221,7 +223,7 @@ def additive_noise(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 50
         sigma = F.softplus(raw)
         noise = sigma.unsqueeze(-1) * torch.randn_like(states[layer])
         drawn = frozen.changed(batch, layer, lambda h: h + noise)
-        return (drawn - logits).square().flatten(1).sum(1) - price * _mean(sigma.log(), mask)
+        return (drawn - logits).square().flatten(1).sum(1) - price * masked_mean(sigma.log(), mask)
 
     raw = _fitted(torch.full_like(mask, -5.0, dtype=logits.dtype), loss, num_steps, centered=False)
     return mask / F.softplus(raw)
@@ -279,7 +281,7 @@ def masks(
             scale = multiplier if estimator == "score" else 1.0
             pull = scale * (apart.detach() - average) * (gates.log_prob(z) * mask).sum(1)
             average = average.lerp(apart.detach(), 0.01)
-        loss = _mean(gates.log_prob_nonzero.exp(), mask) + pull
+        loss = masked_mean(gates.log_prob_nonzero.exp(), mask) + pull
         for tensor, gradient in zip(free, torch.autograd.grad(loss.sum(), free), strict=True):
             tensor.grad = gradient
         optimizer.step()
@@ -288,21 +290,9 @@ def masks(
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
 
 
-def masks_with_baseline(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5) -> Tensor:
-    """`masks` with a baseline of each text: the paper's ablation, in which everything can be masked (Figure 7c)."""
-    return masks(frozen, batch, layer, num_steps, margin, learn_baseline=True)
-
-
-def masks_by_score(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5) -> Tensor:
-    """`masks` by the score function, scaled as the Lagrangian asks."""
-    return masks(frozen, batch, layer, num_steps, margin, "score")
-
-
-def masks_by_released_score(
-    frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, margin: float = 0.5
-) -> Tensor:
-    """`masks` by the score function without its multiplier, as released."""
-    return masks(frozen, batch, layer, num_steps, margin, "score_released")
+masks_with_baseline = partial(masks, learn_baseline=True)  # the paper's ablation: everything can be masked (Figure 7c)
+masks_by_score = partial(masks, estimator="score")  # scaled as the Lagrangian asks
+masks_by_released_score = partial(masks, estimator="score_released")
 
 
 def _free_gates(raw: Tensor, estimator: str) -> HardConcrete | Bernoulli:
@@ -319,11 +309,6 @@ def _fitted(raw: Tensor, loss: Callable[[Tensor], Tensor], num_steps: int, cente
         (raw.grad,) = torch.autograd.grad(loss(raw).sum(), raw)
         optimizer.step()
     return raw.detach()
-
-
-def _mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the real positions of each text, [B]."""
-    return (values * mask).sum(1) / mask.sum(1)
 
 
 # --------------------------------------------------------------------------------------------------------- attention

@@ -41,8 +41,19 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
     ValueError
         If the shapes differ.
     """
-    _same_shape(prob_nonzero, mask)
-    return torch.where(mask, prob_nonzero, 0.0).sum(1) / mask.sum(1)
+    return masked_mean(prob_nonzero, mask)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the real positions of each text, [B, T] and bool [B, T] -> [B]; what stands at padding does not count.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    _same_shape(values, mask)
+    return torch.where(mask, values, 0.0).sum(1) / mask.sum(1)
 
 
 def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from rationale.data import Batch
 from rationale.distributions import HardConcrete
-from rationale.objectives import Step
+from rationale.objectives import Step, masked_mean
 
 TEMPERATURE, LEFT, RIGHT = 0.2, -0.2, 1.0  # of the half-open gates: P(v = 1) = 0
 KINDS = ("inputs", "states")
@@ -217,7 +217,7 @@ class Probe(nn.Module):
 
     def log_keep(self, states: Sequence[Tensor]) -> Tensor:
         """ln P(z != 0) [B, T] for the layer of the last of `states`: a product is not 0 where no factor is."""
-        return torch.stack([gate.log_prob_nonzero for gate in self.gates(states)]).sum(0)
+        return _log_keep(self.gates(states))
 
     def forward(self, batch: Batch, layer: int, read: tuple[Tensor, list[Tensor]] | None = None) -> Probed:
         """Read the model (or take what was `read`), draw a mask from the states up to `layer`, run it on the rest."""
@@ -226,8 +226,11 @@ class Probe(nn.Module):
         z = torch.stack([gate.rsample() for gate in gates]).prod(0)
         place = 0 if self.kind == "inputs" else layer
         masked = self.frozen.masked(batch, place, z, self.baselines[place])
-        log_keep = torch.stack([gate.log_prob_nonzero for gate in gates]).sum(0)
-        return Probed(original, masked, log_keep, z, self.frozen.mask(batch))
+        return Probed(original, masked, _log_keep(gates), z, self.frozen.mask(batch))
+
+
+def _log_keep(gates: Sequence[HardConcrete]) -> Tensor:
+    return torch.stack([gate.log_prob_nonzero for gate in gates]).sum(0)
 
 
 def mean_states(frozen: Frozen, batches, num_batches: int = 10) -> list[Tensor]:
@@ -320,17 +323,12 @@ class ProbeObjective(nn.Module):
         probed = probe(batch, layer)
         apart = divergence(probed.original, probed.masked, self.kind).mean()
         kept = probed.log_keep.exp() if self.form == "probability" else probed.log_keep
-        price = _mean(kept, probed.mask)
+        price = masked_mean(kept, probed.mask).mean()
         if self.training:
             self.gaps[layer] += (1 - self.SMOOTHING) * (apart.detach() - self.margin - self.gaps[layer])
             self.log_multipliers[layer] += self.rate * (self.gaps[layer] / self.margin).clamp(-1, 5)
             self.log_multipliers.clamp_(*self.bounds)
         multiplier = self.log_multipliers[layer].exp() + self.quadratic * self.gaps[layer].clamp(min=0)
         loss = price + multiplier * (apart - self.margin)
-        kept = _mean(probed.log_keep.detach().exp(), probed.mask)
+        kept = masked_mean(probed.log_keep.detach().exp(), probed.mask).mean()
         return Step(loss, {"divergence": apart.detach(), "kept": kept})
-
-
-def _mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over texts of the mean over their real positions."""
-    return ((values * mask).sum(1) / mask.sum(1)).mean()

@@ -25,7 +25,7 @@ from rationale.data.digits import read_digits
 from rationale.data.squad import read_squad, read_xquad
 from rationale.data.sst import CLASSES, read_sst
 from rationale.errors import BadInput
-from rationale.objectives import Step
+from rationale.objectives import Step, masked_mean
 from rationale.params import MASKS
 from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
 from rationale.training import Choice, choose_device, fit, read_tensors
@@ -67,8 +67,9 @@ def build_subject(p: SimpleNamespace) -> Subject:
             for name, part in splits.items()
         }
         return Subject(model, batches, metrics.class_scores)
-    encoder, tokenizer = pretrained.load_encoder(p.pretrained, spans=p.corpus in ("xquad", "squad"))
-    if p.corpus in ("xquad", "squad"):
+    spans = p.corpus in ("xquad", "squad")
+    encoder, tokenizer = pretrained.load_encoder(p.pretrained, spans)
+    if spans:
         questions = read_xquad() if p.corpus == "xquad" else read_squad()
         splits = {name: pretrained.to_spans(part, tokenizer) for name, part in questions.items()}
     else:
@@ -76,7 +77,7 @@ def build_subject(p: SimpleNamespace) -> Subject:
     if p.searchable:
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
     score = metrics.class_scores
-    if p.corpus in ("xquad", "squad"):
+    if spans:
         model, score = pretrained.SpanFinder(encoder, tokenizer.sep_token_id), pretrained.span_scores
     elif p.reader == "gru":
         model = pretrained.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(CLASSES))
@@ -94,10 +95,14 @@ class AnswerLoss(nn.Module):
     """Cross-entropy in nats of every output of `model.predict`, the mean over texts of their sum."""
 
     def forward(self, model: nn.Module, batch: Batch) -> Step:
-        logits = model.predict(batch)
-        loss = F.cross_entropy(logits.flatten(0, -2), batch.target.flatten().long(), reduction="none")
-        loss = loss.view(len(logits), -1).sum(1).mean()
+        loss = self.of(model.predict(batch), batch.target)
         return Step(loss, {"task": loss.detach()})
+
+    @staticmethod
+    def of(logits: Tensor, target: Tensor) -> Tensor:
+        """The loss of logits [B, ..., C] and targets [B, ...]."""
+        loss = F.cross_entropy(logits.flatten(0, -2), target.flatten().long(), reduction="none")
+        return loss.view(len(logits), -1).sum(1).mean()
 
 
 @torch.no_grad()
@@ -106,10 +111,11 @@ def answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
     model.eval()
     found, targets, order, loss = [], [], [], 0.0
     for batch in batches.in_order(max_batch=256):
-        found.append(model.predict(batch).argmax(-1))
+        logits = model.predict(batch)
+        found.append(logits.argmax(-1))
         targets.append(batch.target)
         order.append(batch.index)
-        loss += AnswerLoss()(model, batch).loss.item() * len(batch.index)
+        loss += AnswerLoss.of(logits, batch.target).item() * len(batch.index)
     place = torch.cat(order).argsort()
     return torch.cat(found)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
 
@@ -298,7 +304,7 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
         answer = torch.stack([one.masked.argmax(-1) for one in probed], 1)  # [B, L + 1, ...]
         same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
         apart = torch.stack([divergence(one.original, one.masked) for one in probed], 1)
-        kept = (share * mask.unsqueeze(1)).sum(2) / mask.sum(1, keepdim=True)
+        kept = torch.stack([masked_mean(one, mask) for one in share.unbind(1)], 1)
         rows.append(torch.stack([apart, kept, same.to(kept.dtype)], 2))
         keep += [piece[:, :length] for piece, length in zip(share.cpu(), mask.sum(1).tolist(), strict=True)]
         order.append(batch.index)

@@ -19,6 +19,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import torch
@@ -188,6 +189,14 @@ def _usual(notebook: str) -> dict:
 def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
     """The rows of the finished runs of these names in a folder of the repository."""
     return pd.concat([rows_of(root() / runs_dir / name) for name in names])
+
+
+def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
+    """The rows of the runs that a notebook's parameters name, or else all committed ones of these tasks."""
+    if p.runs:
+        return rows_of_all(p.runs_dir, p.runs)
+    table = read_results()
+    return table[table["task"].isin(tasks)]
 
 
 def agreements(runs: list[Path]) -> list[pd.DataFrame]:

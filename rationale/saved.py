@@ -20,18 +20,18 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.aligner import build_aligner
-from rationale.counter import DigitCounter
 from rationale.data import Example, Vocabulary
 from rationale.data.sentences import Targets
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
 from rationale.params import PAIRS, completed
-from rationale.probing import Attributed, load_weights
 from rationale.training import Result, Texts, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
     import pandas as pd
+
+    from rationale.probing import Attributed
 
 
 def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
@@ -102,7 +102,7 @@ def save_texts(folder: Path, result: Texts, targets: Targets, p: SimpleNamespace
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: dict[str, Attributed],
+    found: "dict[str, Attributed]",
     splits: dict[str, list[Example]],
     weights: dict[str, dict[str, Tensor]],
     p: SimpleNamespace,
@@ -130,10 +130,7 @@ def save_probes(
     for split, examples in splits.items():
         for i, example in enumerate(examples):
             row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
-            if example.rationale is not None:
-                row["gold"] = [int(flag) for flag in example.rationale]
-            if example.word_labels is not None:
-                row["word_labels"] = example.word_labels
+            row |= _annotated(example)
             for method, one in found.items():
                 if i < len(one.values[split]):
                     row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
@@ -145,28 +142,6 @@ def save_probes(
     write_text(folder / "attributions.jsonl", "".join(lines))
     write_text(folder / "metrics.json", json.dumps(figures, indent=1))
     return figures
-
-
-def load_subject(folder: Path | str) -> DigitCounter:
-    """The model that a finished run of the toy task has probed.
-
-    Raises
-    ------
-    BadInput
-        If the folder holds none.
-    """
-    _, facts = read_tensors(_file(folder, "model.safetensors"))
-    model = load_weights(DigitCounter(size=facts["parameters"]["embedding_size"]), Path(folder))
-    return model.requires_grad_(False).eval()
-
-
-def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
-    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
-    import pandas as pd
-
-    with _file(folder, "attributions.jsonl").open(encoding="utf-8") as file:
-        rows = pd.DataFrame(map(json.loads, file))
-    return rows[rows["split"] == split].reset_index(drop=True)
 
 
 def _short(values: list[float], digits: int) -> list[float]:
@@ -183,11 +158,13 @@ def rationale_rows(result: Result):
             digits = 4 if example.hypothesis is None else 6  # of attention weights, so that equal ones can be told
             row |= {"z": _short(z.tolist(), digits)}
             row |= {"label": example.label, "prediction": answer}
-            if example.rationale is not None:
-                row["gold"] = [int(flag) for flag in example.rationale]
-            if example.word_labels is not None:
-                row["word_labels"] = example.word_labels
-            yield row
+            yield row | _annotated(example)
+
+
+def _annotated(example: Example) -> dict:
+    """What people marked in a text: gold, word_labels, where they did."""
+    gold = {} if example.rationale is None else {"gold": [int(flag) for flag in example.rationale]}
+    return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
 
 
 @dataclass
@@ -241,20 +218,25 @@ def read_history(folder: Path | str) -> "pd.DataFrame":
 
 def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
     """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
-    import pandas as pd
-
-    with _file(folder, "rationales.jsonl").open(encoding="utf-8") as file:
-        rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
-    return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
+    return _texts(folder, "rationales.jsonl", split)
 
 
 def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
     """`said.jsonl` of a finished run of an encoder-decoder: one row a text of this split."""
+    return _texts(folder, "said.jsonl", split)
+
+
+def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
+    return _texts(folder, "attributions.jsonl", split)
+
+
+def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
     import pandas as pd
 
-    with _file(folder, "said.jsonl").open(encoding="utf-8") as file:
-        rows = pd.DataFrame(map(json.loads, file))
-    return rows[rows["split"] == split].reset_index(drop=True)
+    with _file(folder, name).open(encoding="utf-8") as file:
+        rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
+    return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
 
 
 def _file(folder: Path | str, name: str) -> Path:

@@ -84,7 +84,7 @@ def test_what_is_saved_is_what_was_found(run, tmp_path):
         torch.testing.assert_close(torch.tensor(row["states"]), values, rtol=1e-3, atol=1e-6)
     figures = json.loads((tmp_path / "metrics.json").read_text())
     assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
-    model = saved.load_subject(tmp_path)
+    model = probing.load_weights(probing.build_subject(p).model, tmp_path)
     assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
 
 
@@ -101,7 +101,7 @@ def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path
 
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match="model.safetensors"):
-        saved.load_subject(tmp_path)
+        probing.load_weights(probing.build_subject(small()).model, tmp_path)
 
 
 # --- masks of single texts

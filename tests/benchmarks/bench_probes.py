@@ -59,19 +59,18 @@ def kept_mib(forward: Callable[[], torch.Tensor]) -> float:
     return sum(sizes.values()) / 2**20
 
 
-def plain_loss(frozen: Frozen, batch: Batch) -> torch.Tensor:
+def plain_step(frozen: Frozen, batch: Batch) -> tuple[Callable, Callable]:
+    """(the whole step, its loss alone)."""
     embedded = frozen.read(batch)[1][0].requires_grad_()
-    return frozen.changed(batch, 0, lambda _: embedded).logsumexp(1).sum()
 
-
-def plain_step(frozen: Frozen, batch: Batch) -> Callable:
-    embedded = frozen.read(batch)[1][0].requires_grad_()
+    def loss() -> torch.Tensor:
+        return frozen.changed(batch, 0, lambda _: embedded).logsumexp(1).sum()
 
     def step() -> None:
-        frozen.changed(batch, 0, lambda _: embedded).logsumexp(1).sum().backward()
+        loss().backward()
         embedded.grad = None
 
-    return step
+    return step, loss
 
 
 def probe_step(frozen: Frozen, batch: Batch, kind: str, width: int) -> tuple[Callable, Callable]:
@@ -93,8 +92,7 @@ def probe_step(frozen: Frozen, batch: Batch, kind: str, width: int) -> tuple[Cal
 def cases(rows: int = 64, words: int = WORDS, layers: int = LAYERS, size: int = SIZE) -> dict[str, dict[str, Callable]]:
     frozen, batch = frozen_of(layers, size), batch_of(rows, words)
     probes = {kind: probe_step(frozen, batch, kind, max(1, size // 4)) for kind in ("states", "inputs")}
-    ways = {"plain": plain_step(frozen, batch)} | {f"probe of {kind}": step for kind, (step, _) in probes.items()}
-    memory = {"plain": kept_mib(lambda: plain_loss(frozen, batch))}
-    memory |= {f"probe of {kind}": max(kept_mib(loss) for _ in range(8)) for kind, (_, loss) in probes.items()}
-    named = {f"{name} ({memory[name]:.0f} MiB kept)": way for name, way in ways.items()}
+    steps = {"plain": plain_step(frozen, batch)} | {f"probe of {kind}": steps for kind, steps in probes.items()}
+    memory = {name: max(kept_mib(loss) for _ in range(8)) for name, (_, loss) in steps.items()}
+    named = {f"{name} ({memory[name]:.0f} MiB kept)": step for name, (step, _) in steps.items()}
     return {f"one step, a transformer of {layers} layers, {rows} texts of {words} pieces": named}
