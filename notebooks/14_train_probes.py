@@ -121,16 +121,19 @@ for method in p.methods:
 
 if p.searchable and any(method in MASKS for method in p.methods):
     tests = subject.batches["test"].rows(torch.arange(len(splits["test"])))
-    solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable)
-    print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
-          f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
-    for method in set(p.methods) & {*MASKS, "erasure"}:
-        found[method].metrics["test"] |= probing.against_search(found[method].values["test"], solutions)
+    for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
+        solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
+        print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
+              f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
+        for method in set(p.methods) & {*MASKS, "erasure"}:
+            marks = probing.against_search(found[method].values["test"], solutions)
+            found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 weights |= {"subject": model.state_dict()}
-saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, weights, p)
+said = {"test": probing.answers(model, subject.batches["test"])[0]}
+saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, said, weights, p)
 
 # %% tags=["check"]
 assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "not one bit has moved"
@@ -151,7 +154,7 @@ for one in found.values():
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
-columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "masked", "optimality"]
+columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "masked", "optimality", "answer_f1"]
 columns += ["divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]

@@ -25,11 +25,18 @@ from rationale.probes import LEFT, RIGHT, TEMPERATURE, Frozen, divergence
 
 
 def smallest_masks(
-    frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = None, longest: int = 16, max_rows: int = 4096
+    frozen: Frozen,
+    batch: Batch,
+    layer: int,
+    baseline: Tensor | None = None,
+    longest: int = 16,
+    max_rows: int = 4096,
+    margin: float | None = None,
 ) -> list[Tensor]:
     """All smallest sets of positions that keep the answer of each text when all others are erased: eq. (D7).
 
-    A real search, in order of size from the empty set on; an answer is the argmax of every output.
+    A real search, in order of size from the empty set on; an answer is the argmax of every output. With `margin`, sets
+    that keep the distribution of the answer: D(y, y_hat) <= m, the constraint of eq. (D2) on masks that are not drawn.
 
     Parameters
     ----------
@@ -43,6 +50,8 @@ def smallest_masks(
         Positions a text may have: the search is exponential in them.
     max_rows : int
         Masks tried in one run of the model.
+    margin : float >= 0 or None
+        m, in nats.
 
     Returns
     -------
@@ -58,7 +67,7 @@ def smallest_masks(
     if int(lengths.max()) > longest:
         raise ValueError(f"batch: a text of {int(lengths.max())} positions; the search accepts at most {longest}")
     logits, states = frozen.read(batch)
-    wanted, baseline = logits.argmax(-1), states[layer].new_zeros(()) if baseline is None else baseline
+    baseline = states[layer].new_zeros(()) if baseline is None else baseline
     found: list[Tensor] = [torch.empty(0)] * len(mask)
     for length in lengths.unique().tolist():
         open_ = (lengths == length).nonzero().flatten()
@@ -66,7 +75,7 @@ def smallest_masks(
             masks = _masks(length, size).to(mask.device)  # [M, T_i]
             kept = torch.cat(
                 [
-                    _kept(frozen, batch, layer, rows, masks, mask, wanted, baseline)
+                    _kept(frozen, batch, layer, rows, masks, mask, logits, baseline, margin)
                     for rows in open_.split(max(1, max_rows // len(masks)))
                 ]
             )  # [texts, M]
@@ -86,13 +95,16 @@ def _masks(length: int, size: int) -> Tensor:
 
 
 @torch.no_grad()
-def _kept(frozen, batch, layer, rows, masks, real, wanted, baseline) -> Tensor:
-    """Whether the answer of each of `rows` is kept under each mask, bool [rows, M]."""
+def _kept(frozen, batch, layer, rows, masks, real, original, baseline, margin) -> Tensor:
+    """Whether the answer of each of `rows`, or its distribution, is kept under each mask, bool [rows, M]."""
     z = real.new_zeros(len(rows), len(masks), real.shape[1])
     z[real[rows].unsqueeze(1).expand_as(z)] = masks.expand(len(rows), -1, -1).flatten()
     each = rows.repeat_interleave(len(masks))
     logits = frozen.masked(rows_of(batch, each), layer, z.flatten(0, 1).to(baseline.dtype), baseline)
-    same = logits.argmax(-1) == wanted[each]
+    if margin is None:
+        same = logits.argmax(-1) == original[each].argmax(-1)
+    else:
+        same = divergence(original[each], logits) <= margin
     return same.view(len(rows), len(masks), -1).all(-1)
 
 

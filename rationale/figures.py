@@ -506,7 +506,13 @@ def draw_simplex(weights, ax: Axes, title: str = "", labels: Sequence[str] = ("1
 
 @_styled
 def draw_attention(
-    weights, rows: Sequence[str], columns: Sequence[str], ax: Axes, title: str = "", top: float = 1.0
+    weights,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    ax: Axes,
+    title: str = "",
+    top: float = 1.0,
+    marked: Sequence[bool] = (),
 ) -> Axes:
     """Weights as a heat-map: grey where one is exactly 0, no border between neighbours that are exactly equal.
 
@@ -518,6 +524,8 @@ def draw_attention(
     rows, columns : labels; what attends, what is attended to
     top : float, > 0
         The weight that is drawn darkest.
+    marked : [C], or empty
+        True at columns whose label is bold and orange, such as an answer's.
     """
     weights = _numbers(weights, "weights")
     number, width = weights.shape
@@ -528,6 +536,9 @@ def draw_attention(
     row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
     ax.set_xticks(np.arange(width) + 0.5, columns, rotation=60, ha="right", rotation_mode="anchor")
+    for label, mark in zip(ax.get_xticklabels(), marked, strict=False):
+        if mark:
+            label.set(color=ORANGE, fontweight="bold")
     ax.set_yticks(np.arange(number) + 0.5, rows)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -10,6 +10,8 @@ Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transfor
 
 import importlib.util
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 
 from rationale.data import Batch, Example
 from rationale.data.squad import Question
+from rationale.data.sst import CLASSES
 from rationale.errors import BadInput
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
@@ -217,7 +220,78 @@ def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> lis
     return result
 
 
-def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[Example]:
+SEPARATORS = ("[CLS]", "[SEP]")
+# kind of word -> how the tags of the British National Corpus (C5) begin that mean it
+SPEECH = {
+    "noun": ("NN", "NP"), "verb": ("V",), "adjective": ("AJ",), "adverb": ("AV", "XX"), "pronoun": ("PN",),
+    "determiner": ("AT", "D"), "preposition": ("PR", "TO"), "conjunction": ("CJ",), "number": ("CRD", "ORD"),
+    "punctuation": ("PU", "POS"),
+}  # fmt: skip
+
+
+def parts_of_speech(pieces: Sequence[str]) -> list[str]:
+    """The part of speech of each piece's word, by the package HanTa; separators are a kind of their own.
+
+    Pieces are put together to words first (`fun ##ny`, `' s`, `n ' t`). Lower case hides proper nouns: nouns are one
+    kind.
+
+    Returns
+    -------
+    list of str, length T: a key of `SPEECH`, "other", or one of `SEPARATORS`
+    """
+    words: list[list[int]] = []  # positions of each
+    for i, piece in enumerate(pieces):
+        clitic = i > 0 and pieces[i - 1] == "'" and piece in ("s", "t", "re", "ve", "ll", "d", "m")
+        if words and (piece.startswith("##") or clitic):
+            words[-1].append(i)
+        else:
+            words.append([i])
+        if clitic and piece == "t" and len(words) > 1:
+            words[-2:] = [words[-2] + words[-1]]
+    spelled = ["".join(pieces[i].removeprefix("##") for i in places) for places in words]
+    kinds = [""] * len(pieces)
+    for places, word, (_, _, tag) in zip(words, spelled, _tagger().tag_sent(spelled), strict=True):
+        found = (kind for kind, tags in SPEECH.items() if tag.startswith(tags))
+        kind = word if word in SEPARATORS else next(found, "other")
+        for i in places:
+            kinds[i] = kind
+    return kinds
+
+
+@cache
+def _tagger():
+    try:
+        from HanTa.HanoverTagger import HanoverTagger
+    except ImportError:
+        raise BadInput("parts of speech need the package HanTa; pip install 'rationale[pretrained]'") from None
+    return HanoverTagger("morphmodel_en.pgz")
+
+
+def sentiments(pieces: Sequence[str], word_labels: Sequence[int]) -> list[str]:
+    """The sentiment that people gave to each piece's word, a name of `CLASSES`; separators are a kind of their own."""
+    return [piece if label < 0 else CLASSES[label] for piece, label in zip(pieces, word_labels, strict=True)]
+
+
+@dataclass(frozen=True)
+class SpanExample(Example):
+    """A question and its paragraph as word pieces that know the characters they come from.
+
+    Parameters
+    ----------
+    question : Question
+    offsets : tuple of (start, end), length T
+        Characters of each piece in its text: the question, or the paragraph.
+    """
+
+    question: Question | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+
+    def answer(self, first: int, last: int) -> str:
+        """The paragraph's text from piece `first` to piece `last`; empty where the end is before the start."""
+        return self.question.context[self.offsets[first][0] : self.offsets[last][1]] if first <= last else ""
+
+
+def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[SpanExample]:
     """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
 
     `rationale` is True at the pieces of the answer. What has more pieces than `longest` is left out, as in the paper.
@@ -237,21 +311,30 @@ def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> li
             for side, (low, high) in zip(segment, spans, strict=True)
         ]
         first, last = inside.index(True), len(inside) - 1 - inside[::-1].index(True)
-        result.append(Example(tuple(pieces), (float(first), float(last)), rationale=tuple(inside)))
+        label = (float(first), float(last))
+        result.append(SpanExample(tuple(pieces), label, tuple(inside), question=one, offsets=tuple(spans)))
     return result
 
 
-def span_scores(answers: Tensor, targets: Tensor) -> dict[str, float]:
-    """accuracy (both ends right) and f1 (overlap of the positions, mean over questions; 0 where the end is first).
-
-    Not the official numbers, which compare normalised texts with up to five answers.
+def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample]) -> dict[str, float]:
+    """accuracy (both ends right), and SQuAD's official exact_match and f1: the best over a question's answers, of texts
+    without case, punctuation and articles.
 
     Parameters
     ----------
     answers, targets : [N, 2], first and last position
+    examples : N of `to_spans`
     """
-    answers, targets = answers.long(), targets.long()
-    overlap = torch.minimum(answers[:, 1], targets[:, 1]) - torch.maximum(answers[:, 0], targets[:, 0]) + 1
-    sizes = (answers[:, 1] - answers[:, 0] + 1).clamp(min=0) + targets[:, 1] - targets[:, 0] + 1
-    f1 = 2 * overlap.clamp(min=0) / sizes
-    return {"accuracy": (answers == targets).all(1).double().mean().item(), "f1": f1.double().mean().item()}
+    from torchmetrics.functional.text import squad  # the extra `pretrained`
+
+    answers = answers.long()
+    said = [
+        {"id": str(i), "prediction_text": example.answer(*ends)}
+        for i, (example, ends) in enumerate(zip(examples, answers.tolist(), strict=True))
+    ]
+    right = []
+    for i, example in enumerate(examples):
+        starts, texts = zip(*example.question.answers, strict=True)
+        right.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})
+    official = {name: value.item() / 100 for name, value in squad(said, right).items()}
+    return {"accuracy": (answers == targets.long()).all(1).double().mean().item()} | official

@@ -6,18 +6,19 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from rationale import attributions, metrics, pretrained
+from rationale import attributions, metrics, pretrained, saved
 from rationale.attributions import against_smallest, distance_to
 from rationale.counter import DigitCounter
 from rationale.data import Batch, Batches, Example, PairBatches, Vocabulary
@@ -26,7 +27,7 @@ from rationale.data.squad import read_squad, read_xquad
 from rationale.data.sst import CLASSES, read_sst
 from rationale.errors import BadInput
 from rationale.objectives import Step, masked_mean
-from rationale.params import MASKS
+from rationale.params import MASKS, completed
 from rationale.probes import KINDS, BilinearVotes, Frozen, MLPVotes, Probe, ProbeObjective, divergence, mean_states
 from rationale.training import Choice, choose_device, fit, read_tensors
 
@@ -41,7 +42,7 @@ class Subject(NamedTuple):
 
     model: nn.Module
     batches: dict[str, Batches]  # "train", "dev", "test"
-    score: Callable[[Tensor, Tensor], dict[str, float]]  # of answers and targets
+    score: Callable[[Tensor, Tensor, Sequence[Example]], dict[str, float]]  # of answers and targets [N, ...] of texts
 
     @property
     def splits(self) -> dict[str, list[Example]]:
@@ -66,7 +67,7 @@ def build_subject(p: SimpleNamespace) -> Subject:
             name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, device, cells=False)
             for name, part in splits.items()
         }
-        return Subject(model, batches, metrics.class_scores)
+        return Subject(model, batches, _class_scores)
     spans = p.corpus in ("xquad", "squad")
     encoder, tokenizer = pretrained.load_encoder(p.pretrained, spans)
     if spans:
@@ -76,7 +77,7 @@ def build_subject(p: SimpleNamespace) -> Subject:
         splits = {name: pretrained.to_pieces(part, tokenizer) for name, part in read_sst().items()}
     if p.searchable:
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
-    score = metrics.class_scores
+    score = _class_scores
     if spans:
         model, score = pretrained.SpanFinder(encoder, tokenizer.sep_token_id), pretrained.span_scores
     elif p.reader == "gru":
@@ -89,6 +90,10 @@ def build_subject(p: SimpleNamespace) -> Subject:
         for name, part in splits.items()
     }
     return Subject(model, batches, score)
+
+
+def _class_scores(answers: Tensor, targets: Tensor, _: Sequence[Example]) -> dict[str, float]:
+    return metrics.class_scores(answers, targets)
 
 
 class AnswerLoss(nn.Module):
@@ -147,7 +152,7 @@ def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[F
 
     def evaluate(name: str) -> dict[str, float]:
         found, targets, task = answers(model, batches[name])
-        return {"task": task} | score(found, targets)
+        return {"task": task} | score(found, targets, batches[name].examples)
 
     if p.subject:
         load_weights(model, Path(p.subject))
@@ -157,12 +162,35 @@ def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[F
         choice = Choice("within_tolerance", score="dev_accuracy", higher_is_better=True)
         fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), choice, own, place)
     model.requires_grad_(False).eval()
-    frozen = Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
-    return frozen, {name: evaluate(name) for name in ("dev", "test")}
+    return freeze(model), {name: evaluate(name) for name in ("dev", "test")}
 
 
-def load_weights(model: nn.Module, run: Path) -> nn.Module:
-    """`model` with the weights of the model that a finished run has probed.
+def load_probed(run: Path) -> tuple[SimpleNamespace, Subject, Frozen, dict[str, Probe]]:
+    """A finished run of `14_train_probes` on this machine: its parameters, what it probed, and its probes by kind.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds no such run, or its corpus is missing.
+    """
+    p = saved.read_parameters(run) | {"device": "auto"}
+    p = completed(p)
+    subject = build_subject(p)
+    model = load_weights(subject.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
+    frozen, probes = freeze(model), {}
+    for kind in (kind for kind in KINDS if kind in p.methods):
+        probe = build_probe(p, kind, frozen, subject.batches["train"])
+        probes[kind] = load_weights(probe, run, kind).requires_grad_(False).eval()
+    return p, subject, frozen, probes
+
+
+def freeze(model: nn.Module) -> Frozen:
+    """A model with `layers` and `predict` as probes see it; every real position may be masked."""
+    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+
+
+def load_weights(model: nn.Module, run: Path, name: str = "subject") -> nn.Module:
+    """`model` with the weights that a finished run has saved: of the model it probed, or of a probe.
 
     Raises
     ------
@@ -172,7 +200,8 @@ def load_weights(model: nn.Module, run: Path) -> nn.Module:
     path = run / "model.safetensors"
     if not path.exists():
         raise BadInput(f"subject: {run} holds no model.safetensors; accepted is a finished run of 14_train_probes")
-    tensors = {n.removeprefix("subject."): v for n, v in read_tensors(path)[0].items() if n.startswith("subject.")}
+    found = read_tensors(path)[0].items()
+    tensors = {key.removeprefix(f"{name}."): value for key, value in found if key.startswith(f"{name}.")}
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -211,32 +240,41 @@ def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject,
     if method in KINDS:
         return train_probe(p, build_probe(p, method, frozen, batches["train"]), subject, folder / method)
     start = time.perf_counter()
-    options = [{} for _ in frozen.layers]
+    moments = None
     if method == "information_bottleneck":
-        found = attributions.moments(frozen, batches["train"].in_order())
-        options = [{"mean": mean, "std": std} for mean, std in found]
-    layers = [_attributed(method, p, frozen, k, batches["test"], given) for k, given in enumerate(options)]
-    found = {"test": [torch.stack(rows) for rows in zip(*layers, strict=True)]}
-    return Attributed(found, {"dev": {}, "test": {}}, time.perf_counter() - start)
-
-
-def _attributed(
-    method: str, p: SimpleNamespace, frozen: Frozen, layer: int, test: Batches, options: dict
-) -> list[Tensor]:
-    """What a method that is no probe attributes to the states of a layer, of each text of the test split."""
-    if method not in ("erasure", "attention"):
-        options = options | {"num_steps": p.num_steps}
-    if method in MASKS:
-        options = options | {"margin": p.margin}
-    if method == "erasure":
-        options = {"longest": p.searchable or 16}
-    function, pieces = getattr(attributions, method), []
+        moments = attributions.moments(frozen, batches["train"].in_order())
+    test, pieces = batches["test"], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
-        found = function(frozen, batch, layer, **options).cpu()
+        found = attribute_batch(method, p, frozen, batch, moments).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
-        pieces += [row[:length] for row, length in zip(found, lengths, strict=True)]
-    return pieces
+        pieces += [one[:, :length] for one, length in zip(found, lengths, strict=True)]
+    return Attributed({"test": pieces}, {"dev": {}, "test": {}}, time.perf_counter() - start)
+
+
+def attribute_batch(
+    method: str, p: SimpleNamespace, frozen: Frozen, batch: Batch, moments: list[tuple[Tensor, Tensor]] | None = None
+) -> Tensor:
+    """What a method that is no probe attributes to the states of every layer, [B, L + 1, T].
+
+    Parameters
+    ----------
+    method : name of a function of `attributions`
+    p : parameters
+        Uses num_steps, margin, searchable.
+    moments : of `attributions.moments`, for the information bottleneck
+    """
+    options = {"longest": p.searchable or 16} if method == "erasure" else {}
+    if method not in ("erasure", "attention"):
+        options["num_steps"] = p.num_steps
+    if method in MASKS:
+        options["margin"] = p.margin
+    layers = []
+    for layer in range(len(frozen.layers)):
+        if method == "information_bottleneck":
+            options["mean"], options["std"] = moments[layer]
+        layers.append(getattr(attributions, method)(frozen, batch, layer, **options))
+    return torch.stack(layers, 1)
 
 
 # ------------------------------------------------------------------------------------------------------- DiffMask
@@ -313,13 +351,14 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
     means = torch.cat(rows).double().mean(0)  # [L + 1, 3]
     names = ("divergence", "kept", "agreement")
     figures = dict(zip(names, means.mean(0).tolist(), strict=True))
-    said, targets = torch.cat(said).cpu(), torch.cat(targets).cpu()
+    place = torch.cat(order).argsort()
+    said, targets = torch.cat(said)[place].cpu(), torch.cat(targets)[place].cpu()
     for layer in layers:
         found = dict(zip(names, means[layer].tolist(), strict=True))
-        found |= {f"masked_{name}": value for name, value in score(said[:, layer], targets).items()}
+        scores = score(said[:, layer], targets, batches.examples)
+        found |= {f"masked_{name}": value for name, value in scores.items()}
         figures |= {f"{name}_{layer}": value for name, value in found.items()}
-    place = torch.cat(order).argsort().tolist()
-    return figures | {"task": figures["divergence"]}, [keep[i] for i in place]
+    return figures | {"task": figures["divergence"]}, [keep[i] for i in place.tolist()]
 
 
 # ------------------------------------------------------------------------------------------- compared with the truth
@@ -351,21 +390,15 @@ def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, flo
     return figures
 
 
-def kept_by_kind(values: Iterable[list], labels: Iterable[list[int]]) -> "pd.DataFrame":
+def kept_by_kind(values: Iterable[list], kinds: Iterable[Sequence[str]]) -> "pd.DataFrame":
     """Mean over positions of what each layer attributes, one row a layer, a column a kind of position.
-
-    Kinds are [CLS], [SEP], words, and the sentiments of the words by `CLASSES`; of a kind that does not occur, NaN.
 
     Parameters
     ----------
     values : [L + 1][T] of each text
-    labels : [T] of each text: the sentiment of the word, -1 at the first and the last position
+    kinds : [T] of each text, such as `pretrained.parts_of_speech` of its pieces
     """
     import pandas as pd
 
-    flat = torch.cat([torch.tensor(one, dtype=torch.float64).T for one in values])  # [N, L + 1]
-    of = torch.tensor([label for one in labels for label in one])
-    first = torch.cat([torch.arange(len(one)) for one in labels]) == 0
-    kinds = {"[CLS]": (of < 0) & first, "[SEP]": (of < 0) & ~first, "words": of >= 0}
-    kinds |= {name: of == number for number, name in enumerate(CLASSES)}
-    return pd.DataFrame({name: flat[chosen].mean(0).numpy() for name, chosen in kinds.items()})
+    flat = np.concatenate([np.array(one, float).T for one in values])  # [N, L + 1]
+    return pd.DataFrame(flat).groupby([kind for one in kinds for kind in one]).mean().T

@@ -448,7 +448,8 @@ def probes_table(results: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-SEARCHED = ("precision", "recall", "f1", "masked", "optimality")  # of masks against the smallest ones
+# of masks against the smallest ones that meet the same constraint; `answer_`: that keep the answer alone
+SEARCHED = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "answer_optimality")
 
 
 def searched(results: pd.DataFrame) -> pd.DataFrame:
@@ -461,7 +462,8 @@ def searched(results: pd.DataFrame) -> pd.DataFrame:
 def search_table(results: pd.DataFrame) -> str:
     """README's table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
     results = searched(results)
-    lines = [f"| method | {' | '.join(SEARCHED)} | seeds |", "|" + "---|" * (len(SEARCHED) + 2)]
+    heads = " | ".join(name.replace("_", " ") for name in SEARCHED)
+    lines = [f"| method | {heads} | seeds |", "|" + "---|" * (len(SEARCHED) + 2)]
     for row in summary(results, list(SEARCHED)).sort_values(["variant", "model"]).to_dict("records"):
         cells = [
             row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
@@ -471,7 +473,8 @@ def search_table(results: pd.DataFrame) -> str:
     printed = read_published().query("task == 'probes' and metric in @SEARCHED")
     for model, part in printed.groupby("model"):
         values = part.set_index("metric")["value"]
-        cells = [f"{model.replace('_', ' ')}, published", *(f"{100 * values[name]:.1f}" for name in SEARCHED), ""]
+        numbers = [f"{100 * values[name]:.1f}" if name in values else "" for name in SEARCHED]
+        cells = [f"{model.replace('_', ' ')}, published", *numbers, ""]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -104,18 +104,21 @@ def save_probes(
     subject: dict[str, dict[str, float]],
     found: "dict[str, Attributed]",
     splits: dict[str, list[Example]],
+    answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
     p: SimpleNamespace,
 ) -> dict:
     """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
     history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
-    hypothesis, gold and word_labels where there are any, label, and by method a row a layer, a column a position.
+    hypothesis, gold and word_labels where there are any, label, answer (of the model alone), and by method a row a
+    layer, a column a position.
 
     Parameters
     ----------
     subject : metrics of the model that was probed, by split
     found : what each method found
     splits : examples of the splits the methods were applied to
+    answers : what the model answers to them, [N, ...] by split
     weights : state dicts to save, by what they are of: "subject", a method
     """
     import pandas as pd
@@ -130,6 +133,7 @@ def save_probes(
     for split, examples in splits.items():
         for i, example in enumerate(examples):
             row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
+            row["answer"] = answers[split][i].tolist()
             row |= _annotated(example)
             for method, one in found.items():
                 if i < len(one.values[split]):

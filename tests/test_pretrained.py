@@ -56,6 +56,21 @@ def test_texts_become_pieces_with_the_labels_of_their_words(folder):
     assert pieces[1].tokens[1:4] == ("(", "dull", ")"), "brackets of the treebank are brackets again"
 
 
+def test_the_part_of_speech_is_that_of_the_whole_word():
+    pytest.importorskip("HanTa")
+    pieces = "[CLS] it does n ' t get the fun ##ny film ' s stars ! [SEP]".split()
+    kinds = pretrained.parts_of_speech(pieces)
+    assert kinds[0] == "[CLS]" and kinds[-1] == "[SEP]" and kinds[1] == "pronoun" and kinds[2] == "verb"
+    assert kinds[3] == kinds[4] == kinds[5] == "adverb", "n't is one word"
+    assert kinds[8] == kinds[9] == "adjective" and kinds[10] == "noun" and kinds[-2] == "punctuation"
+    assert set(kinds) <= {*pretrained.SPEECH, *pretrained.SEPARATORS, "other"}
+
+
+def test_the_sentiment_of_a_piece_is_that_of_its_word():
+    found = pretrained.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1])
+    assert found == ["[CLS]", "very positive", "very positive", "[SEP]"]
+
+
 def test_padding_does_not_reach_an_answer(frozen, folder):
     together = frozen.predict(batch_of(folder))
     for row, text in enumerate(TEXTS):

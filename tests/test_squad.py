@@ -1,6 +1,7 @@
 """Questions and answers: the reader, spans as pieces, and a span model that is probed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -60,12 +61,22 @@ def test_the_questions_of_xquad_are_all_there_and_no_article_is_in_two_splits():
     assert not titles["train"] & titles["test"] and not titles["dev"] & titles["test"]
 
 
-def test_overlap_is_counted_in_positions():
-    found = pretrained.span_scores(
-        torch.tensor([[2, 4], [5, 5], [6, 3]]), torch.tensor([[2.0, 4.0], [5.0, 8.0], [3.0, 6.0]])
-    )
-    assert found["accuracy"] == pytest.approx(1 / 3)
-    assert found["f1"] == pytest.approx((1 + 2 / 5 + 0) / 3)
+@pytest.mark.parametrize(
+    "article",
+    [
+        {},
+        {"paragraphs": [{"qas": []}]},
+        {"paragraphs": [{"context": "a", "qas": [{"question": "a", "answers": []}]}]},
+        {"paragraphs": [{"context": "a", "qas": [{"id": "q", "question": "a", "answers": [{"text": "a"}]}]}]},
+        {"paragraphs": 3},
+        "a",
+    ],
+)
+def test_an_article_of_another_form_is_named_by_its_number(tmp_path, article):
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": []}, article]}))
+    with pytest.raises(BadInput, match="article 2 is not in SQuAD's format"):
+        read_squad_file(path)
 
 
 # --- with a tiny transformer
@@ -99,6 +110,20 @@ def test_an_answer_is_found_among_the_pieces(spans):
     assert example.tokens.count("[SEP]") == 2 and first > example.tokens.index("[SEP]")
 
 
+def test_an_answer_is_scored_as_a_text_by_the_best_of_the_right_ones(spans):
+    example = spans[1].examples[0]
+    first, last = map(int, example.label)
+    assert example.answer(first, last) == "a funny film" and example.answer(last, first) == ""
+    both = replace(example, question=example.question._replace(answers=((13, "a funny film"), (21, "film"))))
+    answers = torch.tensor([[first + 1, last], [first, first], [last, last], [last, first]])
+    found = pretrained.span_scores(answers, torch.tensor([[first, last]] * 4).float(), [example, example, both, both])
+    assert found["accuracy"] == 0, "no answer has both ends right"
+    assert found["exact_match"] == pytest.approx(2 / 4), "articles do not count, and any right answer will do"
+    assert found["f1"] == pytest.approx(2 / 4)
+    right = pretrained.span_scores(answers[:1] - torch.tensor([[1, 0]]), torch.tensor([[first, last]]), [example])
+    assert right == {"accuracy": 1.0, "exact_match": 1.0, "f1": 1.0}
+
+
 def test_a_text_too_long_is_left_out(folder, tmp_path):
     questions = read_squad_file(written(tmp_path / "some.json"))
     assert pretrained.to_spans(questions, pretrained.load_encoder(folder)[1], longest=8) == []
@@ -124,4 +149,4 @@ def test_a_span_model_is_trained_and_probed_like_any_other(spans):
     step.loss.backward()
     assert step.loss.isfinite() and step.parts["divergence"] > -1e-6
     figures, keep = probing.evaluate_probe(probe, batches, pretrained.span_scores)
-    assert {"masked_f1_0", "masked_accuracy_3", "kept_2"} < set(figures) and len(keep) == 2
+    assert {"masked_f1_0", "masked_exact_match_3", "kept_2"} < set(figures) and len(keep) == 2

@@ -39,23 +39,33 @@ def read_squad_file(path: Path | str) -> list[Question]:
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not in SQuAD's format ({error}); accepted is JSON with a list `data`") from None
     found = []
-    for article in articles:
-        for paragraph in article["paragraphs"]:
-            for asked in paragraph["qas"]:
-                where = f"{path}: question {asked.get('id')}"
-                answers = tuple((answer["answer_start"], answer["text"]) for answer in asked["answers"])
-                if not answers:
-                    raise BadInput(f"{where} has no answer; accepted is version 1.1, where each has one")
-                for start, text in answers:
-                    if paragraph["context"][start : start + len(text)] != text:
-                        raise BadInput(
-                            f"{where}: the answer {text[:40]!r} is not at character {start} of its paragraph"
-                        )
-                title = article.get("title", "")
-                found.append(Question(asked["id"], title, paragraph["context"], asked["question"], answers))
+    for number, article in enumerate(articles, 1):
+        try:
+            found += _questions_of(article, str(path))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                f"{path}: article {number} is not in SQuAD's format ({type(error).__name__}: {error}); accepted are "
+                "`paragraphs` of `context` and `qas`, those of `id`, `question` and `answers`"
+            ) from None
     wanted = EXPECTED.get(path.name)
     if wanted and (len(articles), len(found)) != wanted:
         raise BadInput(f"{path}: {len(articles)} articles, {len(found)} questions; the official file has {wanted}")
+    return found
+
+
+def _questions_of(article: dict, path: str) -> list[Question]:
+    found = []
+    for paragraph in article["paragraphs"]:
+        context = paragraph["context"]
+        for asked in paragraph["qas"]:
+            where = f"{path}: question {asked['id']}"
+            answers = tuple((answer["answer_start"], answer["text"]) for answer in asked["answers"])
+            if not answers:
+                raise BadInput(f"{where} has no answer; accepted is version 1.1, where each has one")
+            for start, text in answers:
+                if context[start : start + len(text)] != text:
+                    raise BadInput(f"{where}: the answer {text[:40]!r} is not at character {start} of its paragraph")
+            found.append(Question(asked["id"], article.get("title", ""), context, asked["question"], answers))
     return found
 
 
