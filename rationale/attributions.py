@@ -215,10 +215,26 @@ def information_bottleneck(
         keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
         noise = std * torch.randn_like(states[layer])
         drawn = frozen.changed(batch, layer, lambda h: keep * h + lost * (mean + noise))
-        apart = -F.logsigmoid(-raw) + ((lost.square() + keep.square() * away - 1) / 2).mean(-1)  # [B, T]
-        return F.cross_entropy(drawn, answer, reduction="none") + price * masked_mean(apart, mask)
+        told = masked_mean(information(raw, away), mask)
+        return F.cross_entropy(drawn, answer, reduction="none") + price * told
 
     return _fitted(torch.full_like(mask, 5.0, dtype=logits.dtype), loss, num_steps, centered=True).sigmoid() * mask
+
+
+def information(raw: Tensor, away: Tensor) -> Tensor:
+    """KL(N(g h + (1 - g) mean, (1 - g)^2 std^2), N(mean, std^2)) in nats, g = sigmoid(raw), mean over dimensions.
+
+        -ln(1 - g) + ((1 - g)^2 + g^2 ((h - mean) / std)^2 - 1) / 2
+
+    Source: eq. (D9), notebooks/07_diffmask.py.
+
+    Parameters
+    ----------
+    raw : [B, T]
+    away : [B, T, D], ((h - mean) / std)^2
+    """
+    keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
+    return -F.logsigmoid(-raw) + ((lost.square() + keep.square() * away - 1) / 2).mean(-1)
 
 
 def additive_noise(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500, price: float = 1.0) -> Tensor:
@@ -291,7 +307,7 @@ def masks(
             pull = multiplier * apart
         else:
             scale = multiplier if estimator == "score" else 1.0
-            pull = scale * (apart.detach() - average) * (gates.log_prob(z) * mask).sum(1)
+            pull = scale * score_term(gates, z, apart.detach() - average, mask)
             average = average.lerp(apart.detach(), 0.01)
         loss = masked_mean(gates.log_prob_nonzero.exp(), mask) + pull
         for tensor, gradient in zip(free, torch.autograd.grad(loss.sum(), free), strict=True):
@@ -300,6 +316,18 @@ def masks(
         raw.data.clamp_(-10, 10)
         log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+
+
+def score_term(gates: Bernoulli, z: Tensor, cost: Tensor, mask: Tensor) -> Tensor:
+    """cost ln p(z) of each text: over draws of z, the mean of its gradient is that of E[cost]. Source: eq. (D12).
+
+    Parameters
+    ----------
+    z : [B, T], a draw of the gates
+    cost : [B], without gradient; less an average that does not depend on z, for a smaller variance
+    mask : bool [B, T]
+    """
+    return cost * (gates.log_prob(z) * mask).sum(1)
 
 
 masks_with_baseline = partial(masks, learn_baseline=True)  # the paper's ablation: everything can be masked (Figure 7c)

@@ -6,10 +6,13 @@ import math
 import pytest
 import torch
 from test_probes import DIGITS, a_batch, frozen_counter
+from torch.distributions import Normal, kl_divergence
 
 from rationale import attributions
 from rationale.data import Example, PairBatches
 from rationale.data.digits import read_digits
+from rationale.distributions import Bernoulli
+from rationale.probes import divergence
 from rationale.probing import against_gold
 
 TRUTH = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
@@ -166,3 +169,49 @@ def test_all_texts_of_a_batch_can_be_picked_and_repeated():
     assert torch.equal(some.tokens.premise, batch.tokens.premise[[3, 3, 1]]) and some.index.tolist() == [3, 3, 1]
     examples = read_digits(12, 0, 0)["train"]
     assert PairBatches(examples, DIGITS, 12, cells=False).rows(some.index).target.equal(some.target)
+
+
+# --- formulas against torch and against enumeration
+
+
+def test_what_the_bottleneck_tells_is_the_divergence_of_torch():
+    generator = torch.Generator().manual_seed(0)
+    raw = torch.tensor([[-30.0, -2.0, 0.0, 5.0, 20.0]], dtype=torch.float64)
+    h, mean = torch.randn(2, 1, 5, 3, dtype=torch.float64, generator=generator)
+    std = torch.rand(1, 5, 3, dtype=torch.float64, generator=generator) + 0.1
+    keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
+    here, there = Normal(keep * h + lost * mean, lost * std), Normal(mean, std)
+    expected = kl_divergence(here, there).mean(-1)
+    found = attributions.information(raw, ((h - mean) / std).square())
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_score_term_has_the_gradient_of_the_expected_cost():
+    """Over all masks of three positions, weighted by their probability, with an average taken off or not."""
+    raw = torch.tensor([[0.3, -1.2, 2.0]], dtype=torch.float64, requires_grad=True)
+    every = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 3)  # [8, 3]
+    cost = torch.randn(8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    gates, mask = Bernoulli(logits=raw), torch.ones(1, 3, dtype=torch.bool)
+    prob = gates.log_prob(every).sum(1).exp()  # [8]
+    (exact,) = torch.autograd.grad((prob * cost).sum(), raw, retain_graph=True)
+    for average in (0.0, 0.7):
+        terms = attributions.score_term(gates, every, cost - average, mask)
+        (found,) = torch.autograd.grad((prob.detach() * terms).sum(), raw, retain_graph=True)
+        torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-14)
+
+
+def test_a_search_under_a_margin_keeps_the_distribution_and_not_only_the_answer():
+    frozen, batch = frozen_counter(), a_batch()
+    answer = attributions.smallest_masks(frozen, batch, 0)
+    original, _ = frozen.read(batch)
+    sizes = {}
+    for margin in (1e-9, 0.05, 100.0):
+        found = attributions.smallest_masks(frozen, batch, 0, margin=margin)
+        sizes[margin] = [int(masks[0].sum()) for masks in found]
+        for row, masks in enumerate(found):
+            z = torch.zeros(batch.mask.shape, dtype=original.dtype)
+            z[row, : masks.shape[1]] = masks[0].to(z.dtype)
+            apart = divergence(original, frozen.masked(batch, 0, z, torch.zeros((), dtype=z.dtype)))[row]
+            assert apart <= margin
+    assert sizes[100.0] == [0] * len(answer), "any mask will do"
+    assert all(small <= large for small, large in zip(sizes[0.05], sizes[1e-9], strict=True))
