@@ -354,8 +354,9 @@ print(alone.groupby("metric")["value"].mean().round(3).to_string() if len(alone)
 texts = {}  # of the first run on questions
 for path in (*folders["xquad"], *folders["squad"])[:1]:
     texts = saved.read_attributions(path, "test")
-    right = texts[texts["answer"].map(list) == texts["label"].map(lambda ends: [int(end) for end in ends])]
-    row = min((right if len(right) else texts).to_dict("records"), key=lambda row: len(row["tokens"]))
+    spans = texts[texts["answer"].map(lambda ends: ends[0] <= ends[1])]
+    right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
+    row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
     question = row["tokens"].index("[SEP]") + 1
     near = [*range(question), *range(max(question, first - 12), min(len(row["tokens"]), last + 13))]
