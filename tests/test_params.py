@@ -344,6 +344,9 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
         ),
         ("13_train_nli", ["normalised=true"], "normalised: true is not accepted with model softmax"),
         ("13_train_nli", ["selection=0.1"], "selection: 0.1 is not accepted with nli_small, model softmax; give 1, or"),
+        ("13_train_nli", ["lam=0.2"], "lam: 0.2 is not accepted with nli_small, model softmax; give 0.1"),
+        ("13_train_nli", ["model=fusedmax", "power=1.2"], "power: 1.2 is not accepted with nli_small, model fusedmax"),
+        ("13_train_nli", ["model=hardkuma", "gamma=2.0"], "gamma: 2.0 is not accepted with nli_small, model hardkuma"),
         (
             "13_train_nli",
             ["model=recurrent", "intra=true"],

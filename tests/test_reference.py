@@ -298,6 +298,20 @@ def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
     assert "| summarisation | aeslc | fusedmax |  | 20.00 | 10.00 | 19.00 | 50 % | 1 |" in table, table
 
 
+def test_the_table_of_masked_transformers_has_means_over_layers_and_the_published_rows_below():
+    values = {("subject", "macro_f1"): 0.4, ("inputs", "kept"): 0.5, ("inputs", "agreement"): 0.9}
+    values |= {
+        ("inputs", "divergence"): 0.05,
+        ("inputs", "masked_macro_f1_0"): 0.3,
+        ("inputs", "masked_macro_f1_1"): 0.4,
+    }
+    common = {"task": "probes", "corpus": "sst", "variant": "", "split": "test", "seed": 1}
+    rows = [common | {"model": model, "metric": name, "value": value} for (model, name), value in values.items()]
+    table = reference.masking_table(pd.DataFrame(rows)).splitlines()
+    assert table[2] == "| sst | inputs | 40.0 | 35.0 | 50.0 | 90.0 | 0.050 | 1 |", table
+    assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
+
+
 def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
     readme = (root() / "README.md").read_text(encoding="utf-8")
     made = reference.readme_with_tables(readme, reference.read_results())
