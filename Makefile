@@ -37,6 +37,9 @@ sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
 html: setup  ## every notebook as a web page: outputs/<notebook>/html/run.html
 	@$(BIN)python -m tests.smoke
 
+handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
+	@$(BIN)python -m rationale.handout
+
 bench: setup ## how fast the package is
 	$(BIN)python -m tests.benchmarks
 
@@ -46,4 +49,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test lab run sweep html bench reference clean
+.PHONY: help setup demo test lab run sweep html handout bench reference clean

@@ -148,15 +148,25 @@ for name, size in error.items():
 # A cdf that is exactly 0 has the gradient 0, so an optimiser that has pushed a gate there gets no signal
 # to bring it back. Adding an epsilon hides the zero and keeps the missing gradient.
 #
-# **Exercise 1.** Why does (K2) use *minus expm1* of the log survival for F, and not 1 - exp? Predict for
-# which $k$ the two differ, then test it with $a = b = 1$ and $k = 10^{-9}$ in float32.
+# **Exercise 1** (predict, change, explain; 8 minutes). With $a = b = 1$ the cdf is $F(k) = k$. *Predict*, for $k =
+# 10^{-1}, 10^{-2}, \dots, 10^{-12}$ in float32: for how many of the twelve is $1 - \exp(\ln P(K > k))$ not 0
+# (`still_there`)? *Change* exp to expm1, as (K2) does: compute both, `textbook_cdf` and `repaired_cdf`, tensors [12].
+# *Explain* where the digits go.
 
 # %% tags=["solution"]
-tiny = torch.tensor(1e-9, dtype=single)
-log_survival = Kumaraswamy(torch.ones_like(tiny), torch.ones_like(tiny)).log_survival(tiny)
-print(f"-expm1: {-log_survival.expm1():.3e}    1 - exp: {1 - log_survival.exp():.3e}    true: {tiny:.3e}")
-assert 1 - log_survival.exp() == 0 and abs(-log_survival.expm1() / tiny - 1) < 1e-6
-# For small k the survival probability is near 1, and 1 - exp subtracts two numbers that agree in all digits.
+still_there = 7
+small_k = (10.0 ** -torch.arange(1, 13)).to(single)
+log_survival = Kumaraswamy(torch.ones_like(small_k), torch.ones_like(small_k)).log_survival(small_k)
+textbook_cdf, repaired_cdf = 1 - log_survival.exp(), -log_survival.expm1()
+# For small k the survival probability is near 1, where numbers of float32 are 6e-8 apart: 1 - exp subtracts two
+# numbers that agree in all digits. expm1 never writes the 1 down.
+
+# %% tags=["check"]
+true_cdf = 10.0 ** -torch.arange(1, 13)
+assert textbook_cdf.dtype == repaired_cdf.dtype == single, "both in float32: dtype=single"
+assert ((repaired_cdf / true_cdf - 1).abs() < 1e-6).all(), "`repaired_cdf` has six digits of the true cdf everywhere"
+assert (textbook_cdf - true_cdf).abs().max() < 1e-7, "`textbook_cdf` is right to the spacing of numbers near 1"
+assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook_cdf` that are not 0"
 
 # %% [markdown]
 # ## 3. Invert the cdf, and sample
@@ -395,16 +405,31 @@ assert not all(gradient.isfinite() for gradient in textbook_grad), "one draw lik
 assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
 
 # %% [markdown]
-# **Exercise 2.** $\partial k/\partial a$ vanishes at both ends of (0, 1). At which $u$ is it largest, for
-# $a = 2, b = 5$? Predict whether that $u$ depends on $b$ and whether the $k$ there does.
+# **Exercise 2** (predict, change, explain; 10 minutes). $\partial k/\partial a$ vanishes at both ends of (0, 1); let
+# $a = 2$. *Predict*: where it is largest, is $k$ the same for every $b$ (`same_k`, True or False)? And $u$
+# (`same_u`)? *Change* $b$ to 1, 5, 10 and find both on `grid`, to its spacing: `best_k` and `best_u`, lists of three.
+# *Explain* with the derivative of $-k \ln k$.
 
 # %% tags=["solution"]
+same_k, same_u = True, False
+best_k, best_u = [], []
 for fixed_b in (1.0, 5.0, 10.0):
     k_of_u = Kumaraswamy(2.0, fixed_b).icdf(grid)
     best = (-k_of_u * k_of_u.log()).argmax()
-    print(f"b = {fixed_b:4.0f}: largest at u = {grid[best]:.3f}, where k = {k_of_u[best]:.4f}")
-    assert abs(k_of_u[best] - math.exp(-1)) < 2e-3  # the spacing of the grid
-# -k ln k is largest at k = 1/e whatever a and b are; the u that leads there is F(1/e), which grows with b.
+    best_k.append(k_of_u[best].item())
+    best_u.append(grid[best].item())
+    print(f"b = {fixed_b:4.0f}: largest at u = {best_u[-1]:.3f}, where k = {best_k[-1]:.4f}")
+# -k ln k is largest where ln k = -1, at k = 1/e whatever a and b are; the u that leads there is F(1/e), which grows
+# with b.
+
+# %% tags=["check"]
+for fixed_b, k_there, u_there in zip((1.0, 5.0, 10.0), best_k, best_u, strict=True):
+    many_a = torch.full_like(grid, 2.0).requires_grad_()
+    (slope_of_a,) = torch.autograd.grad(Kumaraswamy(many_a, fixed_b).icdf(grid).sum(), many_a)
+    assert abs(u_there - grid[slope_of_a.argmax()]) < 3e-3, f"b = {fixed_b}: the sample moves faster at another u"
+    assert abs(Kumaraswamy(2.0, fixed_b).cdf(torch.tensor(k_there)) - u_there) < 3e-3, "k is the quantile of u"
+assert same_k == (max(best_k) - min(best_k) < 4e-3), "`same_k` is not what you found"
+assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you found"
 
 # %% [markdown]
 # ## 8. Compare two Kumaraswamy laws
@@ -455,16 +480,27 @@ for row, value in zip(pairs.tolist(), divergence, strict=True):
     print(f"KL(Kuma({row[0]:g}, {row[1]:g}) || Kuma({row[2]:g}, {row[3]:g})) = {value:.6f} nats")
 
 # %% [markdown]
-# **Exercise 3.** KL is not symmetric. Predict which is larger, KL(Kuma(0.5, 0.5) || Kuma(2, 2)) or the
-# reverse, by asking where one law puts mass and the other puts none.
+# **Exercise 3** (predict, change, explain; 6 minutes). KL is not symmetric. *Predict* which is larger, from the U,
+# Kuma(0.5, 0.5), to the hump, Kuma(2, 2), or back (`larger`, "U to hump" or "hump to U"). *Change* the order of the
+# two laws and compute both: `u_to_hump`, `hump_to_u`, in nats. *Explain* by where one law puts mass and the other
+# puts none.
 
 # %% tags=["solution"]
-there = kl_divergence(Kumaraswamy(0.5, 0.5), Kumaraswamy(2.0, 2.0))
-back = kl_divergence(Kumaraswamy(2.0, 2.0), Kumaraswamy(0.5, 0.5))
-print(f"from the U to the hump {there:.3f} nats, from the hump to the U {back:.3f} nats")
-assert there > back
+larger = "U to hump"
+u_to_hump = kl_divergence(Kumaraswamy(0.5, 0.5), Kumaraswamy(2.0, 2.0))
+hump_to_u = kl_divergence(Kumaraswamy(2.0, 2.0), Kumaraswamy(0.5, 0.5))
+print(f"from the U to the hump {u_to_hump:.3f} nats, from the hump to the U {hump_to_u:.3f} nats")
 # The U has its mass at the ends, where the hump's density is 0: those points cost a lot. The hump's mass lies
 # where the U's density is low but not 0.
+
+# %% tags=["check"]
+laws = {"U": Kumaraswamy(0.5, 0.5), "hump": Kumaraswamy(2.0, 2.0)}
+for of, to, claimed in (("U", "hump", u_to_hump), ("hump", "U", hump_to_u)):
+    sampled = laws[of].sample((p.num_samples,))
+    log_ratio = laws[of].log_prob(sampled) - laws[to].log_prob(sampled)  # its mean is the KL
+    allowed = 5 * log_ratio.std() / math.sqrt(p.num_samples)  # five standard errors
+    assert abs(claimed - log_ratio.mean()) < allowed, f"KL from the {of} to the {to}: draws say {log_ratio.mean():.2f}"
+assert larger == ("U to hump" if u_to_hump > hump_to_u else "hump to U"), "`larger` is not what you found"
 
 # %% [markdown]
 # ## Summary

@@ -127,16 +127,26 @@ for name, mass in masses.items():
     print(f"{name:13} closed form {mass:.6f}   share of draws {shares[name].double().mean():.6f}")
 
 # %% [markdown]
-# **Exercise 1.** With $a=b=1$ the base is uniform. Predict $\pi_0$ from $l$ and $r$ alone, and the $(l,
-# r)$ for which half of all gates are exactly 0 and none is exactly 1.
+# **Exercise 1** (predict, change, explain; 6 minutes). With $a = b = 1$ the base is uniform. *Predict* $\pi_0$ from
+# $l$ and $r$ alone: a function `uniform_mass(left, right)`. *Change* the support to one for which half of all gates
+# are exactly 0 and none is exactly 1: `half_closed_ends`, a pair $(l, r)$. *Explain* what a mass is when the density
+# is flat.
 
 # %% tags=["solution"]
-uniform_gate = HardKuma(1.0, 1.0, p.left, p.right)
-half_closed = HardKuma(1.0, 1.0, left=-1.0, right=1.0)
-print(f"P(H = 0) = {uniform_gate.prob_zero:.4f} = k0 = {k0:.4f}")
-print(f"(l, r) = (-1, 1): P(H = 0) = {half_closed.prob_zero:.2f}, P(H = 1) = {half_closed.prob_one:.2f}")
-assert abs(uniform_gate.prob_zero - k0) < 1e-12 and abs(half_closed.prob_zero - 0.5) < 1e-12
+def uniform_mass(left, right):
+    return -left / (right - left)
+
+
+half_closed_ends = (-1.0, 1.0)
 # For a uniform base a mass is a length: the overhang -l as a share of r - l.
+
+# %% tags=["check"]
+for ends in ((-0.1, 1.1), (-0.5, 1.0), (-0.01, 2.0)):
+    mass = HardKuma(1.0, 1.0, *ends).prob_zero
+    assert abs(mass - uniform_mass(*ends)) < 1e-12, f"`uniform_mass` of {ends}: the gate has {mass:.4f}"
+half_closed = HardKuma(1.0, 1.0, *half_closed_ends)
+assert abs(half_closed.prob_zero - 0.5) < 1e-12, f"P(H = 0) is {half_closed.prob_zero:.3f}, not a half"
+assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 0"
 
 # %% [markdown]
 # ## 3. Masses that keep their digits and their gradients
@@ -302,17 +312,30 @@ for name, *numbers in zip("ab", mean_by_samples, mean_exact, count_by_samples, c
           f"P(H != 0) sampled {numbers[2]: .4f}, exact {numbers[3]: .4f}")
 
 # %% [markdown]
-# **Exercise 2.** A gate that is closed with near certainty: predict what share of its draws passes a
-# gradient from the task to $a$ and $b$, and what the constraint passes. Try HardKuma(0.1, 5) and describe
-# what training can do with such a gate.
+# **Exercise 2** (predict, change, explain; 8 minutes). HardKuma(0.1, 5) is closed with near certainty. *Predict* who
+# still gives such a gate a gradient in every draw: the task, through the sample, or the constraint, through $P(H \ne
+# 0)$ (`still_reaches`, "task" or "constraint")? *Change* the gate of this section to this one and compute which share
+# of its draws passes the task's gradient (`gradient_share`). *Explain* what training can do with such a gate.
 
 # %% tags=["solution"]
+still_reaches = "constraint"
 closed_gate = HardKuma(0.1, 5.0, p.left, p.right)
-open_share = (closed_gate.sample((p.num_samples,)) > 0).double().mean()
-print(f"P(0 < H < 1) = {closed_gate.prob_interior:.2e}: {open_share:.1e} of the draws carry a gradient")
-assert closed_gate.prob_interior < 1e-3
+gradient_share = closed_gate.prob_interior
+print(f"P(0 < H < 1) = {gradient_share:.2e}")
 # The task reaches the gate in that share of the draws only. The constraint reaches it always, through (H4),
 # but its pull depends on the sign of the multiplier: see 04_selecting_text.
+
+# %% tags=["check"]
+many_a = torch.full((p.num_samples,), 0.1, requires_grad=True)
+shut_gates = HardKuma(many_a, torch.tensor(5.0), p.left, p.right)
+(by_task,) = torch.autograd.grad(shut_gates.rsample().sum(), many_a)
+(by_mass,) = torch.autograd.grad(shut_gates.log_prob_nonzero.exp().sum(), many_a)
+reached = {"task": (by_task != 0).double().mean(), "constraint": (by_mass != 0).double().mean()}
+expected_count = gradient_share * p.num_samples
+allowed = 5 * math.sqrt(expected_count + 1)  # of a count
+assert abs(reached["task"] * p.num_samples - expected_count) < allowed, f"in {reached['task']:.1e} of the draws"
+assert 0 < gradient_share < 1e-2, "how often is this gate neither 0 nor 1?"
+assert still_reaches == max(reached, key=reached.get), "`still_reaches`: look at (H6) and (H4)"
 
 # %% [markdown]
 # ## 6. E[H] from the survival function
@@ -460,7 +483,7 @@ uniform_entropy = -(k0 * math.log(k0) + (1 - k1) * math.log(1 - k1)) + (k1 - k0)
 assert torch.isclose(entropy_by_hand, gate.entropy(), rtol=1e-6), "eq. (H10)"
 allowed = 5 * entropy_by_draws.std() / math.sqrt(p.num_samples)
 assert abs(entropy_by_draws.mean() - gate.entropy()) < allowed, "-ln p over the draws"
-assert abs(uniform_gate.entropy() - uniform_entropy) < 1e-12, "the uniform base"
+assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e-12, "the uniform base"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(8, 4.4))
@@ -563,22 +586,34 @@ open_at_five = half_open.log_prob_nonzero.exp()
 print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {half_open.prob_one:g}")
 
 # %% [markdown]
-# **Exercise 3.** A HardKuma gate can be asymmetric in ways a Hard Concrete cannot. Predict for which $(a,
-# b)$ the copy of the masses has the *worst* density between them; test $(5, 1)$, $(0.3, 0.3)$ and $(2,
-# 5)$ by their KL.
+# **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways a Hard Concrete
+# cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`: 0, 1 or 2). *Change* the
+# shapes in the cell above: give the three Hard Concretes of the same masses (`copies`) and the KL of each original to
+# its copy (`lost`), lists of three. *Explain* what the two masses say about what lies between them.
 
 # %% tags=["solution"]
-lost = []
+worst = 2
+copies, lost = [], []
 for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0)):
     original = HardKuma(*shapes, p.left, p.right)
     nonzero, one = torch.logit(original.log_prob_nonzero.exp()), torch.logit(original.prob_one)
     copied_temperature = (nonzero - one) / (logit_one - logit_zero)
-    copy = HardConcrete(nonzero + copied_temperature * logit_zero, copied_temperature, p.left, p.right)
-    lost.append(kl_divergence(original, copy))
+    copies.append(HardConcrete(nonzero + copied_temperature * logit_zero, copied_temperature, p.left, p.right))
+    lost.append(kl_divergence(original, copies[-1]))
     print(f"HardKuma{shapes}: KL to its copy {lost[-1]:.4f} nats")
-assert lost[1] < min(lost[0], lost[2])
 # The U is copied almost exactly: what is not at its ends is flat. A slope and a hump away from 1/2 are not:
 # the masses do not tell where between them the rest lies, and the copy's hump is symmetric in the logit.
+
+# %% tags=["check"]
+originals = [HardKuma(*shapes, p.left, p.right) for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0))]
+for original, copy, claimed in zip(originals, copies, lost, strict=True):
+    for name in ("prob_zero", "prob_one"):
+        assert torch.isclose(getattr(copy, name), getattr(original, name)), f"a copy has another {name}"
+    sampled = original.sample((p.num_samples,))
+    log_ratio = original.log_prob(sampled) - copy.log_prob(sampled)  # its mean is the KL
+    allowed = 5 * log_ratio.std() / math.sqrt(p.num_samples)  # five standard errors
+    assert abs(claimed - log_ratio.mean()) < allowed, f"a KL of {claimed:.4f}, but draws say {log_ratio.mean():.4f}"
+assert worst == lost.index(max(lost)), "`worst` is not what you found"
 
 # %% [markdown]
 # ## Summary

@@ -80,18 +80,33 @@ for name, mass in masses.items():
 print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.1f} % of all draws")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain). Let the stretch shrink, $l \to 0$ and $r \to 1$, with the same
-# $a, b$. Predict what becomes of the two masses and of the thick curve. Then change `left` and `right` in
-# the parameters cell (to -0.01 and 1.01, say), run again, and explain: why is a support that is *exactly*
-# (0, 1) of no use for selecting words?
+# **Exercise 1** (predict, change, explain; 6 minutes). Let the stretch shrink, $l \to 0$ and $r \to 1$, with the same
+# $a, b$. *Predict* which mass vanishes (`vanishing`, "P(0)", "P(1)", "both" or "neither"). *Change* the stretch:
+# write `masses_of(reach)`, the pair P(0), P(1) of the gate of section 1 with $l$ = -reach and $r$ = 1 + reach, and
+# look at 0.5, 0.1, 0.01. *Explain*: why is a support that is *exactly* (0, 1) of no use for selecting words?
 
 # %% tags=["solution"]
-shrinking = {reach: HardKuma(p.a, p.b, -reach, 1 + reach) for reach in (0.5, 0.1, 0.01, 0.001)}
-for reach, shrunk in shrinking.items():
-    print(f"left = {-reach:<6}: P(0) = {shrunk.prob_zero:.4f}, P(1) = {shrunk.prob_one:.4f}")
-assert shrinking[0.001].prob_zero < shrinking[0.5].prob_zero
-assert shrinking[0.001].prob_one < shrinking[0.5].prob_one
+vanishing = "both"
+
+
+def masses_of(reach):
+    shrunk = HardKuma(p.a, p.b, -reach, 1 + reach)
+    return shrunk.prob_zero, shrunk.prob_one
+
+
+for reach in (0.5, 0.1, 0.01, 0.001):
+    print(f"left = {-reach:<6}: P(0) = {masses_of(reach)[0]:.4f}, P(1) = {masses_of(reach)[1]:.4f}")
 # Both masses vanish: without tails nothing collapses, H becomes K, and no word is ever exactly unselected.
+
+# %% tags=["check"]
+for reach in (0.5, 0.1, 0.01):
+    tail = torch.tensor(reach / (1 + 2 * reach))  # the share of the support that hangs over, on either side
+    expected = gate.base.cdf(tail), 1 - gate.base.cdf(1 - tail)
+    for name, mass, right_mass in zip(("P(0)", "P(1)"), masses_of(reach), expected, strict=True):
+        assert abs(mass - right_mass) < 1e-12, f"reach {reach}: {name} is {right_mass:.4f}, not {mass:.4f}"
+falls_to_nothing = [late < 0.01 * early for early, late in zip(masses_of(0.5), masses_of(1e-300), strict=True)]
+named = {(True, True): "both", (True, False): "P(0)", (False, True): "P(1)", (False, False): "neither"}
+assert vanishing == named[*map(bool, falls_to_nothing)], "`vanishing`: try a reach of 0.001 and of 0.00001"
 
 # %% [markdown]
 # ## 2. Four regimes of the shape
@@ -143,19 +158,28 @@ print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.r
 # (lower right) give one hump and hardly ever an exact 0 or 1; but this does not go on for ever: for $a = b
 # \to \infty$ the hump itself creeps up to 1, and the gate opens.
 #
-# **Exercise 2.** Both shapes small is "undecided", yet with $a = b$ the coin is not fair. Predict which face
-# wins for $a = b = 0.05$. Then compute, for that $a$, the $b$ at which both faces are equally likely.
+# **Exercise 2** (predict, change, explain; 8 minutes). Both shapes small is "undecided", yet with $a = b$ the coin is
+# not fair. *Predict* which face wins for $a = b = 0.05$ (`winner`, 0 or 1). *Change* $b$ until both faces are equally
+# likely: `fair_b`, to six digits. *Explain* what the two letters guard, and why equal letters are no equal guards.
 
 # %% tags=["solution"]
+winner = 1
 coin = HardKuma(0.05, 0.05)
 print(f"a = b = 0.05: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
 low, high = torch.tensor(1e-3), torch.tensor(10.0)
 for _ in range(60):  # P(0) grows with b, P(1) falls: halve the interval in log b
-    middle = (low * high).sqrt()
-    coin = HardKuma(0.05, middle)
-    low, high = (middle, high) if coin.prob_zero < coin.prob_one else (low, middle)
-print(f"a fair coin needs b = {middle:.3f}: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
-assert abs(coin.prob_zero - coin.prob_one) < 1e-9
+    fair_b = (low * high).sqrt()
+    coin = HardKuma(0.05, fair_b)
+    low, high = (fair_b, high) if coin.prob_zero < coin.prob_one else (low, fair_b)
+print(f"a fair coin needs b = {fair_b:.6f}: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
+# a and b are exponents of different things: (1 - k^a)^b is what lies above k. A small a leaves k^a near 1 even at k_0,
+# so 1 - k_0^a is small, but its power b = 0.05 is large again: b has the last word.
+
+# %% tags=["check"]
+tossed, fair = HardKuma(0.05, 0.05), HardKuma(torch.tensor(0.05), torch.as_tensor(fair_b))
+assert winner == int(tossed.prob_one > tossed.prob_zero), "`winner`: compute both masses"
+uneven = (fair.prob_zero - fair.prob_one).item()
+assert abs(uneven) < 1e-5, f"with this `fair_b` P(0) is {abs(uneven):.5f} {'above' if uneven > 0 else 'below'} P(1)"
 
 # %% [markdown]
 # ## 3. Like a Beta, but no Beta
@@ -203,14 +227,29 @@ print({s: round(size.item(), 3) for s, size in skew.items()})
 # The lean matters when a gate starts its life: equal raw outputs for $a$ and $b$ do not start it in the
 # middle, but more open than closed.
 #
-# **Exercise 3.** An untrained network gives about 0 for both outputs and $a = b = \mathrm{softplus}(0) = \ln
-# 2$. Predict whether P(1) or P(0) is larger, then compute both.
+# **Exercise 3** (predict, change, explain; 8 minutes). An untrained network gives about 0 for both outputs, and $a =
+# b = \mathrm{softplus}(0) = \ln 2$. *Predict* which mass of such a gate is larger (`larger_mass`, "P(0)" or "P(1)").
+# *Change* the raw output of $a$ alone until the gate starts fair: `fair_raw`, to four digits. *Explain* its sign.
 
 # %% tags=["solution"]
-fresh = HardKuma(torch.tensor(2.0).log(), torch.tensor(2.0).log())
-print(f"P(0) = {fresh.prob_zero:.4f}, P(1) = {fresh.prob_one:.4f}, E[K] = {fresh.base.mean:.4f}")
-assert fresh.prob_one > fresh.prob_zero and fresh.base.mean > 0.5
-assert all(Kumaraswamy(s, s).mean > 0.5 for s in shapes_a if s != 1)  # so do the others: all lean to 1
+larger_mass = "P(1)"
+ln_two = torch.tensor(2.0).log()
+low, high = torch.tensor(-5.0), torch.tensor(0.0)
+for _ in range(60):
+    fair_raw = (low + high) / 2
+    fresh = HardKuma(torch.nn.functional.softplus(fair_raw), ln_two)
+    low, high = (fair_raw, high) if fresh.prob_zero > fresh.prob_one else (low, fair_raw)
+print(f"a raw output of {fair_raw:.4f}: P(0) = {fresh.prob_zero:.4f}, P(1) = {fresh.prob_one:.4f}")
+# Equal shapes lean to 1, so a must be smaller, its raw output negative: a small a is what holds mass at 0.
+
+# %% tags=["check"]
+ln_2 = torch.tensor(2.0).log()
+untrained = HardKuma(ln_2, ln_2)
+assert (larger_mass == "P(1)") == bool(untrained.prob_one > untrained.prob_zero), "`larger_mass`: compute both"
+assert larger_mass in ("P(0)", "P(1)"), '`larger_mass` is "P(0)" or "P(1)"'
+started = HardKuma(torch.as_tensor(fair_raw).exp().log1p(), ln_2)
+uneven = (started.prob_zero - started.prob_one).item()
+assert abs(uneven) < 1e-4, f"with this `fair_raw` P(0) is {abs(uneven):.4f} {'above' if uneven > 0 else 'below'} P(1)"
 
 # %% [markdown]
 # ## 4. One number at test time
@@ -259,22 +298,30 @@ print(f"where the interval wins, z lies between {values[inside].min():.3f} and {
 # that differ in nothing visible may therefore be "selected" and "not selected", and the share of words
 # selected at test time is not the expected share $1 - P(0)$ that training controls.
 #
-# **Exercise 4.** Walk along $a = 0.3$ and let $b$ grow from 0.1 to 10. Predict the sequence of decisions,
-# then find the two $b$ at which the decision changes, and verify which two of the three masses are equal
-# there.
+# **Exercise 4** (predict, change, explain; 12 minutes). Walk along $a = 0.3$ and let $b$ grow from 0.1 to 10.
+# *Predict* the decisions on the way: `sequence`, a list of "open" ($z = 1$), "between" and "closed" ($z = 0$).
+# *Change* $b$ in small steps and find where the decision changes: `borders`, to three digits. *Explain* which masses
+# are equal there.
 
 # %% tags=["solution"]
+sequence = ["open", "between", "closed"]
 walk_b = torch.logspace(-1, 1, 20001)
-walk = HardKuma(torch.tensor(0.3), walk_b)
-steps = decide(walk, rule="argmax")
-kinds = (steps == 0) * 0 + (steps == 1) * 2 + ((steps > 0) & (steps < 1)) * 1  # 0 closed, 1 between, 2 open
-for i in (kinds.diff() != 0).nonzero().flatten().tolist():
-    found = [mass[i].item() for mass in (walk.prob_zero, walk.prob_interior, walk.prob_one)]
-    print(f"b = {walk_b[i]:.4f}: z goes from {steps[i]:.3f} to {steps[i + 1]:.3f}; "
-          f"P(0), P(0<H<1), P(1) = {found[0]:.4f}, {found[1]:.4f}, {found[2]:.4f}")
-    first, second = sorted(found)[:-3:-1]
-    assert first - second < 1e-3, "at a border the two largest masses are equal, up to the step in b"
+steps = decide(HardKuma(torch.tensor(0.3), walk_b), rule="argmax")
+kinds = (steps == 1) * 2 + ((steps > 0) & (steps < 1)) * 1  # 0 closed, 1 between, 2 open
+borders = [walk_b[i].item() for i in (kinds.diff() != 0).nonzero().flatten()]
+print("borders:", [round(border, 4) for border in borders])
 # Open, between, closed: first P(1) = P(0<H<1), then P(0<H<1) = P(0).
+
+# %% tags=["check"]
+for border, before, after in zip(borders, sequence[:-1], sequence[1:], strict=True):
+    near_border = HardKuma(torch.tensor(0.3), border * torch.tensor([0.99, 1.0, 1.01]))
+    masses_there = torch.stack([near_border.prob_zero, near_border.prob_interior, near_border.prob_one])
+    decided = [("closed", "between", "open")[k] for k in masses_there.argmax(0)]
+    assert [decided[0], decided[2]] == [before, after], f"around b = {border:.3f}: {decided[0]}, then {decided[2]}"
+    middle, top = masses_there[:, 1].sort().values[1:]
+    assert top - middle < 2e-3, f"at b = {border:.4f} the two largest masses differ by {top - middle:.4f}"
+ends = decide(HardKuma(torch.tensor(0.3), torch.tensor([0.1, 10.0])), rule="argmax")
+assert [sequence[0] == "open", sequence[-1] == "closed"] == [ends[0] == 1, ends[1] == 0], "the walk begins or ends so"
 
 # %% [markdown]
 # ## 5. Take the sliders
@@ -303,25 +350,35 @@ explorer.sliders["a"].value = p.a
 assert explorer.picture.value == before, "the same shape gives the same picture: samples are seeded"
 
 # %% [markdown]
-# **Exercise 5** (at the sliders; write down the prediction first).
-# 1. From the U-shape, move only `a` up. Which mass falls, and does the other one stay?
-# 2. Find a gate with P(0) close to 0.45 that is *not* the decision at test time. What beats it?
-# 3. Preset "mostly 1": narrow the stretch until the decision is no longer 1. Which mass has taken over?
-# 4. Move `a` and `b` so that the entropy is as small as you can get it. What do such gates have in common?
+# **Exercise 5** (predict, change, explain; 15 minutes). At the sliders; write the prediction down first.
+# 1. *Predict*: from the U-shape, only `a` goes up. Which mass falls (`falls`, "P(0)" or "P(1)"), and does the other
+#    stay?
+# 2. *Change* `a` and `b` to a gate with P(0) between 0.44 and 0.46 that is *not* decided to be 0: `undecided_shape`,
+#    a pair. What beats P(0)?
+# 3. *Predict*, for preset "mostly 1": narrow the stretch until the decision is no longer 1. Which mass has taken over
+#    (`taken_over`, "P(0)" or "P(0<H<1)")? Then do it.
+# 4. *Change* `a` and `b` to an entropy below 0.05 nats (`certain_shape`). *Explain* what such gates have in common.
 
 # %% tags=["solution"]
+falls = "P(0)"
+undecided_shape = (0.2, 0.64)
+taken_over = "P(0<H<1)"
+certain_shape = (0.01, 10.0)
+for shape in (undecided_shape, certain_shape):
+    print(shape, {name: round(value, 3) for name, value in widgets.describe_shape(*shape).items()})
+# 1. The other grows. 2. Two masses of less than a half: the larger of P(1) and P(0<H<1) wins. 3. Without overhang there
+# is no P(1). 4. They are certain: all mass in one point, or in a narrow hump (a density's entropy may be below 0).
+
+# %% tags=["check"]
 moved = [widgets.describe_shape(shape, 0.5) for shape in (0.5, 1.0, 2.0)]
-print("1. a = 0.5, 1, 2:", [(round(s["P(0)"], 3), round(s["P(1)"], 3)) for s in moved])
-assert moved[0]["P(0)"] > moved[1]["P(0)"] > moved[2]["P(0)"] and moved[0]["P(1)"] < moved[2]["P(1)"]
-undecided = widgets.describe_shape(0.2, 0.64)
-assert abs(undecided["P(0)"] - 0.45) < 0.01 and undecided["decision"] > 0
-print("2. a = 0.2, b = 0.64:", {name: round(value, 3) for name, value in undecided.items()})
-for reach in (0.1, 0.01, 0.001):
-    narrow = widgets.describe_shape(3.0, 0.2, -reach, 1 + reach)
-    print(f"3. left = {-reach}: P(1) = {narrow['P(1)']:.3f}, z = {narrow['decision']:.3f}")
-extremes = ((0.01, 10), (10, 0.01), (10, 100))
-print("4. entropy:", [round(widgets.describe_shape(*shape)["entropy"], 3) for shape in extremes])
-# 4. Gates that are certain: all mass in one point (0), or in a narrow hump (a density's entropy may be < 0).
+assert moved[0][falls] > moved[1][falls] > moved[2][falls], f"1. {falls} does not fall"
+found = widgets.describe_shape(*undecided_shape)
+assert 0.44 < found["P(0)"] < 0.46, f"2. P(0) is {found['P(0)']:.3f}"
+assert found["decision"] > 0, "2. this gate is decided to be 0"
+narrow = widgets.describe_shape(3.0, 0.2, -0.001, 1.001)
+assert narrow[taken_over] == max(narrow[name] for name in ("P(0)", "P(1)", "P(0<H<1)")), f"3. not {taken_over}"
+entropy = widgets.describe_shape(*certain_shape)["entropy"]
+assert entropy < 0.05, f"4. the entropy is {entropy:.3f} nats"
 
 # %% [markdown]
 # ## Summary

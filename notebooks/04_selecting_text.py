@@ -104,20 +104,33 @@ print(f"largest change by an unselected word: {change[z == 0].max():.1e}")
 print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 
 # %% [markdown]
-# **Exercise 1** (5 minutes). Two texts, of 8 and of 40 words, and nothing is selected in either. Predict: can
-# the prediction differ? Then change `predictor` in the parameters cell from `zero` to `compact`, run this
-# section again, and explain what an LSTM does with a zero vector.
+# **Exercise 1** (predict, change, explain; 8 minutes). Two texts, of 8 and of 40 words, and nothing is selected in
+# either. *Predict* for both modes of the predictor whether its answers to the two can differ: `differ`, a dict of
+# "zero" and "compact" to True or False. *Change* the mode of `reader` and measure the sum of the absolute differences
+# of its two answers: `apart`, a dict of the same keys. *Explain* what an LSTM does with a zero vector.
 
 # %% tags=["solution"]
-for mode in ("zero", "compact"):
+differ, apart = {"zero": True, "compact": False}, {}
+for mode in differ:
     reader.mode = mode
     with torch.no_grad():
-        short, long = (reader(torch.randn(1, n, 4), torch.ones(1, n).bool(), torch.zeros(1, n)).softmax(1)
-                       for n in (8, 40))
-    print(f"{mode:7}: predictions of two empty rationales differ by {(short - long).abs().sum():.1e}")
-    assert ((short - long).abs().sum() > rounding) == (mode == "zero")
+        eight, forty = (reader(torch.randn(1, n, 4), torch.ones(1, n).bool(), torch.zeros(1, n)).softmax(1)
+                        for n in (8, 40))
+    apart[mode] = (eight - forty).abs().sum().item()
+    print(f"{mode:7}: predictions of two empty rationales differ by {apart[mode]:.1e}")
+reader.mode = p.predictor
 # A zero vector is still a step: the state moves by its biases, so length and gaps reach the prediction. The
 # reader in mode `compact` takes no such steps.
+
+# %% tags=["check"]
+for mode, claimed in apart.items():
+    again = extractor.Predictor(reader.encoder, reader.head, mode=mode)  # the same weights in another mode
+    with torch.no_grad():
+        empty = [again(torch.zeros(1, n, 4), torch.ones(1, n).bool(), torch.zeros(1, n)).softmax(1) for n in (8, 40)]
+    measured_apart = (empty[0] - empty[1]).abs().sum().item()
+    assert abs(claimed - measured_apart) < rounding, f"{mode}: the answers are {measured_apart:.1e} apart"
+    assert differ[mode] == (measured_apart > rounding), f"`differ` is not right about mode {mode}"
+assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
 
 # %% [markdown]
 # ## 2. Maximise a lower bound
@@ -279,18 +292,29 @@ for name, (_, switching) in found.items():
           f"{8 * switching / 7:.4f} a pair")
 
 # %% [markdown]
-# **Exercise 2** (10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. Predict for which $s$ the
-# expected number of switches is largest and how large $L$ is there, then compute it. Which two rationales
-# have $L = 0$, and what does that say about a target of zero switches?
+# **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict*
+# for which $s$ the expected number of switches is largest (`best_s`) and how large $L$ is there (`best_switches`).
+# *Change* $s$ and compute $L$ along (0, 1); `never` is the set of the two $s$ with $L = 0$. *Explain* what these two
+# rationales say about a target of zero switches.
 
 # %% tags=["solution"]
-grid = torch.linspace(0, 1, 101)
-same = [both_rates(s.expand(8))[1] for s in grid]
+along_s = torch.linspace(0, 1, 101)
+same = [both_rates(s.expand(8))[1] for s in along_s]
 most = max(range(101), key=same.__getitem__)
-print(f"largest at s = {grid[most]:.2f}: L = {same[most]:.4f} = 7/8 x 2 x 1/4")
-print(f"at s = 0 and s = 1: L = {same[0]} and {same[-1]}")
-assert grid[most] == 0.5 and abs(same[most] - 7 / 16) < rounding and same[0] == same[-1] == 0
+best_s, best_switches, never = along_s[most].item(), same[most], {0.0, 1.0}
+print(f"largest at s = {best_s:.2f}: L = {best_switches:.4f} = 7/8 x 2 x 1/4")
 # Nothing selected and everything selected both never switch: a target of 0 drives every text to one of them.
+
+# %% tags=["check"]
+def switches_at(s):
+    """L of equal gates, by summing over the 256 supports."""
+    return ((s**counts * (1 - s) ** (8 - counts)) * switches(patterns)).sum().item()
+
+
+assert abs(switches_at(best_s) - best_switches) < rounding, f"L is {switches_at(best_s):.4f} at your `best_s`"
+higher = [s for s in (best_s - 0.02, best_s + 0.02) if switches_at(s) > best_switches]
+assert not higher, f"at s = {higher} there are more switches"
+assert len(never) == 2 and all(switches_at(s) < rounding for s in never), "L is not 0 at both of `never`"
 
 # %% [markdown]
 # ## 5. Average over texts, or over words
@@ -417,17 +441,30 @@ in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool()).item()
 print(f"mean of the three, float32: {log_nonzero.exp().mean().item()}, its logarithm by (S7): {in_logs:.1f}")
 
 # %% [markdown]
-# **Exercise 3** (5 minutes). Change `left` from -0.1 to -0.01. Predict the direction: does the plateau of the
-# gradient of $c$ rise or fall? Explain by how often such a gate is exactly 0.
+# **Exercise 3** (predict, change, explain; 8 minutes). *Predict*: if $l$ is -0.01 instead of -0.1, does the plateau
+# of the gradient of $c$, for $S \to 0$, rise or fall (`plateau_moves`, "rises" or "falls")? *Change* $l$ and compute
+# its size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ for both: `plateaus`, a dict of -0.1 and -0.01. *Explain* by how often
+# such a gate is exactly 0.
 
 # %% tags=["solution"]
+plateau_moves, plateaus = "falls", {}
 for left_end in (-0.1, -0.01):
     k_zero = -left_end / (p.right - left_end)
-    plateau = p.selection * (1 - p.selection) * torch.tensor(1 - k_zero ** closing.a[0].item()).log()
-    print(f"left = {left_end}: P(z = 0) for b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateau:.4f}")
-assert abs(plateau) < 0.05, "flatter with the shorter tail"
+    log_open = torch.tensor(1 - k_zero ** closing.a[0].item()).log().item()
+    plateaus[left_end] = p.selection * (1 - p.selection) * abs(log_open)
+    print(f"left = {left_end}: P(z = 0) at b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateaus[left_end]:.4f}")
 # A shorter tail holds less mass, and b is the exponent of what is left: a unit of b shuts the gate less, and
 # a unit back opens it less.
+
+# %% tags=["check"]
+for left_end, claimed in plateaus.items():
+    raw_shut = torch.tensor(2000.0, requires_grad=True)  # S is 0 for all purposes
+    shut = HardKuma(torch.tensor(2.0).log(), nn.functional.softplus(raw_shut), left_end, p.right)
+    slope_shut = torch.autograd.grad(shut.log_prob_nonzero - shut.log_prob_zero, raw_shut)[0]
+    there = p.selection * (1 - p.selection) * slope_shut.abs().item()
+    assert abs(claimed - there) < 1e-6, f"left = {left_end}: the slope of c is {there:.4f}"
+lower = plateaus[-0.01] < plateaus[-0.1]
+assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not what you found"
 
 # %% [markdown]
 # ## 7. Pay a price for text
@@ -692,19 +729,26 @@ for settings in (authors, signed):
     assert not list(constraint.parameters()), "nothing in it for the optimiser"
 
 # %% [markdown]
-# **Exercise 4** (10 minutes). Set `quadratic` to 0: only the sum of the gaps pushes. Predict the curve of the
-# rate before you run it, and explain it by section 7: what, in the loss of one gate, prefers one rate to
-# another?
+# **Exercise 4** (predict, change, explain; 12 minutes). Without the quadratic term only the sum of the gaps pushes.
+# *Predict* what the rate then does: `curve`, "settles" or "swings". *Change* `quadratic` to 0 in `signed` and `hold`
+# the one gate of this section at `p.selection` again: `loose`, the trace. *Explain* it by section 7: what, in the
+# loss of one gate, prefers one rate to another?
 
 # %% tags=["solution"]
+curve = "swings"
 loose = hold(Constraint(p.selection, **{**signed, "quadratic": 0.0}), toy_selector(), no_clue, one_word)
-spread = {"quadratic": held[p.selection].rate.iloc[-400:].std(), "none": loose.rate.iloc[-400:].std()}
-print(f"standard deviation of the rate, last 400 steps: {spread['quadratic']:.3f} with the quadratic term, "
-      f"{spread['none']:.3f} without; extremes without {loose.rate.min():.3f} and {loose.rate.max():.3f}")
-if settles:
-    assert spread["none"] > 5 * spread["quadratic"]
+print(f"extremes of the rate without the term {loose.rate.min():.3f} and {loose.rate.max():.3f}")
 # A straight line plus a straight line has no minimum inside: the gate runs to one end until the multiplier
 # has changed sides, then to the other. The quadratic term gives the loss a floor near the target.
+
+# %% tags=["check"]
+moved, gaps = (torch.tensor(column.to_numpy()) for column in (loose.multiplier.diff(), loose.gap))
+assert len(loose) == p.num_steps and torch.allclose(moved[1:], p.multiplier_rate * gaps[1:]), "a trace of rule (S11)"
+assert not loose.rate.equals(held[p.selection].rate), "`loose` is the trace with the quadratic term"
+late = {"with": held[p.selection].rate.iloc[-400:].std(), "without": loose.rate.iloc[-400:].std()}
+print(f"standard deviation of the rate at the end: with the term {late['with']:.3f}, without {late['without']:.3f}")
+if settles:
+    assert curve == ("swings" if late["without"] > 5 * late["with"] else "settles"), "`curve`: look at `loose.rate`"
 
 # %% [markdown]
 # ## 10. The trap: an overshoot that is final
@@ -908,20 +952,30 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
     print("  ", [round(mass, 3) for mass in row], f"adds {1 - row[0]:.3f} to S; at test time z = {value:.3f}")
 
 # %% [markdown]
-# **Exercise 5** (15 minutes). Set `rule` to `threshold`: a word is selected if $P(z \ne 0) \ge 1/2$. Predict:
-# does the rule's rate of the selector trained on $S$ rise or fall against `argmax`? Can one word move the
-# other way? Which of the two rates stays at
-# the target when the gap is measured on the rule?
+# **Exercise 5** (predict, change, explain; 12 minutes). Rule `threshold` selects a word if $P(z \ne 0) \ge 1/2$.
+# *Predict*: when it replaces `argmax`, does the share of selected words rise (`rises`, True or False), and can a
+# single word move the other way (`other_way`)? *Change* the rule for the hesitant gates `by_hand_selector(0.5,
+# -2.5)`: `share_by_rule`, a dict of "argmax" and "threshold" to the share of words with $z \ne 0$. *Explain*, and say
+# which of the two rates stays at the target when the gap is measured on the rule.
 
 # %% tags=["solution"]
-examples = {"trained": toys["signed"][0](clue.unsqueeze(-1)), "hesitant": by_hand_selector(0.5, -2.5)}
-for name, example in examples.items():
-    by_argmax, by_threshold = (decide(example, rule_name) != 0 for rule_name in ("argmax", "threshold"))
-    print(f"{name:8}: {clue.numel()} words, argmax selects {by_argmax.sum()}, threshold {by_threshold.sum()}")
-    assert (by_threshold | ~by_argmax).all(), "what argmax selects, threshold selects"
+rises, other_way = True, False
+share_by_rule = {name: (decide(by_hand_selector(0.5, -2.5), name) != 0).double().mean().item()
+                 for name in ("argmax", "threshold")}
+print(share_by_rule)
 # P(0) > 1/2 closes a word under both rules; P(0) <= 1/2 opens it under threshold, but under argmax only if
 # another configuration is likelier. So the rate can only rise, word by word. With the gap measured on the
 # rule, the rule's rate stays at the target whichever rule it is, and the expected rate moves.
+
+# %% tags=["check"]
+undecided = by_hand_selector(0.5, -2.5)
+three = torch.stack([undecided.prob_zero, undecided.prob_interior, undecided.prob_one])
+opened = {"argmax": three.argmax(0) != 0, "threshold": three[0] <= 0.5}
+for name, flags in opened.items():
+    share_there = flags.double().mean().item()
+    assert abs(share_by_rule[name] - share_there) < 1e-9, f"{name} selects {share_there:.3f} of these words"
+assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rises` is not what you found"
+assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`other_way`: compare word by word"
 
 # %% [markdown]
 # ## 12. Gates that know what was selected
@@ -1004,19 +1058,27 @@ print(f"k = {strengths[0]:g}: exactly {ways['exact'].iloc[0]:.3f} switches, plug
 # true` in a parameter file takes the other way (dependent gates whose draws pass gradients); it costs two more
 # evaluations of the small memory cell, for all words at once.
 #
-# **Exercise 6** (10 minutes). For which $k$ do two gates of the same masses never switch? Predict what the plug-in
-# says there, then compute it for $k = 60$.
+# **Exercise 6** (predict, change, explain; 12 minutes). For very large $k$ the second gate copies what the first
+# drew, up to which side of 1/2 it fell on. *Predict*, from P(z = 0) of the first gate (`even.prob_zero`), what the
+# plug-in says then (`predicted_plug_in`, right to 0.1). *Change* $k$ to 60 and compute both means: `plug_in_far` and
+# `look_ahead_far`. *Explain* what the plug-in multiplies, and why the look-ahead is not 0.
 
 # %% tags=["solution"]
+predicted_plug_in = (2 * even.prob_zero * (1 - even.prob_zero)).item()
 far = torch.tensor(60.0)
-plug_in = switch_probability(second_gate(drawn, far), second_gate(drawn, far)).mean()
-look_ahead = switch_probability(second_gate(none, far), second_gate(not_zero(quantiles), far)).mean()
-print(f"k = 60: plug-in {plug_in:.3f}, look-ahead {look_ahead:.3f}")
+plug_in_far = switch_probability(second_gate(drawn, far), second_gate(drawn, far)).mean()
+look_ahead_far = switch_probability(second_gate(none, far), second_gate(not_zero(quantiles), far)).mean()
+print(f"k = 60: plug-in {plug_in_far:.3f}, look-ahead {look_ahead_far:.3f}; predicted {predicted_plug_in:.3f}")
 # A second gate that copies the first never switches. Here it follows z - 1/2, so a draw in (0, 1/2), selected but
 # below the middle, still gives a switch. The plug-in multiplies the two masses as if nothing were copied: near 1/2.
-between = (drawn > 0) & (drawn < 0.5)
-print(f"draws in (0, 1/2): {between.double().mean():.3f}")
-assert abs(look_ahead - between.double().mean()) < spread + 0.01 and abs(plug_in - 0.5) < 0.1
+
+# %% tags=["check"]
+between = ((drawn > 0) & (drawn < 0.5)).double().mean()
+assert abs(look_ahead_far - between) < spread + 0.01, f"switches happen in {between:.3f} of the draws"
+shut_then = (drawn < 0.5).double().mean()  # how often the second gate is 0 when k is very large
+unaware = (drawn == 0).double().mean() * (1 - shut_then) + (drawn != 0).double().mean() * shut_then
+assert abs(plug_in_far - unaware) < spread + 0.02, "the plug-in takes both masses after what happened to be drawn"
+assert abs(predicted_plug_in - plug_in_far) < 0.1, f"the plug-in says {plug_in_far:.2f}"
 
 # %% [markdown]
 # ## Summary

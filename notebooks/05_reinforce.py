@@ -273,16 +273,25 @@ answers["is it biased?"] = (
 print(answers["is it biased?"])
 
 # %% [markdown]
-# **Exercise 1** (5 minutes). Add 10 to every cost. Predict: does the exact gradient change? Does the noise? Run it,
-# and explain with $\mathrm{E}[\nabla \ln p] = 0$.
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
+# gradient change (`mean_moves`, True or False)? Does the noise (`noise_moves`)? *Change* the costs of `draws` so and
+# compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with $\mathrm{E}[\nabla \ln p] =
+# 0$.
 
 # %% tags=["solution"]
+mean_moves, noise_moves = False, True
 lifted = score_gradients(draws, cost_of(draws) + 10)
 print(f"noise {single.std(0).norm():.2f} -> {lifted.std(0).norm():.2f}")
-assert torch.allclose((chance * (cost + 10)) @ (selections - logits.sigmoid()), exact, atol=1e-10)
-assert lifted.std(0).norm() > 2 * single.std(0).norm()
 # The constant drops out of the mean because the scores average to zero, but it multiplies every single score. What
 # can be added without harm can be subtracted with profit: the next section.
+
+# %% tags=["check"]
+all_scores = selections - logits.sigmoid()  # [1024, 10]
+lifted_exact = (chance * (cost + 10)) @ all_scores
+lifted_noise = ((chance * (cost + 10).square()) @ all_scores.square() - lifted_exact.square()).sqrt().norm()
+assert abs(lifted.std(0).norm() / lifted_noise - 1) < 0.15, f"the noise of `lifted` should be {lifted_noise:.2f}"
+assert mean_moves == (not torch.allclose(lifted_exact, exact, atol=1e-9)), "`mean_moves`: sum over all selections"
+assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_moves` is not what you found"
 
 # %% [markdown]
 # ## 3. What to subtract, and how many draws
@@ -375,18 +384,28 @@ answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".jo
 print(answers["how many draws?"])
 
 # %% [markdown]
-# **Exercise 2** (5 minutes). The mean of *all* $K$ costs, the draw's own included, is a tempting baseline. Predict
-# what it does to the mean of the estimator for $K = 2$; then measure it.
+# **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
+# tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
+# (`predicted_factor`). *Change* the baseline so and measure the factor along `exact` (`measured_factor`). *Explain*
+# it by (R6).
 
 # %% tags=["solution"]
-draws = draw(p.num_samples, 2)
-values = cost_of(draws)
-shrunk = score_gradients(draws, values, values.mean(0)).mean(0)
-print(f"length of the mean gradient: {shrunk.norm() / exact.norm():.2f} of the exact one")
-if settles:
-    assert abs((shrunk @ exact) / (exact @ exact) - 0.5) < 0.15
+predicted_factor = 0.5
+two_draws = draw(p.num_samples, 2)
+two_costs = cost_of(two_draws)
+shrunk = score_gradients(two_draws, two_costs, two_costs.mean(0)).mean(0)
+measured_factor = (shrunk @ exact) / (exact @ exact)
+print(f"the mean gradient is {measured_factor:.2f} of the exact one")
 # Half of it: c_k minus the mean of both is half the difference, (K - 1) / K of the leave-one-out estimator. A biased
 # length, and for K = 1 no gradient at all.
+
+# %% tags=["check"]
+fresh_draws = draw(p.num_samples, 2)
+own_included = cost_of(fresh_draws).mean(0)
+along = score_gradients(fresh_draws, cost_of(fresh_draws), own_included) @ exact / (exact @ exact)  # [N]
+error_of_mean = along.std() / math.sqrt(p.num_samples)
+assert abs(measured_factor - along.mean()) < 8 * error_of_mean, f"other draws give {along.mean():.2f}"
+assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_factor`: measured is {along.mean():.2f}"
 
 # %% [markdown]
 # ## 4. The part that needs no draws
@@ -818,19 +837,35 @@ figures.save_figure(fig, folder, "single_place")
 fig
 
 # %% [markdown]
-# **Exercise 3** (10 minutes). Predict the histogram for `pool="last"`, `predictor="zero"` with twice the length.
-# Train it with `train(length=40, copies=8, pool="last", predictor="zero")` and explain what an LSTM does to a signal
-# that was read thirty zero vectors ago.
+# **Exercise 3** (predict, change, explain; 12 minutes). An LSTM over zero vectors still takes a step at each.
+# *Predict* what share of a cell's content is left after thirty such steps if every forget gate stands at one half
+# (`left_over`). *Change* the text to twice the length, `train(length=40, copies=8, pool="last", predictor="zero")`,
+# judge it on such texts, and give the share of the kept signals in each fifth of the text: `by_fifth`, five numbers.
+# *Explain* what you see by `left_over`.
 
 # %% tags=["solution"]
+left_over = 0.5**30
 model, _ = train(length=40, copies=8, pool="last", predictor="zero")
 found = judge_toy(model, length=40, copies=8)
 kept = found["kept"].double().sum(0).view(5, 8).sum(1)
-print("share by fifth: " + "  ".join(f"{share:.2f}" for share in kept / kept.sum().clamp(min=1)))
+by_fifth = kept / kept.sum().clamp(min=1)
+print("share by fifth: " + "  ".join(f"{share:.2f}" for share in by_fifth))
 print(f"accuracy {found['accuracy']:.0%}, {found['words']:.1f} words")
 # Every step over a zero vector multiplies the cell by the forget gate (with zero biases: about one half), so a signal
 # that is thirty steps old has faded unless training learned to keep it; if the last fifth has the largest share, it did
 # not. In mode `compact` no such steps are taken.
+
+# %% tags=["check"]
+blank = torch.nn.LSTMCell(1, 1)
+for weight in blank.parameters():
+    torch.nn.init.zeros_(weight)  # then all of its gates stand at one half
+content = torch.zeros(1, 1), torch.ones(1, 1)
+with torch.no_grad():
+    for _ in range(30):
+        content = blank(torch.zeros(1, 1), content)
+assert abs(left_over / content[1].item() - 1) < 1e-4, f"a cell of content 1 is left with {content[1].item():.1e}"
+assert len(by_fifth) == 5 and min(by_fifth) >= 0, "`by_fifth` has five shares"
+assert min(abs(sum(by_fifth) - total) for total in (0, 1)) < 1e-6, "they sum to 1, if anything is kept"
 
 # %% [markdown]
 # ## 9. Is a rationale just attention?

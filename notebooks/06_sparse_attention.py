@@ -156,6 +156,26 @@ assert sizes[0.3] < sizes[1.0] < sizes[3.0], "the smaller gamma, the sparser"
 print("weights that are not 0, of 6:", {gamma: round(size, 2) for gamma, size in sizes.items()})
 
 # %% [markdown]
+# **Exercise 1** (predict, change, explain; 8 minutes). The smaller $\gamma$, the nearer to the bare maximum.
+# *Predict* for the scores (1, 0.2, 0.7) the largest $\gamma$ at which sparsemax gives all weight to one word
+# (`bare_gamma`), and the largest at which the second word still gets nothing (`pair_gamma`). *Change* $\gamma$ around
+# both. *Explain* with (A2): what does a score lack when its weight is 0?
+
+# %% tags=["solution"]
+bare_gamma, pair_gamma = 0.3, 1.3
+three_scores = torch.tensor([1.0, 0.2, 0.7], dtype=torch.float64)
+for gamma in (0.29, 0.31, 1.29, 1.31):
+    print(f"gamma = {gamma}: {sparsemax(three_scores, gamma=gamma).numpy().round(3)}")
+# One word takes all while the others lie at least gamma below it: 1 - 0.7. The second word is out while the first two
+# alone put the threshold above it: ((1 + 0.7) / gamma - 1) / 2 >= 0.2 / gamma.
+
+# %% tags=["check"]
+for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
+    supports = [int((sparsemax(torch.tensor([1.0, 0.2, 0.7]).double(), gamma=factor * gamma) > 0).sum())
+                for factor in (0.999, 1.001)]
+    assert supports == [words_below, words_above], f"around {gamma}: {supports[0]}, then {supports[1]} words"
+
+# %% [markdown]
 # ## 3. Fusedmax: segments
 #
 # The fused penalty makes neighbours equal. Proposition 2 of the paper: its map is the composition of two known ones,
@@ -460,19 +480,32 @@ explorer.scores[0].value = 2.5
 assert explorer.picture.value != before, "a slider that moves changes the picture"
 
 # %% [markdown]
-# **Exercise** (at the sliders; predict first).
-# 1. Raise `lam` until fusedmax has two segments. Which scores decide where it breaks?
-# 2. Swap two scores. Which maps only swap two weights, and which changes more?
-# 3. Which $\gamma$ makes sparsemax as sparse as it gets, and what has it become?
+# **Exercise 2** (predict, change, explain; 12 minutes). At the sliders, with the scores `some`; predict first.
+# 1. *Predict* where fusedmax breaks into its last two segments when `lam` rises: `first_segment`, the number of words
+#    before the break. *Change* `lam` until you see it. Which scores decide?
+# 2. *Change* the places of two scores. Which maps only swap the two weights, whichever scores you take: `only_swap`,
+#    a set of names?
+# 3. *Explain* 1 by (A7), and 2 by what each penalty knows about places.
 
 # %% tags=["solution"]
+first_segment = int((some - some.mean()).cumsum(0)[:-1].abs().argmax()) + 1
+only_swap = {"softmax", "sparsemax", "oscarmax", "sq_pnorm_max"}
 swapped = some[[4, 1, 2, 3, 0, 5]]
 for name, y in all_mappings(some, lam=0.2).items():
     only = torch.allclose(all_mappings(swapped, lam=0.2)[name], y[[4, 1, 2, 3, 0, 5]])
-    print(f"2. {name:13} {'only swaps two weights' if only else 'changes more: order matters to it'}")
-print("3. sparsemax at gamma = 0.01:", sparsemax(some, gamma=0.01).tolist(), "the bare maximum")
+    print(f"{name:13} {'only swaps two weights' if only else 'changes more: order matters to it'}")
 # 1. It breaks where the tube of (A7) is left first: at the largest partial sum of deviations, not at the largest score.
-assert torch.allclose(oscarmax(swapped), oscarmax(some)[[4, 1, 2, 3, 0, 5]])
+# 2. Neighbours are places; pairs, squares and entropies are not.
+
+# %% tags=["check"]
+nearly = next(lam for lam in np.linspace(2, 0, 2001) if fusedmax(some, lam=lam).diff().abs().max() > 1e-9)
+steps_of = fusedmax(some, lam=nearly).diff().abs()
+assert (steps_of > 1e-9).sum() == 1, "two segments"
+assert steps_of[first_segment - 1] > 1e-9, f"1. at lam = {nearly:.3f} it does not break after {first_segment} words"
+moves = [torch.randperm(6, generator=generator) for _ in range(20)]
+blind = {name for name in MAPPINGS if all(torch.allclose(all_mappings(some[move], lam=0.2)[name],
+         all_mappings(some, lam=0.2)[name][move], atol=1e-6) for move in moves)}  # fmt: skip
+assert only_swap == blind, f"2. not so for {', '.join(sorted(only_swap ^ blind))}"
 
 # %% [markdown]
 # ## Summary

@@ -329,12 +329,22 @@ assert swing["lambda moves"] > 2 * swing["ln lambda moves, damped"], "the free m
 print(inspect.getsource(probes.ProbeObjective.forward))
 
 # %% [markdown]
-# **Exercise** (5 minutes). Predict where the gate of the last figure settles when masking costs 30 nats instead of 3,
-# then compute it: which $P(z \ne 0)$ makes the mean cost equal to the margin, if $z$ were 0 or 1?
+# **Exercise 1** (predict, change, explain; 6 minutes). *Predict* where the gate of the last figure settles: which
+# $P(z \ne 0)$ makes the mean cost equal to the margin of 0.1, if $z$ were 0 or 1? *Change* the cost of masking from 3
+# to 30 nats: `settled`, a dict of 3 and 30 to that probability. *Explain* why a dear word is not kept with certainty.
 
 # %% tags=["solution"]
+settled = {cost: 1 - 0.1 / cost for cost in (3, 30)}
+for cost, kept in settled.items():
+    print(f"masking costs {cost} nats: P(z != 0) = {kept:.4f}")
+# The constraint is on the mean: it buys as much masking as the margin pays for, a tenth as much at ten times the cost.
+
+# %% tags=["check"]
 for cost in (3, 30):
-    print(f"masking costs {cost} nats: P(z != 0) = 1 - 0.1 / {cost} = {1 - 0.1 / cost:.4f}")
+    masked = torch.rand(50 * p.num_samples) > settled[cost]
+    mean_cost, deviation = cost * masked.double().mean(), cost * masked.double().std()
+    allowed = 5 * deviation / math.sqrt(len(masked)) + 1e-3  # five standard errors
+    assert abs(mean_cost - 0.1) < allowed, f"at {settled[cost]} masking costs {mean_cost:.3f} nats on average, not 0.1"
 
 # %% [markdown]
 # ## 6. The others
@@ -405,13 +415,25 @@ figures.save_figure(fig, folder, "others")
 figures.show(fig)
 
 # %% [markdown]
-# **Exercise** (5 minutes). The truth of section 1 holds at layer 1. Predict what a probe keeps of layer 0, and why no
-# method of this section can say so.
+# **Exercise 2** (predict, change, explain; 8 minutes). The truth of section 1 holds at layer 1; at layer 0 nothing
+# knows the query. *Predict* what share of layer 0 a probe must keep (`kept_of_digits`, 0 to 1). *Change* the query:
+# of the 90 ordered pairs of different digits, how many name a given digit (`naming`)? *Explain* why no method of this
+# section can say so.
 
 # %% tags=["solution"]
+kept_of_digits, naming = 1.0, 18
 same_digits = {tuple(e.tokens) for e in splits["train"]}
 print(f"{len(splits['train'])} texts, {len(same_digits)} different sequences: the same digits with different queries")
 # Everything: at layer 0 a probe sees digits without a query, any of which may be asked for. The others see the answer.
+
+# %% tags=["check"]
+queries = [(n, m) for n in range(10) for m in range(10) if n != m]
+for digit in range(10):
+    times = sum(digit in query for query in queries)
+    assert naming == times, f"digit {digit} is named {times} times"
+named_at_all = {digit for query in queries for digit in query}
+asked_for = [int(token) in named_at_all for e in splits["dev"] for token in e.tokens]
+assert abs(kept_of_digits - np.mean(asked_for)) < 1e-9, "which digits of a text may no query ask for?"
 
 # %% [markdown]
 # ## Summary

@@ -213,16 +213,34 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
     display(figures.highlight_html(e.tokens[part], evaluation.z[i][part].tolist(), marked, title=title))
 
 # %% [markdown]
-# **Exercise** (5 minutes to think, some to run). Predict what `transitions=0` (no constraint on the switches) does to
-# the lengths of the runs of selected words and to the precision. Run it and compare the two numbers below.
+# **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
+# *Predict* what filling all such gaps does to the precision (`guess`, "up" or "down"; it is compared, not marked).
+# *Change* the rationales of the test set so: `filled`, a list of bool tensors, one a review. *Explain* what the
+# constraint on the switches asks of a model, and what `transitions=0` would change.
 
 # %% tags=["solution"]
-lengths = metrics.runs([z != 0 for z in evaluation.z]).double()
-switches = sum((z != 0).long().diff().abs().sum().item() for z in evaluation.z) / sum(map(len, evaluation.z))
-print(f"{len(lengths)} runs of selected words, {lengths.mean():.2f} words long on average")
-print(f"{switches:.4f} switches a word")
+guess = "down"
+filled = []
+for z in evaluation.z:
+    chosen = z != 0
+    closed = chosen.clone()
+    closed[1:-1] |= chosen[:-2] & chosen[2:]
+    filled.append(closed)
 # Without the constraint single words are taken wherever they help: shorter runs, and for a task in which every gold
 # word says something on its own the precision hardly moves. Phrases (`the nose is n't bright`) lose their glue.
+
+# %% tags=["check"]
+before, after = ([("".join(".x"[int(flag)] for flag in z != 0)) for z in part] for part in (evaluation.z, filled))
+for old, new in zip(before, after, strict=True):
+    assert new == old.replace("x.x", "xxx").replace("x.x", "xxx"), f"{old} becomes {new}"
+switches = [sum(text.count("x.") + text.count(".x") for text in part) / sum(map(len, part)) for part in (before, after)]
+print(f"switches a word {switches[0]:.4f} -> {switches[1]:.4f}")
+with_gold = [i for i, e in enumerate(splits["test"]) if any(e.rationale or ())]
+if with_gold:
+    gold = [torch.tensor(splits["test"][i].rationale) for i in with_gold]
+    kept = ([part[i] != 0 for i in with_gold] for part in (evaluation.z, filled))
+    precisions = [metrics.rationale_scores(part, gold)["precision"] for part in kept]
+    print(f"precision {precisions[0]:.3f} -> {precisions[1]:.3f}; your guess: {guess}")
 
 # %% [markdown]
 # ## Summary

@@ -70,6 +70,7 @@ tensorboard: bool = False  # also write TensorBoard files
 import inspect
 
 import pandas as pd
+import torch
 from IPython.display import display
 
 from rationale import extractor, figures, judge, objectives, saved, training
@@ -185,20 +186,36 @@ for row in rows.head(6).itertuples():
     title = f"{labels[row.label]}, predicted {labels[row.prediction]}"
     display(figures.highlight_html(row.tokens, row.z, title=title))
 
+# %%
+place = result.model.vectors.device
+sentences = next(training.Batches(splits["dev"], result.vocabulary, 100, device=place).in_order())
+with torch.no_grad():
+    own = result.model(sentences.tokens, sentences.mask)
+
 # %% [markdown]
-# **Exercise** (5 minutes to start, 5 to run). Predict what happens to the expected rate and to the rate of the
-# test-time rule when `measure` is `selected` instead of `expected`. Then run
-# `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40.yaml measure=selected"` and explain.
+# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* what is left of the accuracy if each sentence keeps
+# *as many* words as its rationale, but others (`guess`, an accuracy; it is compared, not marked). *Change* a batch of
+# a hundred dev sentences, `sentences`, so: `shuffled`, their gates `own.z` with the values of each row's words in
+# another, random order. *Explain* what the difference says about the words, and what is left about their number.
 
 # %% tags=["solution"]
-print(
-    "The constraint now compares the share of words that the rule selects with the target, so that share moves\n"
-    "to the target and the expected rate settles beside it: a gate whose interval (0, 1) is likeliest counts 1\n"
-    "for the rule and P(H != 0) < 1 for the expectation, a gate whose mass at 0 is the largest of the three\n"
-    "counts 0 for the rule and still contributes to the expectation."
-)
-gap = scores["dev"]["rate_selected"] - scores["dev"]["rate_expected"]
-print(f"In this run the rule selects {100 * gap:+.1f} points more than expected.")
+guess = 0.3
+shuffled = own.z.clone()
+for row, real in zip(shuffled, sentences.mask, strict=True):
+    row[real] = row[real][torch.randperm(int(real.sum()), device=real.device)]
+# If the words carry the answer, other words do not: the accuracy falls towards that of the commonest class. What is
+# left is told by the number of words (a code, section 13 of 31_selection_rates), and by luck.
+
+# %% tags=["check"]
+assert shuffled.shape == own.z.shape and (shuffled[~sentences.mask] == 0).all(), "padding has no gates"
+assert torch.equal(shuffled.sort(1).values, own.z.sort(1).values), "each sentence keeps the values of its gates"
+free = ((own.z != 0).sum(1) > 0) & ((own.z != 0).sum(1) < sentences.mask.sum(1))  # rows that can change
+assert not free.sum() >= 10 or not torch.equal(shuffled, own.z), "the values stand in another order"
+with torch.no_grad():
+    blind = result.model.predictor(result.model.embed(sentences.tokens), sentences.mask, shuffled)
+right, by_others = (result.model.head.score(answer, sentences.target).double().mean()
+                    for answer in (own.prediction, blind))  # fmt: skip
+print(f"accuracy by the rationale {right:.1%}, by other words {by_others:.1%}; your guess: {guess:.1%}")
 
 # %% [markdown]
 # ## Summary

@@ -193,18 +193,32 @@ if p.model != "recurrent":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
 
 # %% [markdown]
-# **Exercise** (5 minutes). How much of the premise's weight goes to `@@NULL@@`? Predict for words like *a* and for
-# nouns, then compute the mean weight of the NULL column for the commonest premise words.
+# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
+# to `@@NULL@@`: words like *a*, or nouns (`guess`, "a" or "nouns"; it is compared, not marked)? *Change* from one
+# pair to all of the test set: the mean weight of the NULL column for each premise word, `of_null`, a dict (empty for
+# the recurrent model, which aligns nothing). *Explain* why a map needs the NULL more than a gate does.
 
 # %% tags=["solution"]
+guess, of_null = "a", {}
 if p.model != "recurrent":
-    of_null: dict[str, list[float]] = {}
+    given: dict[str, list[float]] = {}
     for e, flat in zip(pairs, evaluation.z, strict=True):
         for word, weight in zip(e.tokens, flat.view(len(e.tokens), -1)[:, 0].tolist(), strict=True):
-            of_null.setdefault(word, []).append(weight)
-    common = sorted(of_null, key=lambda word: -len(of_null[word]))[:12]
-    display(pd.Series({word: np.mean(of_null[word]) for word in common}).round(3).rename("mean weight of NULL"))
+            given.setdefault(word, []).append(weight)
+    of_null = {word: np.mean(some) for word, some in given.items()}
 # Words without a counterpart go there; for a map that must give away a weight of 1, NULL is the only way to say no.
+
+# %% tags=["check"]
+if p.model != "recurrent":
+    column = [flat.view(len(e.tokens), -1)[:, 0] for e, flat in zip(pairs, evaluation.z, strict=True)]
+    table = pd.DataFrame({"word": [word for e in pairs for word in e.tokens], "weight": np.concatenate(column)})
+    total = sum(of_null[word] for word in table["word"])
+    assert abs(total - table["weight"].sum()) < 1e-3, "the means, times the counts, are all weight on NULL"
+    common = table["word"].value_counts().index[:12]
+    for word in common:
+        mean = table.loc[table["word"] == word, "weight"].mean()
+        assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
+    display(pd.Series({word: of_null[word] for word in common}).round(3).rename(f"on NULL; your guess: {guess}"))
 
 # %% [markdown]
 # ## Summary

@@ -193,14 +193,31 @@ if p.corpus == "toy" and "states" in found and len(splits["train"]) >= 9_000 and
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
-# **Exercise** (5 minutes, and a run). Predict what the probe keeps of layer 1 when `margin` is 0.5 instead of 0.03, and
-# which digits it gives up first. Run it.
+# **Exercise 1** (predict, change, explain; 10 minutes). Before a divergence is read, one should know that of saying
+# nothing. *Predict*, as a formula in the number of positions and of gold positions, the KL from the truth to an
+# attribution that is the same everywhere. *Change* the attributions so: `kl_of_nothing`, the mean over the toy's test
+# texts that have gold positions, in nats (None for another corpus), and `worse`, the set of methods above whose
+# `kl_1` is larger than that. *Explain* what such a method did, compared to nothing.
 
 # %% tags=["solution"]
-if "states" in found:
-    there = found["states"].metrics["test"]
-    print(f"margin {p.margin}: kept {there['kept_1']:.0%}, divergence {there['divergence_1']:.3f} nats")
-# Half a nat allows wrong answers: digits of the query are masked too, as long as the others decide most texts.
+kl_of_nothing, worse = None, set()
+if p.corpus == "toy":
+    with_gold = [e for e in splits["test"] if any(e.rationale)]
+    kl_of_nothing = float(np.mean([np.log(len(e.tokens) / sum(e.rationale)) for e in with_gold]))
+    worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
+    print(f"saying nothing: {kl_of_nothing:.3f} nats; worse than that: {worse or 'none'}")
+# The truth is uniform over m of T positions, the attribution 1/T: KL = ln(T / m). Who is above it was surer of wrong
+# positions than a uniform attribution is of any.
+
+# %% tags=["check"]
+if p.corpus == "toy":
+    flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
+            strict=True)]  # fmt: skip
+    of_flat = probing.against_gold(flat, splits["test"])["kl_0"]
+    assert abs(kl_of_nothing - of_flat) < 1e-6, f"a constant attribution is {of_flat:.4f} nats from the truth"
+    for method, one in found.items():
+        far = one.metrics["test"].get("kl_1", 0)
+        assert (method in worse) == (far > of_flat), f"{method} is {far:.3f} nats from the truth"
 
 # %% [markdown]
 # ## Summary

@@ -160,12 +160,33 @@ for found in said:
     assert len(found.words) == 0 or (found.weights.sum(1) - 1).abs().max() < 1e-4, "weights of a word sum to 1"
 
 # %% [markdown]
-# **Exercise** (5 minutes, and a run). Predict what happens to the share of zeros and to the score when `gamma` is 0.3
-# instead of 1 with `model: sparsemax`. Run both.
+# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* whether the share of weights that are exactly 0
+# grows with the length of the source (`guess`, True or False; it is compared, not marked). *Change* the texts one
+# looks at: of the test texts for which something was said, those not longer than their median length and the longer
+# ones; the mean share of zeros of each, `zeros_of_short` and `zeros_of_long` (0 if there are none). *Explain* by what
+# a map is projected on, and say what a smaller `gamma` would change.
 
 # %% tags=["solution"]
-print(f"{result.metrics['test']['zeros']:.0%} of the weights of this run are exactly 0")
-# The smaller gamma, the closer to the bare maximum: more zeros; with few places left, gradients reach fewer of them.
+guess = True
+spoken = [(len(e.tokens), (text.weights == 0).double().mean().item())
+          for e, text in zip(tests, said, strict=True) if len(text.words)]
+limit = np.median([length for length, _ in spoken] or [0])
+short, long = ([share for length, share in spoken if (length <= limit) == is_short] for is_short in (True, False))
+zeros_of_short, zeros_of_long = (float(np.mean(part)) if part else 0.0 for part in (short, long))
+# The number of words that get weight hardly grows with the text: it depends on how many scores lie within gamma of the
+# largest. So longer texts have more zeros; softmax has none at any length. A smaller gamma spreads the scores: more
+# zeros, and gradients that reach fewer words.
+
+# %% tags=["check"]
+facts = pd.DataFrame([(len(e.tokens), np.mean(text.weights.numpy() == 0)) for e, text in zip(tests, said, strict=True)
+                      if len(text.words)], columns=["length", "zeros"]).astype(float)  # fmt: skip
+is_long = facts["length"] > facts["length"].median()
+count, share = len(facts), is_long.mean() if len(facts) else 0.0
+recombined = (1 - share) * zeros_of_short + share * zeros_of_long
+assert not count or abs(recombined - facts["zeros"].mean()) < 1e-6, "both halves together are the test set"
+slope = (facts["zeros"] * (is_long - share)).mean() if count else 0.0  # covariance with being long
+assert abs(slope - share * (1 - share) * (zeros_of_long - zeros_of_short)) < 1e-6, "the halves are mixed up"
+print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long ones; your guess: {guess}")
 
 # %% [markdown]
 # ## Summary

@@ -198,19 +198,35 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], marked, title=title))
 
 # %% [markdown]
-# **Exercise** (10 minutes). Predict: are the rationales better in reviews of which much or of which little is selected?
-# Compute the precision of the half of the reviews with the larger share and of the other half.
+# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews of
+# which much or of which little is selected (`guess`, "much" or "little"; it is compared, not marked). *Change* from
+# all reviews to halves: of `judged`, the numbers of the reviews of which at most the median share is selected,
+# `little`, and of the others, `much`; the precision of each half, `precision_little` and `precision_much` (0 where
+# nothing is selected). *Explain* what a budget on average does.
 
 # %% tags=["solution"]
-if judged:
-    shares = torch.tensor([chosen[i].double().mean() for i in judged])
-    for name, part in (("little", shares <= shares.median()), ("much", shares > shares.median())):
-        some = [i for i, inside in zip(judged, part.tolist(), strict=True) if inside]
-        if some:
-            half = metrics.rationale_scores([chosen[i] for i in some], [gold[i] for i in some])
-            print(f"{name} selected: precision {half['precision']:.1%}, recall {half['recall']:.1%}")
+guess = "little"
+shares = np.array([chosen[i].double().mean().item() for i in judged])
+limit = np.median(shares) if judged else 0.0
+little = [i for i, one in zip(judged, shares, strict=True) if one <= limit]
+much = [i for i in judged if i not in little]
+precision_little, precision_much = (
+    metrics.rationale_scores([chosen[i] for i in half], [gold[i] for i in half])["precision"] if half else 0.0
+    for half in (little, much)
+)
 # A budget is spent on average: a review with many reasons gets more of it. Where a model selects more than there are
 # reasons the precision of the upper half falls.
+
+# %% tags=["check"]
+assert sorted(little + much) == judged, "each judged review is in one half"
+halves = {"little": [little, precision_little], "much": [much, precision_much]}
+shares_of = {name: [chosen[i].double().mean().item() for i in half] for name, (half, _) in halves.items()}
+assert max(shares_of["little"], default=0) <= min(shares_of["much"], default=1), "`little` has a larger share somewhere"
+for name, (half, claimed) in halves.items():
+    matched, selected = (sum(int(part.sum()) for part in parts)
+                         for parts in ([chosen[i] & gold[i] for i in half], [chosen[i] for i in half]))
+    assert abs(claimed * selected - matched) < 0.01 * max(1, selected), f"{name}: {matched} of {selected} are gold"
+print(f"precision: little {precision_little:.1%}, much {precision_much:.1%}; your guess: {guess}")
 
 # %% [markdown]
 # ## Summary

@@ -131,16 +131,24 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
     display(figures.highlight_html(row.tokens, row.z, title=title))
 
 # %% [markdown]
-# **Exercise** (5 minutes). Predict: are longer sentences selected at a lower rate? Compute the mean rate of the
-# shorter and of the longer half and explain what you see.
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* whether longer sentences are selected at a lower
+# rate (`guess`, True or False; it is compared, not marked). *Change* from all sentences to halves: `shorter`, a flag
+# for each sentence, True if it is at most as long as the median; the mean of `rates` where it is True,
+# `shorter_rate`, and where it is not, `longer_rate`. *Explain* what the constraint holds and what it leaves free.
 
 # %% tags=["solution"]
-short = lengths <= np.median(lengths)
-print(f"shorter half {rates[short].mean():.1%}, longer half {rates[~short].mean():.1%}")
-if abs(rates[short].mean() - rates[~short].mean()) < 0.02:
-    print("No: the selector judges word by word, and long sentences hold about the same share of telling words.")
-else:
-    print("Yes, they differ: the constraint holds an average only and does not mind whose words are selected.")
+guess = False
+shorter = lengths <= np.median(lengths)
+shorter_rate, longer_rate = rates[shorter].mean(), rates[~shorter].mean()
+# If they agree, the selector judges word by word, and long sentences hold about the same share of telling words. If
+# they differ: the constraint holds an average only and does not mind whose words are selected.
+
+# %% tags=["check"]
+assert max(lengths[shorter]) < min(lengths[~shorter]), "a sentence of the longer half is shorter"
+part = np.mean(shorter)
+assert abs(part * shorter_rate + (1 - part) * longer_rate - macro) < 1e-9, "both halves together have the macro rate"
+assert abs(np.cov(shorter, rates, ddof=0)[0, 1] - part * (1 - part) * (shorter_rate - longer_rate)) < 1e-9, "mixed up"
+print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your guess, longer is lower: {guess}")
 
 # %% [markdown]
 # ## Summary

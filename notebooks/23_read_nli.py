@@ -128,15 +128,27 @@ for name, rows in read.items():
     assert abs(accuracy - said["accuracy"]) < 1e-4, "the saved pairs are those of the metrics"
 
 # %% [markdown]
-# **Exercise** (10 minutes). Which label needs the most open cells? Predict, then compute the share of open cells by
-# label for one sparse run.
+# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
+# of `LABELS`; it is compared, not marked). *Change* from one pair to all of a run: for the runs in `read`, the mean
+# share of open cells by label, `open_by_label`, a dict of run names to lists of three (nan where a label has no pair;
+# without runs the dict is empty). *Explain* what each label asks of an alignment.
 
 # %% tags=["solution"]
+guess, open_by_label = "entailment", {}
 for name, rows in read.items():
     shares = pd.Series([(z != 0).mean() for z in matrices[name]]).groupby(rows["label"].tolist()).mean()
-    print(name, {LABELS[k]: round(share, 3) for k, share in shares.items()})
+    open_by_label[name] = shares.reindex(range(len(LABELS))).tolist()
 # Entailment has a counterpart for every hypothesis word; a contradiction hangs on few. A constraint on the average
 # lets a model spend the cells where they help.
+
+# %% tags=["check"]
+assert set(open_by_label) == set(read), "one entry a run"
+for name, rows in read.items():
+    label_of, opened_of = rows["label"].to_numpy(), np.array([(z != 0).sum() / z.size for z in matrices[name]])
+    counted = np.bincount(label_of, minlength=len(LABELS))
+    sums = np.bincount(label_of, opened_of, minlength=len(LABELS))
+    assert np.allclose(np.nan_to_num(open_by_label[name]) * counted, sums), f"{name}: the means by label"
+    print(name, dict(zip(LABELS, np.round(open_by_label[name], 3).tolist(), strict=True)), "your guess:", guess)
 
 # %% [markdown]
 # ## Summary

@@ -158,20 +158,38 @@ if "states" in kept_by_kind and given.num_train >= 9_000:
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise** (10 minutes). Erasure and the noise methods give *m* and *n* less than all. Predict for which answers
-# (yes or no) a method drops *m*, then check it on the attributions of one run.
+# **Exercise 1** (predict, change, explain; 12 minutes). Methods that look at one answer give *n* and *m* less than
+# all. *Predict* for which answer they give *m* more (`guess`, "yes" or "no"; it is compared, not marked). *Change*
+# from one sequence to the test texts of the first toy run that hold a digit of the query: for each method in its
+# attributions the mean share of layer 1's attribution that goes to *m*, by the answer asked for (column `label`),
+# `to_m`, a dict of methods to dicts of "yes" and "no" (without runs it is empty). *Explain* what an answer has to do
+# with it.
 
 # %% tags=["solution"]
+guess, to_m = "no", {}
 for path in folders["toy"][:1]:
     texts = saved.read_attributions(path, "test")
-    for method in (method for method in METHODS if method in texts and method not in ("states", "inputs")):
-        shares = {}
-        for label, part in texts[texts["gold"].map(any)].groupby("label"):
-            to_m = [sum(v for v, t in zip(r[method][1], r["tokens"], strict=True) if t == r["hypothesis"][1])
-                    / max(sum(r[method][1]), 1e-30) for _, r in part.iterrows()]
-            shares["yes" if label else "no"] = round(float(np.mean(to_m)), 2)
-        print(f"{method}: share of the attribution that goes to m, by answer: {shares}")
+    texts = texts[texts["gold"].map(any)]
+    for method in (method for method in METHODS if method in texts):
+        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["hypothesis"][1])
+                  / max(sum(row[method][1]), 1e-30) for _, row in texts.iterrows()]
+        means = pd.Series(shares).groupby(texts["label"].tolist()).mean()
+        to_m[method] = {"yes": means.get(1, 0.0), "no": means.get(0, 0.0)}
 # What is found depends on the answer: m can go where it argues against it, and all can go where nothing is the default.
+
+# %% tags=["check"]
+for path in folders["toy"][:1]:
+    rows = saved.read_attributions(path, "test")
+    rows = rows[rows["gold"].map(any)]
+    asked_yes = rows["label"].to_numpy(bool)
+    for method in (method for method in METHODS if method in rows):
+        of_m = [np.array(row["tokens"]) == row["hypothesis"][1] for _, row in rows.iterrows()]
+        weight = [np.array(layers[1], float) for layers in rows[method]]
+        found = np.array([w @ flags / max(w.sum(), 1e-30) for w, flags in zip(weight, of_m, strict=True)])
+        for answer, those in (("yes", asked_yes), ("no", ~asked_yes)):
+            there = found[those].mean() if those.any() else 0.0
+            assert abs(to_m[method][answer] - there) < 1e-6, f"{method}, {answer}: {those.sum()} texts"
+        print(f"{method}: to m {to_m[method]['yes']:.2f} if yes, {to_m[method]['no']:.2f} if no; your guess: {guess}")
 
 # %% [markdown]
 # ## 4. Masks of single sentences against exact search (Table 2)

@@ -142,13 +142,31 @@ for name, rows in read.items():
     assert abs(zeros - saved.read_metrics(root() / p.runs_dir / name)["test"]["zeros"]) < 0.01, name
 
 # %% [markdown]
-# **Exercise** (10 minutes). In which runs are most neighbours fused, and is that what the map was made for? Predict
-# before you look at section 4; then explain why a map without a fusing penalty can show fused neighbours as well.
+# **Exercise 1** (predict, change, explain; 10 minutes). Section 4 counts neighbours of exactly equal weight.
+# *Predict* which map fuses most once the weights are rounded to two digits, as a table would print them (`guess`, a
+# map; it is compared, not marked). *Change* the weights so and count again: `fused_rounded`, a dict of runs to the
+# share of neighbours, both not 0 after rounding, that are equal (without runs it is empty). *Explain* why exactly
+# equal and printed equal differ.
 
 # %% tags=["solution"]
-print(pd.DataFrame(facts, columns=["run", "seen", "median", "fused"]).sort_values("fused", ascending=False).round(3))
-# fusedmax fuses neighbours by design; oscarmax makes groups wherever they stand, and some members are neighbours. The
-# saved weights have six digits, so now and then two neighbours agree by chance.
+guess, fused_rounded = "softmax", {}
+for name, rows in read.items():
+    rounded = [np.array(weights).round(2) for weights in rows["weights"] if len(weights)]
+    pairs_of = [(w[:, 1:], w[:, :-1]) for w in rounded]
+    both = [(one != 0) & (other != 0) for one, other in pairs_of]
+    equal = sum(((one == other) & there).sum() for (one, other), there in zip(pairs_of, both, strict=True))
+    fused_rounded[name] = float(equal / max(1, sum(there.sum() for there in both)))
+# fusedmax fuses neighbours by design; oscarmax makes groups wherever they stand, and some members are neighbours. Small
+# weights of softmax are all 0.01 in print: what looks fused is only faint.
+
+# %% tags=["check"]
+for name, rows in read.items():
+    printed = [[[f"{weight:.2f}" for weight in row] for row in np.array(weights)] for weights in rows["weights"]]
+    met = [(one, other) for text in printed for row in text for one, other in zip(row, row[1:], strict=False)
+           if float(one) and float(other)]
+    same = np.mean([one == other for one, other in met]) if met else 0.0
+    assert abs(fused_rounded[name] - same) < 0.01, f"{name}: {same:.3f} of {len(met)} neighbours"
+    print(f"{name}: {fused_rounded[name]:.3f} look fused; your guess: {guess}")
 
 # %% [markdown]
 # ## Summary

@@ -532,15 +532,29 @@ if len(told):
 # that are left are those that carry sentiment.
 
 # %% [markdown]
-# **Exercise** (5 minutes). Predict whether the expected or the selected rate is the larger one at 10 % and at
-# 60 %, then look at the table of part 4 and explain the sign.
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target
+# of 10 % (`larger_at_10`, "expected" or "selected") and at 60 % (`larger_at_60`). *Change* the target along the table
+# of section 4: `rate_gaps`, a dict of each target to selected minus expected, in points, test split. *Explain* the
+# sign at both ends.
 
 # %% tags=["solution"]
-print(off[["target", "expected_minus_target", "selected_minus_target"]].round(2).to_string(index=False))
-print(
-    "A gate counts for the rule only when its mass at 0 is not the largest of three. At small rates most gates\n"
-    "are nearly shut and each still adds a little to the expectation, which the rule rounds to 0."
-)
+larger_at_10, larger_at_60 = "expected", "selected"
+rate_gaps = {row.target: row.selected_minus_target - row.expected_minus_target for row in off.itertuples()}
+print({target: round(gap, 1) for target, gap in rate_gaps.items()})
+# A gate counts for the rule only when its mass at 0 is not the largest of three. At small rates most gates
+# are nearly shut and each still adds a little to the expectation, which the rule rounds to 0; at large rates it is the
+# other way round.
+
+# %% tags=["check"]
+tested = results.query("split == 'test' and model == 'hardkuma' and vectors == @main_vectors and target < 1")
+assert set(rate_gaps) == set(tested["target"]), "one entry a target"
+for target, part in tested.groupby("target"):
+    rates = part.groupby("metric")["value"].mean()
+    gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
+    assert abs(rate_gaps[target] - gap) < 1e-6, f"target {target:.0%}: {gap:+.2f} points"
+for target, said in ((0.1, larger_at_10), (0.6, larger_at_60)):
+    larger = "selected" if rate_gaps.get(target, 0) > 0 else "expected"
+    assert target not in rate_gaps or said == larger, f"target {target:.0%}: not {said}"
 
 # %% [markdown]
 # ## Summary

@@ -172,16 +172,26 @@ both = both[both["model"] == "attention"]
 both[[*keys, "rate_selected", "precision", "global_rate_selected", "global_precision", "seeds"]].round(3)
 
 # %% [markdown]
-# **Exercise** (10 minutes). Predict: which model has the higher recall at the same rate and precision? Show from the
-# definitions that, at a fixed share of selected words and of gold words, precision and recall move together.
+# **Exercise 1** (predict, change, explain; 12 minutes). Can a model have a higher recall than another of the same
+# rate and precision? *Predict* it from the definitions (`can_differ`, True or False). *Change* them into a formula
+# for the share of gold words in a corpus from one row's rate, precision and recall, and apply it to each row of
+# `found` with a recall above 0: `gold_shares`, a list. *Explain* which of the three numbers need not be reported.
 
 # %% tags=["solution"]
-some = found[(found["recall"] > 0) & (found["precision"] > 0)]
-ratio = some["recall"] / some["precision"] / some["rate_selected"]
-print("recall / (precision x rate), by corpus (where all reviews have gold):")
-print(ratio.groupby([some["corpus"], some["aspect"]]).agg(["min", "mean", "max"]).round(2))
-# recall / precision = selected / gold (over the reviews that have gold). At one rate it is one number for a corpus, so
-# none of two models can win on one and lose on the other: precision at a rate is all there is to compare.
+can_differ = False
+some = found[found["recall"] > 0]
+gold_shares = (some["rate_selected"] * some["precision"] / some["recall"]).tolist()
+# precision x selected = recall x gold = the words that are both. At one rate and corpus, precision / recall is one
+# number, so none of two models can win on one and lose on the other: precision at a rate is all there is to compare.
+
+# %% tags=["check"]
+of_words = table(["blind_random_words"])[[*keys, "blind_random_words"]]
+counted = found[found["recall"] > 0][keys].merge(of_words, on=keys).assign(share=gold_shares)
+ratio = counted["share"] / counted["blind_random_words"]  # random words are gold as often as words are
+assert ratio.between(0.6, 1.7).all(), f"a share is {ratio.max():.2f} times what random words find"
+spread = counted.groupby(["corpus", "aspect"])["share"].agg(lambda part: part.max() / part.min())
+print(f"precision x rate / recall varies in a corpus by at most {spread.max() - 1:.0%}")
+assert can_differ == bool(spread.max() > 1.5), "`can_differ`: what do all rows of a corpus share?"
 
 # %% [markdown]
 # ## Summary

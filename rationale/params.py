@@ -161,6 +161,8 @@ KEYS: dict[str, Key] = {
     "run":               Key(str,   "a run's folder name"),
     "runs":              Key(list,  "folder names of runs"),
     "runs_dir":          Key(str,   "folder that holds the runs"),
+    # reading together
+    "minutes":           Key(int,   "length of a meeting, in minutes", "[1, inf)"),
 }
 # fmt: on
 

@@ -220,6 +220,12 @@ def test_what_the_package_imports_is_required():
             assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
 
 
+def test_extras_that_the_readme_installs_exist() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    named = {extra for found in re.findall(r"--editable \"\w+\[([\w,]+)\]", readme) for extra in found.split(",")}
+    assert named and named <= set(project()["optional-dependencies"]), f"README.md installs the extras {sorted(named)}"
+
+
 # --- files
 
 

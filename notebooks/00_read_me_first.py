@@ -1,0 +1,176 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Read four papers in five meetings
+#
+# **You will** plan a reading group on these notebooks: what to prepare, which cells to run before the others,
+# which exercise to do together, which question to argue about; and find every table and figure of the papers.
+#
+# **You will learn** where in the repository each result stands, which parameters made it, which runs are committed, and
+# what is not reproduced here, and why.
+#
+# **You need** nothing; this notebook reads the others, a few seconds.
+
+# %% tags=["parameters"]
+minutes: int = 60  # length of a meeting
+
+# %%
+import re
+
+import jupytext
+import pandas as pd
+from IPython.display import Markdown, display
+
+from rationale import reference
+from rationale.handout import exercises
+from rationale.params import validated
+from rationale.runs import root
+
+# %%
+p = validated(globals())
+pd.set_option("display.max_colwidth", None, "display.max_rows", None)
+notebooks = {path.stem: jupytext.read(path) for path in sorted((root() / "notebooks").glob("*.py"))}
+headings = {
+    name: re.findall(r"^##+ (?:\d+\. )?(.*)$", "\n".join(cell.source for cell in notebook.cells), re.M)
+    for name, notebook in notebooks.items()
+}
+tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebook in notebooks.items()}
+
+
+# %% [markdown]
+# ## 1. Five meetings
+#
+# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run before all, *exercise* one
+# that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the question in the
+# text. Everybody reads the paper and the notebooks named under *prepare* beforehand, one to two hours a meeting.
+#
+# | | paper | prepare |
+# |---|---|---|
+# | 1 | Lei et al. 2016, up to the experiments | `make demo`; `10_first_rationale` |
+# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_kumaraswamy`, sections 1 to 3; `02_hardkuma`, sections 1 to 5 |
+# | 3 | Bastings et al. 2019, sec. 4 to 6 | `04_selecting_text`, sections 3, 7 to 9; `05_reinforce`, sections 2 and 3 |
+# | 4 | Niculae and Blondel 2017 | `06_sparse_attention`, sections 1 to 5; `13_train_nli`, section 2 |
+# | 5 | De Cao et al. 2020 | `07_diffmask`, sections 1 to 5 |
+#
+# **Questions to discuss**
+#
+# 1. A selector sees the whole text. What does it prove that the predictor does not? Name a rationale that predicts well
+#    and explains nothing.
+# 2. Why must the number of selected words enter the objective as a sum of masses, when a sample of it is at hand?
+# 3. A constraint on the average, or a price for a word: which of the two lets a rationale become a code
+#    (`31_selection_rates`, section 13), and what would you report beside accuracy to notice?
+# 4. Which of the maps would you show to a user as an explanation, and what does a weight of exactly 0 let you say?
+# 5. Erasure keeps too little, a probe needs training. Which of the two explains the *model*, and which its answer?
+
+# %%
+agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
+    (1, 10, "run", "10_first_rationale", "Reviews whose rationale we know"),
+    (1, 10, "run", "10_first_rationale", "Did it find the true words?"),
+    (1, 10, "run", "10_first_rationale", "The predictor sees nothing else"),
+    (1, 10, "exercise", "10_first_rationale", 1),
+    (1, 20, "discuss", "", ""),
+    (2, 10, "run", "03_explore_shapes", "Four regimes of the shape"),
+    (2, 15, "run", "03_explore_shapes", "Take the sliders"),
+    (2, 8, "exercise", "03_explore_shapes", 2),
+    (2, 12, "run", "02_hardkuma", "What flows through a rectified sample"),
+    (2, 15, "discuss", "", ""),
+    (3, 10, "run", "04_selecting_text", "Let the multiplier change its sign: an augmented Lagrangian"),
+    (3, 12, "exercise", "04_selecting_text", 4),
+    (3, 8, "run", "05_reinforce", "What to subtract, and how many draws"),
+    (3, 10, "run", "31_selection_rates", "Accuracy against selected text"),
+    (3, 20, "discuss", "", ""),
+    (4, 10, "run", "06_sparse_attention", "The maximum, smoothed"),
+    (4, 10, "run", "06_sparse_attention", "Take the sliders"),
+    (4, 12, "exercise", "06_sparse_attention", 2),
+    (4, 8, "run", "23_read_nli", "Accuracy and open cells"),
+    (4, 20, "discuss", "", ""),
+    (5, 12, "run", "07_diffmask", "Hindsight"),
+    (5, 10, "run", "07_diffmask", "The constraint"),
+    (5, 8, "exercise", "07_diffmask", 2),
+    (5, 10, "run", "24_read_probes", "Distance to the truth (Table 1)"),
+    (5, 20, "discuss", "", ""),
+]
+plan = pd.DataFrame(agenda, columns=["meeting", "minutes", "what", "notebook", "where"])
+plan.style.hide(axis="index")
+
+# %% tags=["check"]
+for meeting, part in plan.groupby("meeting"):
+    assert part["minutes"].sum() <= p.minutes, f"meeting {meeting} takes {part['minutes'].sum()} minutes"
+for row in plan.itertuples():
+    if row.what == "run":
+        assert row.where in headings[row.notebook], f"{row.notebook} has no section {row.where}"
+    if row.what == "exercise":
+        assert tasks[row.notebook][row.where].minutes <= row.minutes, f"exercise {row.where} of {row.notebook}"
+
+# %% [markdown]
+# ## 2. All exercises
+#
+# Each is *predict, change, explain*; the minutes are those of a pair that has run the notebook up to there.
+
+# %%
+listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
+listed = pd.DataFrame(listed, columns=["notebook", "exercises", "minutes"])
+print(f"{listed['exercises'].sum()} exercises, {listed['minutes'].sum() / 60:.1f} hours")
+listed
+
+# %% [markdown]
+# ## 3. Where every table and figure is
+#
+# One row for each table and figure of the four papers: the notebook and section that makes it, the parameter files and
+# sweeps behind it (`make run`, `make sweep`), the runs that are committed in `outputs/reference/results.csv`, and the
+# picture in `outputs/reference/figures/`. The rows stand in `outputs/reference/papers.csv`, `committed` is counted.
+#
+# > *What differs* says in what a row is not the paper's: other data, another model, fewer seeds. Of the trained results
+# > the toy task of De Cao et al. alone is the paper's own in everything; on SST the data are, the word vectors are not.
+# > Items of Lei et al. are named by their content, but for the one table that other papers quote by its number.
+
+
+# %%
+def runs_behind(query: str) -> str:
+    """How many committed runs a row rests on."""
+    if not query:
+        return "computed there"
+    count = results.query(query, engine="python")["run"].nunique()
+    return f"{count} run{'s' * (count != 1)}" if count else "none yet"
+
+
+results = reference.read_results()
+papers = pd.read_csv(reference.folder() / "papers.csv", keep_default_na=False)
+papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
+for paper, part in papers.groupby("paper", sort=False):
+    shown = part[["item", "what", "notebook", "section", "from", "committed", "figure", "note"]]
+    display(Markdown(f"**{paper}**"), shown.rename(columns={"note": "what differs"}).style.hide(axis="index"))
+
+# %% tags=["check"]
+assert not papers.duplicated(["paper", "item"]).any(), "one row an item"
+for row in papers.itertuples():
+    where = f"{row.paper}, {row.item}"
+    assert row.notebook or row.note, f"{where}: neither a notebook nor a reason"
+    assert not row.notebook or row.section in headings[row.notebook], f"{where}: no such section: {row.section}"
+    assert row.committed not in ("none yet", "not here") or row.note, f"{where}: nothing is committed: say why"
+    assert not row.figure or (reference.folder() / "figures" / row.figure).is_file(), f"{where}: no {row.figure}"
+for source in {source for sources in papers["from"] for source in sources.split()}:
+    path = re.sub(r"^sweep:(\w+)$", r"params/sweeps/\1.yaml", source)
+    assert (root() / path).is_file(), f"no {path}"
+
+# %%
+counted = papers["committed"].map(lambda text: text if text in ("computed there", "none yet", "not here") else "runs")
+print(papers.groupby("paper", sort=False)["committed"].size().to_dict(), counted.value_counts().to_dict())
+print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in papers.itertuples()
+                                          if row.committed in ("none yet", "not here")))  # fmt: skip
+
+# %% [markdown]
+# ## Summary
+#
+# Five meetings lead through four papers; the map leads from each of their tables and figures to a section, its
+# parameters and what is committed of it, or says that nothing is.
+#
+# ## Next
+#
+# `10_first_rationale` is the whole arc in three minutes. The list in the README is the reading order.

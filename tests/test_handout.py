@@ -1,0 +1,145 @@
+"""Hand-outs: exercises in one form, answers that nothing else needs, two editions that do what they promise."""
+
+import ast
+import re
+from pathlib import Path
+
+import jupytext
+import nbclient
+import nbformat
+import pytest
+import yaml
+
+from rationale.handout import TASK, exercises, is_tagged, names_of, student_edition, write_handouts
+from rationale.runs import root
+from tests.smoke import smoke_file
+
+NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+QUICK = ["01_kumaraswamy", "02_hardkuma", "03_explore_shapes", "10_first_rationale"]  # executed here
+
+
+@each_notebook
+def test_an_exercise_is_a_task_a_solution_and_a_check(path: Path) -> None:
+    notebook = jupytext.read(path)
+    found = exercises(notebook)
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert len(found) == len(TASK.findall(text)) == text.count("**Exercise"), "an exercise in another form"
+    assert [exercise.number for exercise in found] == list(range(1, len(found) + 1)), "numbered from 1 in each notebook"
+    for exercise in found:
+        assert 2 <= exercise.minutes <= 30, f"exercise {exercise.number}: {exercise.minutes} minutes"
+        assert re.search(r"\*Predict\*.*\*Change\*.*\*Explain\*", exercise.task, re.S), "predict, change, explain"
+        assert exercise.names, f"exercise {exercise.number}: its check looks at nothing that the solution gives"
+        for name in exercise.names:
+            assert re.search(rf"`{name}[`(]", exercise.task), f"exercise {exercise.number}: `{name}` is not in its task"
+        for node in ast.walk(ast.parse(notebook.cells[exercise.check].source)):
+            assert not isinstance(node, ast.Assert) or node.msg, f"exercise {exercise.number}: an assert without a hint"
+
+
+def test_there_are_exercises_in_plenty() -> None:
+    counts = {path.stem: len(exercises(jupytext.read(path))) for path in NOTEBOOKS}
+    assert sum(counts.values()) >= 25, counts
+    assert not [name for name, count in counts.items() if not count and not name.startswith("00")], counts
+
+
+@each_notebook
+def test_no_later_cell_needs_an_answer(path: Path) -> None:
+    """Of what a solution or its check binds, no other cell reads anything before it has bound it itself."""
+    notebook = jupytext.read(path)
+    own = {index: exercise for exercise in exercises(notebook) for index in (exercise.solution, exercise.check)}
+    answers: dict[str, int] = {}
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code":
+            continue
+        bound = names_of(cell.source)
+        bound += [node.arg for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.arg)]
+        if index in own:
+            mine = own[index]
+            others = {name for name, number in answers.items() if number != mine.number}
+            answers |= dict.fromkeys(bound, mine.number)
+        else:
+            others = set(answers)
+            answers = {name: number for name, number in answers.items() if name not in bound}
+        needed = sorted(others & set(names_of(cell.source, ast.Load)) - set(bound))
+        assert not needed, f"{path.stem}, cell {index} reads {needed}, which exercises bind:\n{cell.source[:300]}"
+
+
+@each_notebook
+def test_the_student_edition_is_the_notebook_without_its_answers(path: Path) -> None:
+    notebook = jupytext.read(path)
+    student, found = student_edition(notebook), exercises(notebook)
+    changed = {index for exercise in found for index in (exercise.solution, exercise.check)}
+    assert len(student.cells) == len(notebook.cells)
+    for index, (cell, before) in enumerate(zip(student.cells, notebook.cells, strict=True)):
+        assert index == 0 or index in changed or cell.source == before.source, "another cell has changed"
+        assert not is_tagged(cell, "solution") and (cell.cell_type != "code" or ast.parse(cell.source))
+    for exercise in found:
+        solution, answer = notebook.cells[exercise.solution].source, student.cells[exercise.solution].source
+        assert not set(solution.splitlines()) & set(answer.splitlines()), "a line of the solution is left"
+        assert names_of(answer) == exercise.names, "a place for every name that the check looks at"
+        assert notebook.cells[exercise.check].source in student.cells[exercise.check].source, "the check is kept"
+
+
+def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("rationale.handout.root", lambda: tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    for name in ("03_explore_shapes", "06_sparse_attention"):
+        (tmp_path / "notebooks" / f"{name}.py").write_text((root() / "notebooks" / f"{name}.py").read_text())
+    write_handouts(tmp_path / "out")
+    for name in ("03_explore_shapes", "06_sparse_attention"):
+        source = jupytext.read(root() / "notebooks" / f"{name}.py")
+        for edition, wanted in (("teacher", source), ("student", student_edition(source))):
+            written = nbformat.read(tmp_path / "out" / edition / f"{name}.ipynb", as_version=4)
+            nbformat.validate(written)
+            assert [cell.source for cell in written.cells] == [cell.source for cell in wanted.cells], (edition, name)
+            page = (tmp_path / "out" / edition / f"{name}.html").read_text()
+            assert source.cells[0].source.splitlines()[0].lstrip("# ") in page
+            assert ("is not given yet" in page) == (edition == "student")
+
+
+# --- executed
+
+
+def errors(notebook, name: str, folder: Path, monkeypatch) -> dict[int, str]:
+    """Execute every cell with the smoke parameters; the cells that failed, and how."""
+    monkeypatch.setenv("RATIONALE_RUN_DIR", str(folder))
+    given = yaml.safe_load(smoke_file(root() / "notebooks" / f"{name}.py").read_text()) or {}
+    parameters = next(cell for cell in notebook.cells if is_tagged(cell, "parameters"))
+    parameters.source += "".join(f"\n{key} = {value!r}" for key, value in given.items())
+    resources = {"metadata": {"path": str(root())}}
+    nbclient.NotebookClient(notebook, timeout=600, allow_errors=True, resources=resources).execute()
+    outputs = {index: cell.get("outputs", ()) for index, cell in enumerate(notebook.cells)}
+    return {
+        index: f"{output.ename}: {output.evalue}"
+        for index, found in outputs.items()
+        for output in found
+        if output.output_type == "error"
+    }
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_student_edition_fails_exactly_at_its_exercises(name: str, tmp_path: Path, monkeypatch) -> None:
+    notebook = jupytext.read(root() / "notebooks" / f"{name}.py")
+    failed = errors(student_edition(notebook), name, tmp_path, monkeypatch)
+    assert list(failed) == [exercise.check for exercise in exercises(notebook)], failed
+    for exercise in exercises(notebook):
+        said = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
+        assert failed[exercise.check].startswith(said), failed[exercise.check]
+
+
+def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
+    """The others are the notebooks themselves, cell by cell (see above), which test_notebooks.py executes."""
+    name = "10_first_rationale"
+    assert not errors(jupytext.read(root() / "notebooks" / f"{name}.py"), name, tmp_path, monkeypatch)
+
+
+def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, monkeypatch) -> None:
+    name = "03_explore_shapes"
+    notebook = jupytext.read(root() / "notebooks" / f"{name}.py")
+    student, found = student_edition(notebook), exercises(notebook)
+    for exercise in found:
+        student.cells[exercise.solution].source = notebook.cells[exercise.solution].source
+    assert not errors(student, name, tmp_path, monkeypatch)
+    for exercise in found:
+        said = student.cells[exercise.check].outputs[-1]["text"]
+        assert said.endswith(f"Exercise {exercise.number} is solved.\n")
