@@ -5,6 +5,7 @@ widget's `value`, or `click()` a word, and look at `picture.value`.
 """
 
 import functools
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -284,7 +285,8 @@ class SentenceExplorer(ipywidgets.VBox):
         title = "   ".join(f"{name}: {said}" for name, said in words.items())
         names = names_of_answers(run)
         self.picture.value = figures.to_png(figures.draw_answers(names, self.answers, self._figure, title), 100, 1)
-        unknown = f" &nbsp; unknown to this run: {', '.join(reading.unknown)}" if reading.unknown else ""
+        unknown = html.escape(", ".join(reading.unknown))
+        unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
         said = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in words.items())
         self.readout.value = read_out(f"{said}<br>{int((z > 0).sum())} of {len(z)} words selected{unknown}")
 
@@ -501,7 +503,7 @@ class LayersExplorer(ipywidgets.VBox):
         rows = [f"layer {k}" for k in range(len(values))]
         fig = figures.draw_chosen_row(shown, rows, row["tokens"], layer, self._figure, title)
         self.picture.value = figures.to_png(fig, 100, 1)
-        self.readout.value = read_out(self._compared(method, layer) if method in KINDS else _shortened(row))
+        self.readout.value = read_out(self._compared(method, layer) if method in KINDS else "")
 
     def _compared(self, method: str, layer: int) -> str:
         try:
@@ -509,7 +511,7 @@ class LayersExplorer(ipywidgets.VBox):
         except BadInput as error:
             return f"the answer after masking is not shown: {error}"
         row = self._texts.loc[self.sentence.value]
-        told = [_named(chances, row) for chances in (before, after)]
+        told = [html.escape(_named(chances, row)) for chances in (before, after)]
         return f"answer <b>{told[0]}</b>; after masking layer {layer} <b>{told[1]}</b>; {far:.3f} nats apart"
 
 
