@@ -26,6 +26,14 @@ test: setup  ## lint, notebook checks, all tests and smoke runs
 lab: setup   ## JupyterLab, text notebooks open as notebooks
 	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=.
 
+explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
+	@mkdir -p outputs/08_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/08_explorers/page.ipynb notebooks/08_explorers.py
+	$(BIN)voila outputs/08_explorers/page.ipynb --Voila.ip=127.0.0.1 $(VOILA_FLAGS)
+
+.venv/explore: .venv/ready
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'
+	@touch $@
+
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40.yaml seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
@@ -49,4 +57,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test lab run sweep html handout bench reference clean
+.PHONY: help setup demo test lab explore run sweep html handout bench reference clean

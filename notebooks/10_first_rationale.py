@@ -65,7 +65,7 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import extractor, figures, predict, saved, training
+from rationale import extractor, figures, predict, reading, saved, training
 from rationale.data import synthetic
 from rationale.params import validated
 from rationale.runs import results_folder
@@ -220,6 +220,13 @@ assert mover in scores_of, '`mover` is "ours" or "others"'
 learned = len(splits["train"]) >= 2000 and p.epochs >= 10 and p.correlation == 0
 if learned and p.model == "hardkuma" and p.selection <= 0.1:
     assert mover == max(scores_of, key=scores_of.get), "`mover` is not what the scores say"
+
+# %% [markdown]
+# Now your own: type a review, and click a word to force its gate open, again to shut it, again to set it free. The bar
+# below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$.
+
+# %% tags=["interactive"]
+reading.explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict*: with a

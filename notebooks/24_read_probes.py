@@ -31,7 +31,7 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import attributions, figures, probing, reference, saved
+from rationale import attributions, figures, probing, reading, reference, saved
 from rationale.data.sst import CLASSES
 from rationale.params import MASKS, METHODS, PROBED, validated
 from rationale.pretrained import SEPARATORS, SPEECH, parts_of_speech, sentiments
@@ -403,6 +403,15 @@ for method in (m for m in KINDS if m in texts):
                       title=f"{method}: {top} words are kept in most layers", ylabel=f"expected layers of {len(table)}")
     figures.save_figure(fig, folder / "figures", f"speech_questions_{method}")
     display(figures.show(fig))
+
+# %% [markdown]
+# ## 7. Go through the layers
+#
+# One text of a run, a slider over the layers; of `states` and `inputs` also what the model answers when its masks are
+# drawn.
+
+# %% tags=["interactive"]
+reading.explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

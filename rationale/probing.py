@@ -173,13 +173,12 @@ def load_probed(run: Path) -> tuple[SimpleNamespace, Subject, Frozen, dict[str, 
     BadInput
         If the folder holds no such run, or its corpus is missing.
     """
-    p = saved.read_parameters(run) | {"device": "auto"}
-    p = completed(p)
+    p = completed(saved.read_parameters(run) | {"device": "auto"})
     subject = build_subject(p)
     model = load_weights(subject.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
     frozen, probes = freeze(model), {}
     for kind in (kind for kind in KINDS if kind in p.methods):
-        probe = build_probe(p, kind, frozen, subject.batches["train"])
+        probe = build_probe(p, kind, frozen, subject.batches["dev"])
         probes[kind] = load_weights(probe, run, kind).requires_grad_(False).eval()
     return p, subject, frozen, probes
 
