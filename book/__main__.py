@@ -69,10 +69,11 @@ def how(notebook: Path, folder: Path) -> str:
     changed = ", ".join(f"`{key}: {value}`" for key, value in params.items() if value != start.get(key))
     about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
     small = folder.name == SMALL and changed
-    text = f"Executed with {changed}; all other parameters at their defaults." if changed else "Executed with its defaults."
-    text += " A small run, to show that it works: **its numbers mean nothing**." if small else ""
+    kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
+    text = f"Executed with {changed}; other parameters at their defaults." if changed else "Executed with its defaults."
+    text += " It shows that the notebook works: **its numbers mean nothing**." if small else ""
     text += f" Run `{folder.name}` of {about['started'][:10]}, {about['seconds']} s on {about['cpu']}."
-    return f"!!! {'warning' if small else 'info'} \"{'A small run' if small else 'How this page was made'}\"\n    {text}"
+    return f'!!! {kind} "{heading}"\n    {text}'
 
 
 def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:

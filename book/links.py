@@ -88,5 +88,6 @@ def broken(site: Path) -> list[str]:
                 elif anchor and file in anchors and anchor not in anchors[file] and not anchor.startswith("__"):
                     found.append(f"{place}: {target}#{anchor} has no such place")
     for sheet in site.rglob("*.css"):
-        found += [f"{sheet.name} loads {url}" for url in re.findall(r"url\([\"']?(https?://[^)\"']+)", sheet.read_text("utf-8"))]
+        urls = re.findall(r"url\([\"']?(https?://[^)\"']+)", sheet.read_text("utf-8"))
+        found += [f"{sheet.name} loads {url}" for url in urls]
     return found

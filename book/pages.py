@@ -10,6 +10,7 @@ from rationale.runs import root
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 WIDGET = "application/vnd.jupyter.widget-view+json"
+OPEN, CLOSE = '<details class="solution" markdown>\n<summary>Solution</summary>', "</details>"
 NO_SLIDERS = '!!! tip "Sliders live in the notebook"\n    Run this notebook to move the sliders: `make lab`.'
 
 
@@ -33,12 +34,12 @@ def notebook_page(notebook, name: str, note: str, images: Path) -> str:
     for number, cell in enumerate(notebook.cells):
         solution = "solution" in cell.metadata.get("tags", [])
         if solution != folded:
-            parts.append('<details class="solution" markdown>\n<summary>Solution</summary>' if solution else "</details>")
+            parts.append(OPEN if solution else CLOSE)
             folded = solution
         parts += [blocks(cell.source)] if cell.cell_type == "markdown" else _code(cell, f"{name}-{number}", images)
         if number == 0:
             parts[0] = re.sub(r"^(# .+)$", lambda found: f"{found[1]}\n\n{note}", parts[0], count=1, flags=re.M)
-    return "\n\n".join(parts + ["</details>"] * folded) + "\n"
+    return "\n\n".join(parts + [CLOSE] * folded) + "\n"
 
 
 def blocks(text: str) -> str:
@@ -82,7 +83,7 @@ def _code(cell, name: str, images: Path) -> list[str]:
 
 
 def file_page(text: str, pages: set[str]) -> str:
-    """README or NOTATION as a page: links to notebooks and pages lead inside the book, links to other files are text."""
+    """README or NOTATION as a page: links to pages of the book stay links, those to other files become text."""
 
     def inside(found: re.Match) -> str:
         picture, words, target = found.groups()
