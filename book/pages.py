@@ -108,22 +108,24 @@ def short(module: str) -> str:
     return module.removeprefix("rationale.")
 
 
+def tree(module: str) -> ast.Module:
+    """The parsed source of a module."""
+    path = root().joinpath(*module.split("."))
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8"))
+
+
 def public_names(module: str) -> list[str]:
     """What a module defines for others: functions, classes and their methods, without a leading underscore."""
-    file = root().joinpath(*module.split("."))
-    tree = ast.parse((file.with_suffix(".py") if not file.is_dir() else file / "__init__.py").read_text("utf-8"))
     found = []
-    for node in tree.body:
+    for node in tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             found.append(f"{module}.{node.name}")
             inner = node.body if isinstance(node, ast.ClassDef) else []
-            found += [f"{module}.{node.name}.{part.name}" for part in inner
-                      if isinstance(part, ast.FunctionDef) and not part.name.startswith("_")]  # fmt: skip
+            methods = [part.name for part in inner if isinstance(part, ast.FunctionDef)]
+            found += [f"{module}.{node.name}.{name}" for name in methods if not name.startswith("_")]
     return found
 
 
 def summary(module: str) -> str:
-    """First sentence of a module's docstring."""
-    file = root().joinpath(*module.split("."))
-    text = (file.with_suffix(".py") if not file.is_dir() else file / "__init__.py").read_text("utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]
+    """First line of a module's docstring."""
+    return (ast.get_docstring(tree(module)) or "").split("\n")[0]
