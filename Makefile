@@ -13,7 +13,7 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions,pretrained]'
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions,pretrained,book]'
 	@touch $@
 
 demo: setup  ## first rationales, on made-up reviews: no download, three minutes
@@ -42,8 +42,8 @@ sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
 	@$(BIN)snakemake --config sweep=$(SWEEP) --unlock --quiet all
 	$(BIN)snakemake --config sweep=$(SWEEP) --cores $(CORES)
 
-html: setup  ## every notebook as a web page: outputs/<notebook>/html/run.html
-	@$(BIN)python -m tests.smoke
+book: setup  ## all notebooks, executed, and the reference as one web site: outputs/book/index.html
+	@OMP_NUM_THREADS=1 $(BIN)python -m book
 
 handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
 	@$(BIN)python -m rationale.handout
@@ -57,4 +57,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test lab explore run sweep html handout bench reference clean
+.PHONY: help setup demo test lab explore run sweep book handout bench reference clean

@@ -70,6 +70,12 @@ def log1mexp(x: Tensor) -> Tensor:
 
     x = 0 is read as minus the smallest normal number, and the derivative stops at about 1e19 (float32) or
     1e154 (float64), so that its product with another large number is still finite.
+
+    Examples
+    --------
+    >>> x = torch.tensor(-1e-10)
+    >>> log1mexp(x), (1 - x.exp()).log()  # the textbook form has lost all digits
+    (tensor(-23.0259), tensor(-inf))
     """
     return _Log1mExp.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
 
@@ -357,6 +363,16 @@ class Kumaraswamy(_UnitLaw):
     -----
     In float32, values and gradients are finite for a, b in [1e-3, 1e2] and never NaN in [1e-30, 1e30].
     Masses, densities and draws carry the rounding of their logarithm: a relative error of 1e-7 (1 + |ln p|).
+
+    Examples
+    --------
+    >>> law = Kumaraswamy(2.0, 3.0)
+    >>> law.cdf(torch.tensor(0.5))  # 1 - (1 - 0.5^2)^3
+    tensor(0.5781)
+    >>> law.icdf(torch.tensor(0.578125))
+    tensor(0.5000)
+    >>> law.mean, law.mode, law.entropy()
+    (tensor(0.4571), tensor(0.4472), tensor(-0.2084))
     """
 
     arg_constraints = {"a": constraints.positive, "b": constraints.positive}
@@ -778,6 +794,24 @@ class HardKuma(StretchedRectified):
         P(H = 0) = 1 - (1 - k0^a)^b       P(H = 1) = (1 - k1^a)^b
 
     Parameters and errors as for `Kumaraswamy` and `StretchedRectified`.
+
+    Examples
+    --------
+    >>> gate = HardKuma(0.5, 0.5, left=-0.1, right=1.1)
+    >>> gate.prob_zero, gate.prob_interior, gate.prob_one
+    (tensor(0.1566), tensor(0.6371), tensor(0.2063))
+    >>> gate.mean, gate.base.mean  # E[H] and E[K]
+    (tensor(0.5365), tensor(0.5333))
+    >>> gate.icdf(torch.tensor([0.1, 0.5, 0.9]))  # draws of given noise: exactly 0, between, exactly 1
+    tensor([0.0000, 0.5750, 1.0000])
+
+    The mass of a gate that is nearly shut keeps its logarithm, and its gradient:
+
+    >>> b = torch.tensor(2000.0, requires_grad=True)
+    >>> shut = HardKuma(1.0, b)
+    >>> slope = torch.autograd.grad(shut.log_prob_nonzero, b)[0]
+    >>> round(shut.log_prob_nonzero.item(), 3), round(slope.item(), 4)
+    (-174.023, -0.087)
     """
 
     arg_constraints = Kumaraswamy.arg_constraints
@@ -794,6 +828,14 @@ class HardConcrete(StretchedRectified):
 
     Source: eq. (H12), notebooks/02_hardkuma.py; Louizos et al. 2018. DiffMask's gate on [0, 1) is left=-0.2,
     right=1.0: P(H = 1) = 0.
+
+    Examples
+    --------
+    >>> gate = HardConcrete(logits=0.0, temperature=0.5)
+    >>> gate.prob_zero, gate.prob_interior, gate.prob_one
+    (tensor(0.2317), tensor(0.5367), tensor(0.2317))
+    >>> HardConcrete(0.0, 0.5, left=-0.2, right=1.0).prob_one  # DiffMask's: never exactly open
+    tensor(0.)
     """
 
     arg_constraints = BinaryConcrete.arg_constraints
@@ -813,6 +855,14 @@ class Bernoulli(torch.distributions.Bernoulli):
 
     Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
     False): the objective takes the score function instead. Give either `probs` or `logits`.
+
+    Examples
+    --------
+    >>> gate = Bernoulli(logits=torch.tensor([-200.0, 0.0]))
+    >>> gate.prob_one
+    tensor([0.0000, 0.5000])
+    >>> gate.log_prob_nonzero
+    tensor([-200.0000,   -0.6931])
     """
 
     @property
@@ -844,6 +894,13 @@ class StraightThroughBernoulli(Bernoulli):
     """A Bernoulli whose draw carries the gradient of its probability, dz/dm := dp/dm. Biased.
 
     Source: eq. (R11), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
+
+    Examples
+    --------
+    >>> m = torch.tensor(0.0, requires_grad=True)
+    >>> z = StraightThroughBernoulli(logits=m).rsample_at(torch.tensor(0.4).log())  # 0.4 < p = 0.5: selected
+    >>> z.item(), torch.autograd.grad(z, m)[0].item()  # dp/dm = p (1 - p)
+    (1.0, 0.25)
     """
 
     has_rsample = True

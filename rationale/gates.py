@@ -55,6 +55,15 @@ class HardKumaGate(Gate):
         Size H of the features.
     left, right : float
         Support of the stretched variable, left < 0 and right > 1.
+
+    Examples
+    --------
+    >>> gate = HardKumaGate(num_features=4)
+    >>> gates = gate(torch.zeros(2, 3, 4))  # two texts of three tokens
+    >>> gates.batch_shape
+    torch.Size([2, 3])
+    >>> bool((gates.prob_zero + gates.prob_interior + gates.prob_one - 1).abs().max() < 1e-6)
+    True
     """
 
     MIN = 1e-3
@@ -164,6 +173,18 @@ def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: f
     ------
     ValueError
         If the rule is not one of `RULES`.
+
+    Examples
+    --------
+    >>> gates = HardKuma(torch.tensor([0.3, 1.0, 3.0]), torch.tensor([3.0, 2.0, 0.3]))
+    >>> for rule in ("argmax", "argmax_conditional", "expected", "threshold"):
+    ...     print(f"{rule:18}", decide(gates, rule))
+    argmax             tensor([0.0000, 0.3333, 1.0000])
+    argmax_conditional tensor([0.0000, 0.3611, 1.0000])
+    expected           tensor([0.0221, 0.3079, 0.9213])
+    threshold          tensor([0., 1., 1.])
+    >>> decide(gates, "top_k", budget=1 / 3)
+    tensor([0., 0., 1.])
     """
     if rule == "expected":
         return gates.mean
@@ -206,6 +227,14 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
     ------
     ValueError
         If the shapes differ.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([[0.1, 0.9, 0.5, 0.9]])
+    >>> top_k(scores, None, budget=0.5)
+    tensor([[0., 1., 0., 1.]])
+    >>> top_k(scores, torch.tensor([[True, False, True, True]]), budget=0.34)  # one word of three
+    tensor([[0., 0., 0., 1.]])
     """
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     if mask.shape != scores.shape:

@@ -212,6 +212,7 @@ def _plausibility(rows) -> dict[str, float]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
         "python -m rationale.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -48,6 +48,13 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> T
     ------
     ValueError
         If shapes differ, gamma is not positive, or a score that is not masked is not finite.
+
+    Examples
+    --------
+    >>> softmax(torch.tensor([1.0, 0.0, -1.0]))
+    tensor([0.6652, 0.2447, 0.0900])
+    >>> softmax(torch.tensor([1.0, 0.0, -1.0]), mask=torch.tensor([True, True, False]))
+    tensor([0.7311, 0.2689, 0.0000])
     """
     _check(scores, mask, gamma)
     if mask is not None:
@@ -67,6 +74,13 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) ->
     """The nearest point of the simplex to x / gamma: (x / gamma - tau)_+, weights of exactly 0.
 
     Source: eq. (A2), notebooks/06_sparse_attention.py; Martins and Astudillo 2016. Arguments as for `softmax`.
+
+    Examples
+    --------
+    >>> sparsemax(torch.tensor([1.0, 0.5, -1.0]))
+    tensor([0.7500, 0.2500, 0.0000])
+    >>> sparsemax(torch.tensor([1.0, 0.5, -1.0]), gamma=4.0)  # flatter
+    tensor([0.5417, 0.4167, 0.0417])
     """
     return _Projected.apply(scores, _check(scores, mask, gamma), gamma, 0.0, "nothing")
 
@@ -84,6 +98,12 @@ def fusedmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam
     ----------
     lam : float, >= 0
         Price of a step between neighbours; 0: sparsemax. 0.1 in the paper.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([1.0, 0.8, -1.0, 0.9])
+    >>> sparsemax(scores), fusedmax(scores, lam=0.2)  # neighbours fuse
+    (tensor([0.4333, 0.2333, 0.0000, 0.3333]), tensor([0.3667, 0.3667, 0.0000, 0.2667]))
     """
     return _Projected.apply(scores, _check(scores, mask, gamma, lam), gamma, lam, "steps")
 
@@ -106,6 +126,12 @@ def oscarmax(
     published : bool
         The composition of Niculae and Blondel 2017, sec. 3.3: sorted by |x|, pooled, cut off at 0, signs restored.
         It is not the maximum where signs differ or something is cut off, and it changes when a constant is added.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([1.0, -1.0, 0.9, 0.2])
+    >>> sparsemax(scores), oscarmax(scores, lam=0.1)  # the two largest tie, wherever they stand
+    (tensor([0.5500, 0.0000, 0.4500, 0.0000]), tensor([0.5000, 0.0000, 0.5000, 0.0000]))
     """
     return _Projected.apply(scores, _check(scores, mask, gamma, lam), gamma, lam, "published" if published else "ties")
 
@@ -122,6 +148,12 @@ def sq_pnorm_max(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0,
     ----------
     p : float, in (1, 2]
         1.5 in the paper.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([1.0, 0.5, -1.0])
+    >>> sq_pnorm_max(scores, p=2.0), sq_pnorm_max(scores, p=1.1)
+    (tensor([0.7500, 0.2500, 0.0000]), tensor([9.9903e-01, 9.7003e-04, 0.0000e+00]))
     """
     if not 1 < p <= 2:
         raise ValueError(f"p: got {p!r}, accepted is a number in (1, 2]")
@@ -157,6 +189,11 @@ def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: fl
 
     Fresh dot-product scores are often this small: attention that starts here never moves. Source: eq. (A7),
     notebooks/06_sparse_attention.py.
+
+    Examples
+    --------
+    >>> dead(torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]]), lam=0.5)
+    tensor([ True, False])
     """
     mask = _check(scores, mask, gamma, lam)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask

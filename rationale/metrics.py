@@ -34,6 +34,14 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     ------
     ValueError
         If the lists or a pair of tensors differ in length.
+
+    Examples
+    --------
+    >>> selected = [torch.tensor([True, True, False]), torch.tensor([True, False])]
+    >>> gold = [torch.tensor([True, False, False]), torch.tensor([True, True])]
+    >>> scores = rationale_scores(selected, gold)
+    >>> {name: round(score, 3) for name, score in scores.items()}
+    {'precision': 0.667, 'recall': 0.667, 'f1': 0.667, 'precision_macro': 0.75, 'recall_macro': 0.75, 'f1_macro': 0.667}
     """
     if len(selected) != len(gold):
         raise ValueError(f"{len(selected)} selections for {len(gold)} gold rationales")
@@ -90,6 +98,12 @@ def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
     dict
         random_words; random_span (one run of k words, all places equally likely: words near the ends of a text are in
         fewer of them); first_words; last_words. Empty if no text has a gold token.
+
+    Examples
+    --------
+    >>> gold = [torch.tensor([False, False, False, True, True])]
+    >>> blind_precision(gold, budget=0.4)
+    {'random_words': 0.4, 'random_span': 0.375, 'first_words': 0.0, 'last_words': 1.0}
     """
     matched, chosen = torch.zeros(4, dtype=torch.float64), 0
     for flags in (flags.double() for flags in gold if flags.any()):
@@ -108,6 +122,11 @@ def runs(selected: list[Tensor]) -> Tensor:
     Parameters
     ----------
     selected : list of bool [T_i]
+
+    Examples
+    --------
+    >>> runs([torch.tensor([True, True, False, True]), torch.tensor([True])])
+    tensor([2, 1, 1])
     """
     lengths = []
     for chosen in selected:
@@ -144,6 +163,12 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     Returns
     -------
     float, in [0, 1]
+
+    Examples
+    --------
+    >>> sure = torch.tensor([[0.9, 0.1]]).expand(10, 2)
+    >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # 90 % sure, 70 % right
+    0.2
     """
     confidence, answer = probabilities.double().max(1)
     bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1/15] is bin 0
@@ -161,6 +186,11 @@ def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     Parameters
     ----------
     selected, other : list of bool [T_i]
+
+    Examples
+    --------
+    >>> agreement([torch.tensor([True, True, False])], [torch.tensor([False, True, True])])
+    0.5
     """
     a, b = torch.cat(selected), torch.cat(other)
     size = (a.sum() + b.sum()).item()

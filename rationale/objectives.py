@@ -40,6 +40,12 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
     ------
     ValueError
         If the shapes differ.
+
+    Examples
+    --------
+    >>> mask = torch.tensor([[True, True, True], [True, True, False]])
+    >>> expected_selection(torch.tensor([[1.0, 0.5, 0.0], [0.2, 0.4, 0.9]]), mask)
+    tensor([0.5000, 0.3000])
     """
     return masked_mean(prob_nonzero, mask)
 
@@ -79,6 +85,12 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
     ------
     ValueError
         If the shapes differ.
+
+    Examples
+    --------
+    >>> kept = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    >>> expected_transitions(1 - kept, kept, torch.ones(2, 4, dtype=torch.bool))  # 1 and 3 switches
+    tensor([0.2500, 0.7500])
     """
     _same_shape(prob_zero, mask)
     _same_shape(prob_nonzero, mask)
@@ -87,7 +99,13 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
 
 
 def count_selected(z: Tensor) -> Tensor:
-    """Selected tokens of each text, [..., T] -> [...]; z is 0 at padding."""
+    """Selected tokens of each text, [..., T] -> [...]; z is 0 at padding.
+
+    Examples
+    --------
+    >>> count_selected(torch.tensor([[0.0, 0.3, 1.0], [0.0, 0.0, 1e-9]]))
+    tensor([2., 1.])
+    """
     return (z != 0).to(z.dtype).sum(-1)
 
 
@@ -98,6 +116,12 @@ def count_switches(z: Tensor, mask: Tensor) -> Tensor:
 
     The end of the text is no switch; in the authors' code, where padding counts as unselected, a last word that is
     selected pays one unless its text is the longest of the batch (trap I-16).
+
+    Examples
+    --------
+    >>> z, mask = torch.tensor([[0.0, 1.0, 0.4, 0.0]]), torch.tensor([[True, True, True, False]])
+    >>> count_switches(z, mask)  # the end of the text is none
+    tensor([1.])
     """
     on = z != 0
     return ((on[..., :-1] ^ on[..., 1:]) & mask[..., 1:]).to(z.dtype).sum(-1)
@@ -120,6 +144,11 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
     Returns
     -------
     []
+
+    Examples
+    --------
+    >>> log_mean(torch.full((2, 3), -1000.0), torch.ones(2, 3, dtype=torch.bool))  # exp of it would be 0
+    tensor(-1000.)
     """
     _same_shape(log_values, mask)
     shares = log_values - (mask.sum(1, keepdim=True) * len(mask)).log()
@@ -182,6 +211,17 @@ class Constraint(nn.Module):
     ------
     ValueError
         If an argument is outside its range.
+
+    Examples
+    --------
+    >>> held = Constraint(target=0.4, step=0.2)
+    >>> held.update(amount=torch.tensor(60.0), size=100.0)  # 60 of 100 words were selected: too many
+    >>> round(held.gap.item(), 4), round(held.multiplier.item(), 4)
+    (0.2, 0.04)
+    >>> rate = torch.tensor(0.6, requires_grad=True)
+    >>> term = held(rate.log(), (1 - rate).log())
+    >>> torch.autograd.grad(term, rate)[0] > 0  # descent makes the rate smaller
+    tensor(True)
     """
 
     def __init__(
@@ -258,6 +298,13 @@ def leave_one_out(cost: Tensor) -> Tensor:
     """For each of K draws of a text the mean cost of the other K - 1: [K, B] -> [K, B].
 
     Source: eq. (R6), notebooks/05_reinforce.py; Kool, van Hoof & Welling 2019.
+
+    Examples
+    --------
+    >>> leave_one_out(torch.tensor([[1.0], [2.0], [6.0]]))  # three draws of one text
+    tensor([[4.0000],
+            [3.5000],
+            [1.5000]])
     """
     return (cost.sum(0) - cost) / (len(cost) - 1)
 
@@ -277,6 +324,15 @@ def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> 
     baseline : [K, B], [B] or a number
     log_prob : [K, B]
         ln p(z) of the whole selection of each draw.
+
+    Examples
+    --------
+    >>> logit = torch.tensor(0.0, requires_grad=True)
+    >>> z = torch.tensor([[1.0], [0.0]])  # two draws of one gate
+    >>> log_prob = torch.distributions.Bernoulli(logits=logit).log_prob(z)
+    >>> term = score_function(cost=3.0 * z, baseline=1.0, log_prob=log_prob)
+    >>> term.item(), torch.autograd.grad(term, logit)[0].item()
+    (0.0, 0.75)
     """
     return ((cost - baseline).detach() * (log_prob - log_prob.detach())).mean()
 
@@ -543,5 +599,10 @@ def steps_to_multiplier(start: float, step: float, gap: float, end: float = 1.0)
         n = ln(end / start) / (step gap)
 
     Source: eq. (S10), notebooks/04_selecting_text.py.
+
+    Examples
+    --------
+    >>> round(steps_to_multiplier(start=1e-4, step=0.01, gap=0.3))
+    3070
     """
     return math.log(end / start) / (step * gap)

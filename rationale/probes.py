@@ -35,6 +35,14 @@ def recorded(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """A list that holds what each of the modules returned last, [B, T, D] each; of a tuple, its first element.
 
     The hooks go when the block ends, also by an exception.
+
+    Examples
+    --------
+    >>> layer = nn.Linear(2, 3)
+    >>> with recorded([layer]) as states:
+    ...     output = layer(torch.ones(1, 4, 2))
+    >>> states[0].shape, states[0] is output
+    (torch.Size([1, 4, 3]), True)
     """
     found: list[Tensor] = [torch.empty(0)] * len(modules)
 
@@ -54,7 +62,16 @@ def recorded(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def replaced(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Within the block the module returns `change` of what it would return; of a tuple, the first element changes."""
+    """Within the block the module returns `change` of what it would return; of a tuple, the first element changes.
+
+    Examples
+    --------
+    >>> layer = nn.Identity()
+    >>> with replaced(layer, lambda states: 0 * states):
+    ...     inside = layer(torch.ones(2))
+    >>> inside, layer(torch.ones(2))
+    (tensor([0., 0.]), tensor([1., 1.]))
+    """
 
     def put(module: nn.Module, inputs: tuple, output):
         return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
@@ -256,6 +273,14 @@ def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
     ----------
     original, masked : logits [B, ..., C]
     kind : "kl" (KL(y || y_hat), the experiments'), "reverse_kl" (the text's), "js" (Jensen-Shannon)
+
+    Examples
+    --------
+    >>> sure, unsure = torch.tensor([[4.0, 0.0]]), torch.tensor([[0.0, 0.0]])
+    >>> divergence(sure, unsure), divergence(sure, unsure, kind="js")
+    (tensor([0.6031]), tensor([0.1804]))
+    >>> divergence(sure, sure)
+    tensor([0.])
     """
     p, q = original.log_softmax(-1), masked.log_softmax(-1)
     if kind == "reverse_kl":

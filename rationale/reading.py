@@ -20,7 +20,7 @@ from rationale.data import Batch, encode
 from rationale.data.sst import CLASSES
 from rationale.errors import BadInput
 from rationale.extractor import WITHOUT_GATES, Classes
-from rationale.params import ASPECTS, METHODS, MODELS, PAIRS, SEQUENCES, completed
+from rationale.params import ASPECTS, METHODS, MODELS, PAIRS, SEQUENCES
 from rationale.predict import spelled, tokenise
 from rationale.probes import KINDS, divergence
 from rationale.saved import SavedRun, load_run

@@ -577,6 +577,7 @@ def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
         "python -m rationale.reference",
         description=__doc__,

@@ -93,7 +93,13 @@ def results_folder(name: str) -> Path:
 
 
 def run_name(items: Iterable[str | Path]) -> str:
-    """`[sst/hardkuma_s40.yaml, seed=2]` -> `hardkuma_s40-seed2`; nothing -> `default`."""
+    """`[sst/hardkuma_s40.yaml, seed=2]` -> `hardkuma_s40-seed2`; nothing -> `default`.
+
+    Examples
+    --------
+    >>> run_name(["sst/hardkuma_s40.yaml", "seed=2"])
+    'hardkuma_s40-seed2'
+    """
     parts = [item.replace("=", "", 1) if is_override(item) else Path(item).stem for item in map(str, items)]
     return "-".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts) or "default"
 

@@ -1,15 +1,13 @@
-"""Run every notebook in seconds: `params/smoke/<notebook>.yaml` through the runner (`make html`).
+"""Run every notebook in seconds: `params/smoke/<notebook>.yaml` through the runner (what the tests do).
 
 A notebook that reads saved runs says in the first line of its file whose: `# after: 12_train_sst`. The smoke
 run of that one is made first, is called `smoke`, and the folder it is in is passed as `runs_dir`.
 """
 
 import re
-import sys
 from pathlib import Path
 
-from rationale.errors import BadInput
-from rationale.runs import RunFailed, report, root, run
+from rationale.runs import root, run
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 
@@ -39,25 +37,3 @@ def smoke(notebook: Path, outputs: Path, name: str = "smoke") -> Path:
     if first:
         items.append(f"runs_dir={smoke(first, outputs).parent}")
     return run(notebook, items, outputs=outputs, name=name, again_if_changed=True, wait=True)
-
-
-def main() -> int:
-    """A page of every notebook in outputs/<notebook>/html: theory (0x) in full, the others' smoke runs."""
-    failed = 0
-    for notebook in NOTEBOOKS:
-        try:
-            outputs = root() / "outputs"
-            theory = notebook.name.startswith("0")
-            print(
-                report(
-                    run(notebook, name="html", again_if_changed=True) if theory else smoke(notebook, outputs, "html")
-                )
-            )
-        except (BadInput, RunFailed) as error:
-            print(f"{notebook.stem}: {error}", file=sys.stderr)
-            failed = 1
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -189,10 +189,12 @@ def locate(name: str, path: Path | str | None, unpacked: str) -> Path:
 
 
 def places_in_words(archive: Archive) -> str:
+    """Where the files of an archive go, below the data folder."""
     return " or ".join(", ".join(patterns) for patterns in archive.places)
 
 
 def how_to_get(archive: Archive) -> str:
+    """One sentence: the command that fetches it, or what to do by hand."""
     if archive.downloads:
         return f"Get it: python -m rationale.data fetch {archive.name}"
     return archive.by_hand[:1].upper() + archive.by_hand[1:]
@@ -301,6 +303,7 @@ def _differences(found: dict[str, int], expected: dict[str, int]) -> list[str]:
 
 @_reads
 def check_sst(root: Path) -> list[str]:
+    """SST: sentences, labels and words of each split, against the published counts."""
     from rationale.data import sst
 
     return sst.differences(sst.read_sst(root / "sst"))
@@ -400,6 +403,7 @@ def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 @_reads
 def check_movies(root: Path) -> list[str]:
+    """Movie reviews: texts and annotated spans of each split."""
     from rationale.data import movies
 
     found = Counter()
@@ -426,6 +430,7 @@ def check_movies(root: Path) -> list[str]:
 
 @_reads
 def check_imdb(root: Path) -> list[str]:
+    """IMDb: reviews of each split and label."""
     found = Counter()
     for path in sorted(root.glob("imdb/aclImdb*.tar.*")):
         for name, _ in members(path):
@@ -439,6 +444,7 @@ def check_imdb(root: Path) -> list[str]:
 
 @_reads
 def check_imdb_rationales(root: Path) -> list[str]:
+    """IMDb with rationales: texts and words that people marked."""
     from rationale.data import imdb_rationales
 
     found = imdb_rationales.counts(root / "imdb_rationales")
@@ -449,6 +455,7 @@ def check_imdb_rationales(root: Path) -> list[str]:
 
 @_reads
 def check_hotels(root: Path) -> list[str]:
+    """Hotel reviews: hotels and reviews."""
     from rationale.data import hotels
 
     files = Counter(hotel for hotel, *_ in hotels.reviews(_one(root, "hotels/*Texts.*")))
@@ -457,6 +464,7 @@ def check_hotels(root: Path) -> list[str]:
 
 @_reads
 def check_multi30k(root: Path) -> list[str]:
+    """Multi30k: captions of each split and language."""
     found = {}
     expected = {
         f"{split}.{language}": num
@@ -471,6 +479,7 @@ def check_multi30k(root: Path) -> list[str]:
 
 @_reads
 def check_aeslc(root: Path) -> list[str]:
+    """AESLC: mails of each split."""
     found = Counter(
         name.split("/")[-2]
         for name, _ in members(_one(root, "aeslc/*enron_subject_line*"))
@@ -481,6 +490,7 @@ def check_aeslc(root: Path) -> list[str]:
 
 @_reads
 def check_sumdata(root: Path) -> list[str]:
+    """Gigaword and DUC 2004: lines of each file."""
     found = {}
     for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
         with open_text(_one(root, f"sumdata/{name}*")) as file:
@@ -515,6 +525,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
 
 @_reads
 def check_beer(root: Path) -> list[str]:
+    """Beer reviews: those of each file and the annotated ones."""
     from rationale.data import beer
 
     for path in sorted(root.glob("beer/reviews.*.txt.gz")):

@@ -1,0 +1,162 @@
+"""Build the book: `python -m book` (or `make book`) writes outputs/book/index.html.
+
+README's reading order -> executed notebooks -> Markdown -> MkDocs with its Material theme -> links between equations.
+A notebook is executed only if no finished run shows it as it is now; the pages are then built from the runs.
+"""
+
+import hashlib
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jupytext
+import nbformat
+import yaml
+
+from book.links import broken, link_equations
+from book.pages import file_page, modules, notebook_page, reading_order, short, summary, title
+from rationale.errors import BadInput
+from rationale.files import write_text
+from rationale.params import defaults
+from rationale.runs import RunFailed, notebook_path, root, run
+from tests.smoke import smoke
+
+RESULTS_ARE_COMMITTED = ("24_read_probes", "31_selection_rates", "32_reviews")  # their defaults read outputs/reference
+SMALL = "book"  # name of the runs made here
+
+
+def executed(notebook: Path, outputs: Path) -> Path:
+    """The folder of the run that the book shows of a notebook; it is made now if there is none.
+
+    Theory and comparisons run with their defaults, the first notebook as in `make demo`. Of the others the newest
+    finished run whose cells are the notebook's of now is taken, or else a small one is made.
+    """
+    if notebook.stem.startswith("0") or notebook.stem in RESULTS_ARE_COMMITTED:
+        return _drawn_as_now(notebook, [], outputs, SMALL)
+    if notebook.stem.startswith("10"):
+        return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
+    runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
+    runs = [folder for folder in runs if folder.name not in (SMALL, "smoke") and not folder.name.endswith(".partial")]
+    for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
+        if _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook)):
+            return folder
+    return smoke(notebook, outputs, SMALL)
+
+
+def _cells(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+
+
+def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) -> Path:
+    """Run a notebook, again if its code has changed or the code that draws: the runner asks only for the former."""
+    drawing = (root() / "rationale" / file for file in ("figures.py", "widgets.py"))
+    now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
+    mark = outputs / notebook.stem / name / "drawn_with.txt"
+    changed = not mark.exists() or mark.read_text() != now
+    folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
+    write_text(folder / mark.name, now)
+    return folder
+
+
+def how(notebook: Path, folder: Path) -> str:
+    """One box below the title: with which parameters the page was executed, when and how long it took."""
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    start = defaults(notebook)
+    changed = ", ".join(f"`{key}: {value}`" for key, value in params.items() if value != start.get(key))
+    about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
+    small = folder.name == SMALL and changed
+    kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
+    text = f"Executed with {changed}; other parameters at their defaults." if changed else "Executed with its defaults."
+    text += " It shows that the notebook works: **its numbers mean nothing**." if small else ""
+    text += f" Run `{folder.name}` of {about['started'][:10]}, {about['seconds']} s on {about['cpu']}."
+    return f'!!! {kind} "{heading}"\n    {text}'
+
+
+def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
+    """Write the site into the folder `site`, which is replaced.
+
+    Parameters
+    ----------
+    notebooks
+        By name, in reading order: the executed notebook, and Markdown that says how it was executed.
+    readme
+        Text of the first page.
+    site
+        Where the site goes.
+
+    Returns
+    -------
+    What is wrong with it: links that lead nowhere, and anything a page would load from elsewhere. Empty is good.
+    """
+    from jupyter_server_mathjax.app import STATIC_ASSETS_PATH
+    from mkdocs.commands.build import build as build_site
+    from mkdocs.config import load_config
+
+    logging.getLogger("mkdocs").addHandler(handler := _Warnings())
+    names = {*notebooks, "notation"}
+    with tempfile.TemporaryDirectory() as draft:
+        pages = Path(draft)
+        (pages / "img").mkdir()
+        (pages / "package").mkdir()
+        shutil.copytree(STATIC_ASSETS_PATH, pages / "mathjax", ignore=shutil.ignore_patterns("a11y", "localization"))
+        shutil.copytree(root() / "outputs" / "reference" / "figures", pages / "outputs" / "reference" / "figures")
+        for file in ("book.css", "book.js", "iframe-worker.js"):
+            shutil.copy(root() / "book" / file, pages)
+        write_text(pages / "index.md", file_page(readme, names))
+        write_text(pages / "notation.md", file_page((root() / "NOTATION.md").read_text("utf-8"), names))
+        for name, (notebook, note) in notebooks.items():
+            write_text(pages / f"{name}.md", notebook_page(notebook, name, note, pages / "img"))
+        rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
+        write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
+        for module in modules():
+            write_text(pages / "package" / f"{module}.md", f"# {short(module)}\n\n::: {module}\n")
+        nav = [
+            {"Overview": "index.md"},
+            {"Notebooks": [{f"{name[:2]} {title(nb)}": f"{name}.md"} for name, (nb, _) in notebooks.items()]},
+            {"Notation": "notation.md"},
+            {"Package": ["package/index.md", *({short(name): f"package/{name}.md"} for name in modules())]},
+        ]
+        config = load_config(str(root() / "book" / "mkdocs.yml"), docs_dir=draft, site_dir=str(site), nav=nav)
+        build_site(config)
+        (site / "404.html").unlink()
+    link_equations(site)
+    return [*handler.found, *broken(site)]
+
+
+class _Warnings(logging.Handler):
+    """Keeps what MkDocs warns of."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.found = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def main() -> int:
+    """Execute what is not yet executed, build the book and say where it is."""
+    outputs, notebooks, wrong = root() / "outputs", {}, []
+    readme = (root() / "README.md").read_text("utf-8")
+    for name in reading_order(readme):
+        notebook = notebook_path(name)
+        try:
+            folder = executed(notebook, outputs)
+            notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
+        except (BadInput, RunFailed) as error:
+            wrong.append(f"{name}: {error}")
+            note = f'!!! failure "Not executed"\n    {str(error).splitlines()[-1]}'
+            notebooks[name] = jupytext.read(notebook), note
+    began, site = time.time(), outputs / "book"
+    wrong += build(notebooks, readme, site)
+    print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
+    print(f"the book: {site / 'index.html'}, written in {time.time() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Pages of the book in Markdown: an executed notebook, the README, the reference of a module."""
+
+import ast
+import html
+import re
+from base64 import b64decode
+from pathlib import Path
+
+from rationale.runs import root
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+OPEN, CLOSE = '<details class="solution" markdown>\n<summary>Solution</summary>', "</details>"
+NO_SLIDERS = '!!! tip "Sliders live in the notebook"\n    Run this notebook to move the sliders: `make lab`.'
+
+
+def reading_order(readme: str) -> list[str]:
+    """Names of the notebooks, in the order of the README's table."""
+    return re.findall(r"^\| \[`\w+`\]\(notebooks/(\w+)\.py\)", readme, re.M)
+
+
+def title(notebook) -> str:
+    """What the first heading of a notebook says."""
+    return re.search(r"^# (.+)$", notebook.cells[0].source, re.M)[1]
+
+
+def notebook_page(notebook, name: str, note: str, images: Path) -> str:
+    """An executed notebook as Markdown; its pictures are written into the folder `images`, named after it.
+
+    `note` says how it was executed and stands below the title. Neighbouring cells tagged `solution` are folded away
+    together.
+    """
+    parts, folded = [], False
+    for number, cell in enumerate(notebook.cells):
+        solution = "solution" in cell.metadata.get("tags", [])
+        if solution != folded:
+            parts.append(OPEN if solution else CLOSE)
+            folded = solution
+        parts += [blocks(cell.source)] if cell.cell_type == "markdown" else _code(cell, f"{name}-{number}", images)
+        if number == 0:
+            parts[0] = re.sub(r"^(# .+)$", lambda found: f"{found[1]}\n\n{note}", parts[0], count=1, flags=re.M)
+    return "\n\n".join(parts + [CLOSE] * folded) + "\n"
+
+
+def blocks(text: str) -> str:
+    """Markdown in which lists and tables follow a blank line, as MkDocs wants it and GitHub does not."""
+    lines, fenced = [], False
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        item, before = (re.match(r"(> ?)?([-*] |\d+\. |\|)", text) for text in (line, lines[-1] if lines else ""))
+        if item and not before and not fenced and lines and lines[-1].strip("> ") and lines[-1][:1] != " ":
+            lines.append(item[1] or "")
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def fence(text: str, info: str) -> str:
+    """A block of code, whatever backticks are in it."""
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{ticks} {info}\n{text}\n{ticks}"
+
+
+def _code(cell, name: str, images: Path) -> list[str]:
+    """A code cell and what it put out, each a block."""
+    tags = set(cell.metadata.get("tags", []))
+    heading = {"check": ' title="check"', "parameters": ' title="parameters"'}.get(min(tags, default=""), "")
+    heading = ' title="parameters of this run"' if "injected-parameters" in tags else heading
+    parts = [fence(cell.source, f"{{ .python{heading} }}")] if cell.source.strip() else []
+    for number, output in enumerate(cell.get("outputs", [])):
+        data = output.get("data", {})
+        if WIDGET in data:
+            parts.append(NO_SLIDERS)
+        elif "image/png" in data:
+            about, file = output.metadata.get("image/png", {}), images / f"{name}-{number}.png"
+            file.write_bytes(b64decode(data["image/png"]))
+            alt, width = html.escape(about.get("alt", "figure"), quote=True), about.get("width", 640)
+            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}" width="{width}"></p>')
+        elif "text/html" in data:
+            parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
+        elif text := ANSI.sub("", output.get("text", data.get("text/plain", ""))).rstrip():
+            parts.append(fence(text, "{ .text .output }"))
+    return parts
+
+
+def file_page(text: str, pages: set[str]) -> str:
+    """README or NOTATION as a page: links to pages of the book stay links, those to other files become text."""
+
+    def inside(found: re.Match) -> str:
+        picture, words, target = found.groups()
+        name = Path(target).stem.lower()
+        if picture or "://" in target or target.startswith("#"):
+            return found[0]
+        return f"[{words}]({name}.md)" if name in pages else words
+
+    text = re.sub(r"<!--.*?-->\n", "", text)
+    return blocks(re.sub(r"(!?)\[([^]]*)\]\(([^)]+)\)", inside, text))
+
+
+def modules() -> list[str]:
+    """Dotted names of all modules of the package."""
+    files = sorted((root() / "rationale").rglob("*.py"))
+    names = [".".join(file.relative_to(root()).with_suffix("").parts).removesuffix(".__init__") for file in files]
+    return [name for name in names if name != "rationale"]
+
+
+def short(module: str) -> str:
+    """`rationale.data.sst` -> `data.sst`."""
+    return module.removeprefix("rationale.")
+
+
+def tree(module: str) -> ast.Module:
+    """The parsed source of a module."""
+    path = root().joinpath(*module.split("."))
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8"))
+
+
+def public_names(module: str) -> list[str]:
+    """What a module defines for others: functions, classes and their methods, without a leading underscore."""
+    found = []
+    for node in tree(module).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            found.append(f"{module}.{node.name}")
+            inner = node.body if isinstance(node, ast.ClassDef) else []
+            methods = [part.name for part in inner if isinstance(part, ast.FunctionDef)]
+            found += [f"{module}.{node.name}.{name}" for name in methods if not name.startswith("_")]
+    return found
+
+
+def summary(module: str) -> str:
+    """First line of a module's docstring."""
+    return (ast.get_docstring(tree(module)) or "").split("\n")[0]

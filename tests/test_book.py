@@ -1,0 +1,143 @@
+"""The book: a small one, of two notebooks made here and the whole package, is built once and walked through."""
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from book.__main__ import build, how
+from book.links import broken
+from book.pages import blocks, modules, notebook_page, public_names, reading_order
+from rationale.runs import root
+
+PNG = base64.b64encode(b"not really a picture").decode()
+README = """# A book
+
+Intro, with [a notebook](notebooks/01_first.py), [a page](NOTATION.md) and [a file](params/demo.yaml).
+
+| notebook | what it does |
+|---|---|
+| [`02_second`](notebooks/02_second.py) | is read first |
+| [`01_first`](notebooks/01_first.py) | is read second |
+"""
+
+
+def shown(data: dict, **metadata) -> list:
+    return [new_output("execute_result", data, metadata=metadata)]
+
+
+FIRST = new_notebook(cells=[
+    new_markdown_cell("# Define things\n\n**You will** see\n- a list;\n- and more."),
+    new_markdown_cell("$$a = b \\tag{K1}$$\n\n> $$c \\tag{H2}$$"),
+    new_code_cell("a = 1  # eq. (K1)", metadata={"tags": ["parameters"]}),
+    new_code_cell("fig", metadata={"tags": ["figure"]}, outputs=shown(
+        {"image/png": PNG, "text/plain": "<Figure>"}, **{"image/png": {"alt": 'says "why"', "width": 320}})),
+    new_markdown_cell("**Exercise.** Why?"),
+    new_code_cell("print(a)", metadata={"tags": ["solution"]}, outputs=[new_output("stream", text="the answer")]),
+    new_markdown_cell("Because.", metadata={"tags": ["solution"]}),
+    new_code_cell("slider", metadata={"tags": ["interactive"]}, outputs=shown(
+        {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "VBox(children=())"})),
+])  # fmt: skip
+SECOND = new_notebook(cells=[
+    new_markdown_cell("# Use things\n\nBy eq. (K1), eqs. (H2)-(K1) and (K1, H2) of `01_first`; R2 and (Z9) are none."),
+    new_code_cell("table", outputs=shown({"text/html": "<table><tr>\n\n<td>cell</td></tr></table>", "text/plain": ""})),
+])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("book") / "site"
+    given = {"01_first": (FIRST, "!!! info\n    Executed here."), "02_second": (SECOND, "")}
+    wrong = build({name: given[name] for name in reading_order(README)}, README, site)
+    assert not wrong, f"the book warns of {wrong}"
+    return site
+
+
+def links(page: Path, words: str) -> set[str]:
+    """Where the links with these words lead."""
+    return set(re.findall(rf'<a class="mention" href="([^"]*)">{words}</a>', page.read_text()))
+
+
+def test_the_book_stands_in_the_order_of_the_readme(site: Path) -> None:
+    found = re.findall(r'<a href="(\d\d_\w+)\.html" class="md-nav__link', (site / "index.html").read_text())
+    assert found == ["02_second", "01_first"]
+    assert 'href="01_first.html">a notebook</a>' in (site / "index.html").read_text()
+
+
+def test_the_readme_of_the_project_orders_every_notebook() -> None:
+    found = reading_order((root() / "README.md").read_text())
+    assert sorted(found) == sorted(path.stem for path in (root() / "notebooks").glob("*.py"))
+
+
+def test_mentions_of_an_equation_lead_to_it_from_prose_code_and_docstrings(site: Path) -> None:
+    first = (site / "01_first.html").read_text()
+    for label in ("K1", "H2"):
+        assert f'id="eq-{label}"' in first and f"\\tag{{{label}}}" not in first.split("<article")[1]
+        assert links(site / "02_second.html", label) == {f"01_first.html#eq-{label}"}
+    assert links(site / "01_first.html", "K1") == {"#eq-K1"}, "in a comment of the same page"
+    assert links(site / "package" / "rationale.distributions.html", "K1") == {"../01_first.html#eq-K1"}
+    assert links(site / "02_second.html", "01_first") == {"01_first.html"}
+    assert not links(site / "02_second.html", "R2") and not links(site / "02_second.html", "Z9")
+
+
+def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
+    assert not broken(site)
+    planted = site / "planted.html"
+    planted.write_text(
+        '<a href="nowhere.html"></a><a href="01_first.html#nothing"></a><a href="https://elsewhere.org"></a>'
+        '<script src="https://elsewhere.org/a.js"></script><img alt="" src="img/none.png">'
+    )
+    try:
+        assert [line.split(" ", 1)[1] for line in broken(site)] == [
+            "href nowhere.html does not exist",
+            "01_first.html#nothing has no such place",
+            "loads https://elsewhere.org/a.js",
+            "src img/none.png does not exist",
+        ]
+    finally:
+        planted.unlink()
+
+
+def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> None:
+    for module in modules():
+        page = (site / "package" / f"{module}.html").read_text()
+        missing = [name for name in public_names(module) if f'id="{name}"' not in page]
+        assert not missing, f"the reference lacks {missing}"
+    assert "rationale.distributions.HardKuma" in public_names("rationale.distributions")
+
+
+def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) -> None:
+    page = (site / "01_first.html").read_text().split("<article")[1]
+    assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page
+    assert base64.b64decode(PNG) == next((site / "img").glob("01_first-*.png")).read_bytes()
+    folded = re.search(r"<details[^>]*>.*?</details>", page, re.S)[0]
+    assert "the answer" in folded and "Because." in folded and page.count("Because.") == 1
+    assert "make lab" in page and "VBox" not in page
+    assert "Executed here." in page and page.index("Executed here.") > page.index("Define things")
+    assert "<td>cell</td>" in (site / "02_second.html").read_text()
+
+
+def test_a_list_need_not_follow_a_blank_line() -> None:
+    assert blocks("one\n- a\n  b\n- c") == "one\n\n- a\n  b\n- c"
+    assert blocks("> one\n> - a") == "> one\n> \n> - a"
+    assert blocks("```\none\n- a\n```") == "```\none\n- a\n```"
+
+
+def test_backticks_in_a_cell_do_not_end_its_block(tmp_path: Path) -> None:
+    cells = [new_markdown_cell("# T"), new_code_cell('"""\n```\n"""')]
+    assert "````  python" in notebook_page(new_notebook(cells=cells), "x", "", tmp_path).replace(
+        "{ .python }", " python"
+    )
+
+
+def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
+    folder, notebook = tmp_path / "book", root() / "notebooks" / "01_kumaraswamy.py"
+    folder.mkdir()
+    (folder / "environment.txt").write_text("started: 2026-01-02 03:04\ncpu: abacus\nseconds: 5.0\n")
+    (folder / "params.yaml").write_text("num_samples: 7\n")
+    note = how(notebook, folder)
+    assert "`num_samples: 7`" in note and "numbers mean nothing" in note and "5.0 s on abacus" in note
+    (folder / "params.yaml").write_text("{}")
+    assert "its defaults" in how(notebook, folder)
