@@ -23,7 +23,7 @@ test: setup  ## lint, notebook checks, all tests and smoke runs
 	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
 
-test-browser: .venv/browser  ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
+test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser
 
 .venv/browser: .venv/ready
@@ -32,6 +32,14 @@ test-browser: .venv/browser  ## notebooks and explorers in JupyterLab, with mous
 
 lab: setup   ## JupyterLab, text notebooks open as notebooks
 	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=.
+
+explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
+	@mkdir -p outputs/08_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/08_explorers/page.ipynb notebooks/08_explorers.py
+	$(BIN)voila outputs/08_explorers/page.ipynb --Voila.ip=127.0.0.1 $(VOILA_FLAGS)
+
+.venv/explore: .venv/ready
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'
+	@touch $@
 
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40.yaml seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
@@ -53,4 +61,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-browser lab run sweep html bench reference clean
+.PHONY: help setup demo test test-browser lab explore run sweep html bench reference clean

@@ -16,6 +16,7 @@
 # - to read the density, the two masses and the cdf of HardKuma in one picture;
 # - which $(a, b)$ give which regime, and where exactly the borders run;
 # - in what a Kumaraswamy differs from the Beta distribution that it resembles;
+# - how a draw moves with $a$ and $b$, and where it does not move at all;
 # - why the value of a gate at test time *jumps* although its distribution changes smoothly.
 #
 # **You need** `01_kumaraswamy` and `02_hardkuma` (their formulas are used here, not derived again); no data,
@@ -200,6 +201,25 @@ print("largest |log f(k) - log f(1-k)| of Kuma(s, s), by s:")
 print({s: round(size.item(), 3) for s, size in skew.items()})
 
 # %% [markdown]
+# For intuition a Beta can still stand beside any Kumaraswamy: the one with the same mean $m$ and the same variance $v$,
+#
+# $$\alpha = m\,n, \qquad \beta = (1 - m)\,n, \qquad n = \frac{m (1 - m)}{v} - 1 = \frac{\mathrm{E}[K (1 -
+# K)]}{v}. \tag{X5}$$
+#
+# > A Beta has mean $\alpha / n$ and variance $m (1 - m) / (n + 1)$ with $n = \alpha + \beta$: solve for $n$. Since $0 < K
+# > < 1$, $\mathrm{E}[K (1 - K)] > 0$ and so is $n$: there is such a Beta for *every* shape. The explorer below shows it.
+
+# %%
+twins = {(s, t): (figures.matched_beta(s, t), Kumaraswamy(s, t)) for s in shapes_a for t in shapes_b}
+
+# %% tags=["check"]
+for (s, t), (twin, ours) in twins.items():  # both sides in float64; v is a difference, so it loses digits
+    assert torch.isclose(twin.mean, ours.mean, rtol=1e-9), f"Kuma({s}, {t}): same mean"
+    assert torch.isclose(twin.variance, ours.variance, rtol=1e-9), f"Kuma({s}, {t}): same variance"
+for s in shapes_a:
+    assert torch.isclose(twins[s, 1.0][0].concentration1, torch.tensor(s)), "(X3) again: the twin is Kuma(s, 1) itself"
+
+# %% [markdown]
 # The lean matters when a gate starts its life: equal raw outputs for $a$ and $b$ do not start it in the
 # middle, but more open than closed.
 #
@@ -277,11 +297,41 @@ for i in (kinds.diff() != 0).nonzero().flatten().tolist():
 # Open, between, closed: first P(1) = P(0<H<1), then P(0<H<1) = P(0).
 
 # %% [markdown]
-# ## 5. Take the sliders
+# ## 5. How a draw moves
 #
-# Everything of sections 1 to 4 in one picture: densities and masses, the cdf with its two jumps, samples,
-# and below them the numbers. First as a picture that stays when the notebook is read without a kernel; then
-# with sliders.
+# Training draws $u \sim \mathrm{Uniform}(0, 1)$ and learns from how $h(u)$ moves with $a$ and $b$ at that fixed $u$:
+#
+# $$h(u) = \min(1, \max(0, t)), \quad t = l + (r - l)\,k, \quad k = \big(1 - (1 - u)^{1/b}\big)^{1/a}, \qquad
+# \frac{\partial h}{\partial a} = -(r - l)\,\frac{k \ln k}{a}, \quad
+# \frac{\partial h}{\partial b} = (r - l)\,\frac{k^{1-a} (1 - u)^{1/b} \ln (1 - u)}{a\,b^2}, \tag{X6}$$
+#
+# and both are *exactly* 0 where $t < 0$ or $t > 1$: a clipped draw teaches its gate nothing (`02_hardkuma`).
+
+# %%
+u = torch.linspace(0.001, 0.999, 999)
+h, by_a, by_b = figures.slopes(p.a, p.b, p.left, p.right, u)
+value = (1 - (1 - u) ** (1 / p.b)) ** (1 / p.a)
+moving = (p.left + (p.right - p.left) * value > 0) & (p.left + (p.right - p.left) * value < 1)
+hand_a = -(p.right - p.left) * value * value.log() / p.a
+hand_b = (p.right - p.left) * value ** (1 - p.a) * (1 - u) ** (1 / p.b) * (1 - u).log() / (p.a * p.b**2)
+
+# %% tags=["check"]
+assert torch.allclose(by_a, hand_a * moving, rtol=1e-8, atol=1e-12), "autograd and (X6) agree, 0 where clipped"
+assert torch.allclose(by_b, hand_b * moving, rtol=1e-8, atol=1e-12)
+assert (by_a >= 0).all() and (by_b <= 0).all(), "a larger a raises every draw, a larger b lowers it"
+print(f"{1 - moving.double().mean():.1%} of all draws are clipped and teach nothing")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure()
+figures.draw_slopes(p.a, p.b, p.left, p.right, ax, title="a lifts the draws between the clips, b lowers them")
+fig
+
+# %% [markdown]
+# ## 6. Take the sliders
+#
+# Everything of sections 1 to 5 in one picture: densities and masses, and beside them what you choose: samples, the cdf
+# with its two jumps, the Beta of (X5), the slopes of (X6). First as a picture that stays when the notebook is read
+# without a kernel; then with sliders. Arrow keys move the slider that has the focus.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))
@@ -330,6 +380,7 @@ print("4. entropy:", [round(widgets.describe_shape(*shape)["entropy"], 3) for sh
 # - $a$ guards the end at 0, $b$ the end at 1; below 1 each lets its end grow a pole (X2).
 # - Kumaraswamy and Beta agree where one shape is 1; Kuma(s, s) is symmetric for s = 1 alone (X3).
 # - The value at test time is piecewise: 0, 1, or E[K], with jumps between (X4).
+# - Every Kumaraswamy has a Beta of its mean and variance (X5); draws move with both shapes, but for clipped ones (X6).
 #
 # ## Next
 #

@@ -65,7 +65,7 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import extractor, figures, predict, saved, training
+from rationale import extractor, figures, predict, reading, saved, training
 from rationale.data import synthetic
 from rationale.params import validated
 from rationale.runs import results_folder
@@ -204,6 +204,13 @@ for title, edited in (("our aspect praised", ours), ("the others praised", other
     answer = next(predict.predict(run, [edited]))
     display(figures.highlight_html(edited, answer["z"], gold, f"{title}: {p.aspect} {answer['prediction'][0]:.2f}"))
 print("Only the opinion about our aspect moves the score: the selector reads which aspect an opinion belongs to.")
+
+# %% [markdown]
+# Now your own: type a review, and click a word to force its gate open, again to shut it, again to set it free. The bar
+# below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$.
+
+# %% tags=["interactive"]
+reading.explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (2 minutes to start, 2 to run). Predict what happens to precision and to recall at

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from IPython.display import display
 
-from rationale import figures, metrics, saved
+from rationale import figures, metrics, reading, saved
 from rationale.params import validated
 from rationale.runs import results_folder, root
 
@@ -143,9 +143,20 @@ else:
     print("Yes, they differ: the constraint holds an average only and does not mind whose words are selected.")
 
 # %% [markdown]
+# ## 5. Your own sentence
+#
+# Type one. Orange words are selected; the bar below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$, empty
+# $P(z = 0)$. A click on a word forces its gate open, a second one shut, a third one sets it free: predict how far the
+# answer moves.
+
+# %% tags=["interactive"]
+saved_models = [source] if (source / "model.safetensors").is_file() else []
+reading.explore_sentence(saved_models, command="make run NOTEBOOK=12_train_sst PARAMS=params/sst/hardkuma_s40.yaml")
+
+# %% [markdown]
 # ## Summary
 #
-# The run's files alone answer these questions: no model was loaded.
+# The run's files alone answer these questions; only your own sentence needed its model.
 #
 # ## Next
 #

@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, probing, reference, saved
+from rationale import figures, probing, reading, reference, saved
 from rationale.data.sst import CLASSES
 from rationale.params import METHODS, PROBED, completed, validated
 from rationale.probes import recorded
@@ -275,6 +275,15 @@ for path in folders["sst"][:1]:
                           title=f"{method}: layers that keep a word, by its sentiment", ylabel="expected layers")
         figures.save_figure(fig, folder / "figures", f"sentiment_{method}")
         display(figures.show(fig))
+
+# %% [markdown]
+# ## 6. Go through the layers
+#
+# One text of a run, a slider over the layers; of `states` and `inputs` also what the model answers when its masks are
+# drawn.
+
+# %% tags=["interactive"]
+reading.explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

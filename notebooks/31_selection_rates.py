@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, reference
+from rationale import figures, reading, reference
 from rationale.params import validated
-from rationale.runs import results_folder
+from rationale.runs import results_folder, root
 
 # %%
 p = validated(globals())
@@ -530,6 +530,14 @@ if len(told):
 # one symbol. Such rationales (Jacovi and Goldberg 2021 call them Trojan) look sparse and predict well; precision,
 # agreement between seeds and (R16) give them away. With a price a word, each sentence pays for itself, and the words
 # that are left are those that carry sentiment.
+
+# %% [markdown]
+# ## 14. One sentence at every rate
+#
+# The saved models of the runs on a sentence of yours: a row a run, dark where a gate is open.
+
+# %% tags=["interactive"]
+reading.explore_rates([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # **Exercise** (5 minutes). Predict whether the expected or the selected rate is the larger one at 10 % and at

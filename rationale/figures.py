@@ -193,11 +193,26 @@ def _numbers(values, name: str) -> np.ndarray:
     return array
 
 
-def _emptied(fig: Figure) -> None:
-    """Make a figure ready to be drawn anew under a slider."""
-    for ax in fig.axes:  # Figure.clear() would first empty each of them, which costs as much as a redraw
-        fig.delaxes(ax)
-    fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
+def _panels(fig: Figure, kinds: Sequence, widths: Sequence[float] | None = None, **margins: float) -> Sequence[Axes]:
+    """Axes side by side, one of each of `kinds`, in a figure that is drawn anew under a slider.
+
+    Where the figure was last asked for the same, its axes are emptied and used again: making axes and their ticks takes
+    as long as drawing into them. Whoever draws sets what is not an artist (limits, ticks, labels) anew.
+    """
+    key = repr((kinds, widths, margins))
+    if fig.get_label() != key:
+        for ax in fig.axes:  # Figure.clear() would first empty each of them
+            fig.delaxes(ax)
+        fig.set_label(key)
+        fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
+        fig.subplots(1, len(kinds), width_ratios=widths, gridspec_kw=margins)
+    for ax in fig.axes:
+        legend = [ax.get_legend()] if ax.get_legend() else []
+        for artist in (*ax.lines, *ax.collections, *ax.patches, *ax.texts, *legend):
+            artist.remove()
+        ax.containers.clear()
+        ax.relim()
+    return fig.axes
 
 
 def _percent(axis) -> None:
@@ -257,7 +272,11 @@ def _draw_masses(dist: StretchedRectified, ax: Axes, prefix: str = "P({}) = ") -
 
 def _draw_mass_axis(ax: Axes, top: float) -> None:
     """The scale of the masses on the right: 0 to 1 over the whole height."""
-    right = ax.secondary_yaxis("right", functions=(lambda y: y / top, lambda mass: mass * top))
+    functions = (lambda y: y / top, lambda mass: mass * top)
+    if ax.child_axes:  # of the last drawing under a slider, see `_panels`
+        ax.child_axes[0].set_functions(functions)
+        return
+    right = ax.secondary_yaxis("right", functions=functions)
     right.set_ylabel("mass (probability)", color=DARK_RED)
     right.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     right.tick_params(colors=DARK_RED)
@@ -452,28 +471,116 @@ def draw_histogram_vs_density(samples, dist, ax: Axes, title: str = "", num_bins
     return _dressed(ax, title, "h", "density (per unit of h)")
 
 
-@_styled
-def draw_explorer(a, b, left, right, fig: Figure, num_samples: int = 2000, seed: int = 0) -> Figure:
-    """The explorer's picture: densities with their masses, the cdf, and a histogram of samples.
+def matched_beta(a, b) -> torch.distributions.Beta:
+    """The Beta that has the mean m and the variance v of Kuma(a, b): there is one for every shape.
 
-    Pure: the picture depends on the arguments alone. `fig` is cleared first, so that one figure is reused.
+        alpha = m n,   beta = (1 - m) n,   n = m (1 - m) / v - 1 = E[K (1 - K)] / v > 0
+
+    Source: eq. (X5), notebooks/03_explore_shapes.py.
+    """
+    base = Kumaraswamy(_shape(a), _shape(b))
+    mean, variance = base.mean, base.variance
+    count = (mean * (1 - mean) - variance) / variance
+    return torch.distributions.Beta(mean * count, (1 - mean) * count)
+
+
+@_styled
+def draw_beside_beta(a, b, ax: Axes, title: str = "") -> Axes:
+    """Density of Kuma(a, b) and of the Beta with the same mean and variance (`matched_beta`)."""
+    k, beta = _inside(0, 1), matched_beta(a, b)
+    base = Kumaraswamy(_shape(a), _shape(b))
+    density = _density(base, k)
+    top = _top(k.numpy(), density)
+    named = f"Beta({beta.concentration1:.3g}, {beta.concentration0:.3g})"
+    ax.plot(k, np.minimum(density, 99 * top), color=BLUE, label=f"Kuma({float(a):.3g}, {float(b):.3g})")
+    ax.plot(k, np.minimum(_density(beta, k), 99 * top), "--", color=ORANGE, label=named)
+    look = {"color": BLACK, "linestyle": "none", "clip_on": False, "zorder": 4}
+    ax.plot([base.mean.item()], [0], "^", label=f"mean of both: {base.mean:.3g}", **look)
+    ax.set(xlim=(0, 1), ylim=(0, top), yticks=np.linspace(0, top, 4))
+    ax.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+    ax.legend(loc="upper center")
+    return _dressed(ax, title, "k", "density (per unit of k)")
+
+
+def slopes(a, b, left, right, u) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The draw h(u; a, b, left, right) and its derivatives dh/da and dh/db: exactly 0 where the gate is clipped.
+
+    Source: eq. (X6), notebooks/03_explore_shapes.py; eq. (H6), notebooks/02_hardkuma.py.
+
+    Parameters
+    ----------
+    u : [N], in (0, 1)
+        Uniform noise: P(H <= h) = u where 0 < h < 1.
+    """
+    u = _shape(u)
+    a, b = (_shape(shape).expand(u.shape).clone().requires_grad_() for shape in (a, b))
+    h = HardKuma(a, b, float(left), float(right)).rsample_at(torch.log1p(-u))
+    return h.detach(), *torch.autograd.grad(h.sum(), (a, b))
+
+
+@_styled
+def draw_slopes(a, b, left, right, ax: Axes, title: str = "") -> Axes:
+    """How the draw of each u moves with a (up) and with b (down); grey: clipped, no gradient.
+
+    Parameters
+    ----------
+    a, b, left, right : float
+        As in `draw_hardkuma`.
+    """
+    u = _inside(0, 1)
+    h, by_a, by_b = (_numbers(values, "slopes") for values in slopes(a, b, left, right, u))
+    inside = (0 < h) & (h < 1)
+    steepest = max(abs(by_a).max(), abs(by_b).max())
+    top = 2.0 ** np.ceil(np.log2(max(1.05 * steepest, 2**-6)))  # in steps: still while a slider moves
+    ax.axhline(0, color=GREY, linewidth=1)
+    ax.fill_between(u, -top, top, where=~inside, color=GREY, alpha=0.25, linewidth=0, label="clipped")
+    for by, colour, dash, name in ((by_a, BLUE, "-", "a"), (by_b, ORANGE, "--", "b")):
+        ax.plot(u[inside], by[inside], dash, color=colour, label=f"∂h/∂{name}")
+    ax.set(xlim=(0, 1), ylim=(-1.4 * top, top))  # room for the legend
+    ax.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+    ax.set_yticks([-top, 0, top], [f"{-top:.3g}", "0", f"{top:.3g}"])
+    ax.legend(loc="lower center", ncols=3, fontsize=11, handlelength=1.3, columnspacing=0.8)
+    return _dressed(ax, title, "noise u", "slope of the draw h(u)")
+
+
+VIEWS = ("samples", "cdf", "Beta", "slopes")  # what the explorer draws beside the densities
+
+
+@_styled
+def draw_explorer(
+    a, b, left, right, fig: Figure, views: Sequence[str] = ("cdf", "samples"), num_samples: int = 2000, seed: int = 0
+) -> Figure:
+    """The explorer's picture: densities with their masses, and beside them a panel for each of `views`.
+
+    Pure: the picture depends on the arguments alone. `fig` is drawn anew, so that one figure is reused.
 
     Parameters
     ----------
     a, b, left, right : float
         As in `draw_hardkuma`.
     fig : Figure
+    views : some of `VIEWS`
+        samples (a histogram), cdf, Beta (`draw_beside_beta`), slopes (`draw_slopes`).
     num_samples, seed : int
         Samples of the histogram; the same seed moves the same points as the shape changes.
     """
-    _emptied(fig)
     dist = HardKuma(_shape(a), _shape(b), float(left), float(right))
-    uniform = np.random.default_rng(seed).random(num_samples)
-    grid = {"left": 0.055, "right": 0.99, "bottom": 0.2, "top": 0.9, "wspace": 0.42}
-    densities, cdf, histogram = fig.subplots(1, 3, width_ratios=(2.2, 1, 1.4), gridspec_kw=grid)
+    widths = [2.2, *(1 if view == "cdf" else 1.5 for view in views)]
+    margins = {"left": 0.065, "right": 0.985, "bottom": 0.2, "top": 0.9, "wspace": 0.42}
+    densities, *panels = _panels(fig, ["densities", *views], widths, **margins)
     draw_hardkuma(a, b, left, right, densities, title=f"HardKuma({a:.3g}, {b:.3g}, {left:.3g}, {right:.3g})")
-    draw_cdf(dist, cdf, title="cdf")
-    draw_histogram_vs_density(dist.icdf(torch.as_tensor(uniform)), dist, histogram, title=f"{num_samples} samples")
+    for view, ax in zip(views, panels, strict=True):
+        if view == "samples":
+            drawn = dist.icdf(torch.as_tensor(np.random.default_rng(seed).random(num_samples)))
+            draw_histogram_vs_density(drawn, dist, ax, title=f"{num_samples} samples")
+        elif view == "cdf":
+            draw_cdf(dist, ax, title="cdf")
+        elif view == "Beta":
+            draw_beside_beta(a, b, ax, title="the base beside a Beta")
+        elif view == "slopes":
+            draw_slopes(a, b, left, right, ax, title="how a draw moves")
+        else:
+            raise ValueError(f"views: got {view!r}, accepted are {', '.join(VIEWS)}")
     return fig
 
 
@@ -527,12 +634,38 @@ def draw_attention(
     ax.hlines(np.arange(number + 1), 0, width, color="white", linewidth=2.5, zorder=2)
     row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
-    ax.set_xticks(np.arange(width) + 0.5, columns, rotation=60, ha="right", rotation_mode="anchor")
+    upright = max(map(len, columns)) <= 3
+    turned = {"rotation": 0 if upright else 60, "ha": "center" if upright else "right", "rotation_mode": "anchor"}
+    ax.set_xticks(np.arange(width) + 0.5, columns, **turned)
     ax.set_yticks(np.arange(number) + 0.5, rows)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.invert_yaxis()
+    ax.set(xlim=(0, width), ylim=(number, 0))
     return _dressed(ax, title, "", "")
+
+
+@_styled
+def draw_chosen_row(
+    weights, rows: Sequence[str], columns: Sequence[str], chosen: int, fig: Figure, title: str = ""
+) -> Figure:
+    """`draw_attention` under a slider that goes from row to row: one row is framed, and its label is bold.
+
+    Parameters
+    ----------
+    weights : [R, C], in [0, 1]
+    rows, columns : labels
+    chosen : int in [0, R)
+    fig : Figure
+        Drawn anew, so that one figure is reused.
+    """
+    across = 0.012 * max(map(len, rows)) + 0.02  # of the figure, for the labels of the rows
+    (ax,) = _panels(fig, [("rows", len(rows), *columns)], left=across, right=0.99, bottom=0.28, top=0.9)
+    draw_attention(weights, rows, columns, ax, title)
+    ax.plot([0, 0, 1, 1, 0], [chosen, chosen + 1, chosen + 1, chosen, chosen], color=RED, linewidth=4, clip_on=False,
+            transform=ax.get_yaxis_transform(), zorder=5)  # fmt: skip
+    for i, label in enumerate(ax.get_yticklabels()):
+        label.set(color=DARK_RED if i == chosen else BLACK, fontweight="bold" if i == chosen else "normal")
+    return fig
 
 
 @_styled
@@ -544,12 +677,12 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
     scores : [T]
     weights : name -> [T] weights
     fig : Figure
-        Cleared first, so that one figure is reused.
+        Drawn anew, so that one figure is reused.
     """
-    _emptied(fig)
     scores = _numbers(scores, "scores")
     at = np.arange(1, 1 + len(scores))
-    panels = fig.subplots(1, 1 + len(weights), gridspec_kw={"left": 0.045, "right": 0.99, "bottom": 0.16, "top": 0.86})
+    margins = {"left": 0.045, "right": 0.99, "bottom": 0.16, "top": 0.86}
+    panels = _panels(fig, [len(scores), *weights], **margins)
     panels[0].bar(at, scores, color=GREY)
     panels[0].axhline(0, color=BLACK, linewidth=0.8)
     _dressed(panels[0], "scores", "position", "")
@@ -661,6 +794,23 @@ def draw_bars(
     if len(groups) > 1:
         ax.legend(loc="upper center", ncols=len(groups))
     return _dressed(ax, title, "", ylabel)
+
+
+@_styled
+def draw_answers(names: Sequence[str], answers: Mapping[str, Sequence[float]], fig: Figure, title: str = "") -> Figure:
+    """What a model answers to several readings of one text: probabilities of classes, or scores.
+
+    Parameters
+    ----------
+    names : [C] classes, or what is scored
+    answers : reading -> [C], in [0, 1]
+    fig : Figure
+        Drawn anew, so that one figure is reused.
+    """
+    (ax,) = _panels(fig, [("answers", *names, *answers)], left=0.07, right=0.99, bottom=0.16, top=0.9)
+    draw_bars([name.replace(" ", "\n") for name in names], answers, ax, title, "answer", fmt="{:.2f}")
+    ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25), yticks=[0, 0.5, 1])
+    return fig
 
 
 @_styled

@@ -42,7 +42,6 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     from rationale.data import encode
     from rationale.data.batches import encode_pairs
     from rationale.data.nli import NULL
-    from rationale.data.vectors import spellings
     from rationale.params import PAIRS
 
     of_pairs = vars(run.parameters).get("corpus") in PAIRS
@@ -54,12 +53,9 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
                 raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
         texts = pairs
 
-    def known(word: str) -> str:
-        return next((other for other in spellings(word) if other in run.vocabulary), word)
-
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]
-        read = [[known(word) for word in tokens] for tokens in part]
+        read = [spelled(run, tokens) for tokens in part]
         if of_pairs:
             cut = middles[start : start + batch_size]
             batch = encode_pairs([(r[:m], r[m:]) for r, m in zip(read, cut, strict=True)], run.vocabulary)
@@ -81,6 +77,13 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
                 row["label"] = run.labels[answers[i]] if run.labels else str(answers[i])
             row["unknown"] = run.vocabulary.unknown(read[i])
             yield row
+
+
+def spelled(run, tokens: list[str]) -> list[str]:
+    """Each word in the first of its spellings that the run knows, as its word vector was looked up in training."""
+    from rationale.data.vectors import spellings
+
+    return [next((other for other in spellings(word) if other in run.vocabulary), word) for word in tokens]
 
 
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"

@@ -58,14 +58,30 @@ def describe_shape(a: float, b: float, left: float = -0.1, right: float = 1.1) -
     }
 
 
+def large() -> ipywidgets.HTML:
+    """What makes widgets, read-outs and gates readable from the last row of a room: every explorer holds one."""
+    return ipywidgets.HTML(
+        """<style>
+        :root { --jp-widgets-font-size: 18px; --jp-widgets-inline-height: 36px; }
+        .rationale-read-out { font-size: 21px; line-height: 1.6; }
+        .rationale-gate { height: 64px; width: 30px; margin: auto; border: 1px solid #767676; }
+        .rationale-z { font-size: 15px; line-height: 1.2; text-align: center; }
+        </style>"""
+    )
+
+
+def read_out(text: str) -> str:
+    """A live line under a picture, as HTML."""
+    return f'<div class="rationale-read-out">{text}</div>'
+
+
 def _in_words(numbers: dict[str, float]) -> str:
-    """The live line under the picture, as HTML."""
+    """The numbers of `describe_shape` as HTML."""
     decision = numbers["decision"]
     likeliest = "the interval, so the value is E[K]" if 0 < decision < 1 else f"{{{decision:.0f}}}"
     cells = [f"{html.escape(name)} = <b>{value:.3g}</b>" for name, value in numbers.items() if name != "decision"]
-    return (
-        f'<div style="font-size:16px;line-height:1.6">{" &nbsp; ".join(cells)} nats<br>'
-        f"at test time: <b>z = {decision:.3g}</b> (likeliest: {likeliest})</div>"
+    return read_out(
+        f"{' &nbsp; '.join(cells)} nats<br>at test time: <b>z = {decision:.3g}</b> (likeliest: {likeliest})"
     )
 
 
@@ -78,6 +94,8 @@ class ShapeExplorer(ipywidgets.VBox):
         Set a slider's `value` to move it; a and b are on a log scale.
     preset : Dropdown
         Its value is a name of `PRESETS`, or None once a slider has left the preset.
+    view : ToggleButtons
+        What stands beside the densities, one of `figures.VIEWS`.
     picture : Image
         `picture.value` are the bytes of the PNG.
     readout : HTML
@@ -85,7 +103,7 @@ class ShapeExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, a: float, b: float, left: float, right: float):
-        look = {"style": {"description_width": "3.5em"}, "layout": {"width": "32em"}, "readout_format": ".3g"}
+        look = {"style": {"description_width": "3.5em"}, "layout": {"width": "28em"}, "readout_format": ".3g"}
         log = {"base": 10, "min": -2, "max": 2, "step": 0.02, **look}
         self.sliders = {
             "a": ipywidgets.FloatLogSlider(a, description="a", **log),
@@ -94,12 +112,17 @@ class ShapeExplorer(ipywidgets.VBox):
             "right": ipywidgets.FloatSlider(right, min=1, max=2, step=0.01, description="right", **look),
         }
         options = [("choose a shape …", None), *((name, name) for name in PRESETS)]
-        self.preset = ipywidgets.Dropdown(options=options, description="preset", layout={"width": "30em"})
-        self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1000px"})
+        narrow = {"description_width": "3.5em"}
+        self.preset = ipywidgets.Dropdown(options=options, description="preset", layout={"width": "28em"}, style=narrow)
+        self.view = ipywidgets.ToggleButtons(
+            options=figures.VIEWS, description="beside", style={**narrow, "button_width": "5.5em"}
+        )
+        self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
-        self._figure = Figure(figsize=(12.5, 4.3))
+        self._figure = Figure(figsize=(11, 4.3))
         self._setting_many = False
         self.preset.observe(self._set_preset, names="value")
+        self.view.observe(lambda _: self.redraw(), names="value")
         for slider in self.sliders.values():
             slider.observe(self._slider_moved, names="value")
         box = ipywidgets.HBox
@@ -107,14 +130,14 @@ class ShapeExplorer(ipywidgets.VBox):
             box([self.sliders["a"], self.sliders["b"]]),
             box([self.sliders["left"], self.sliders["right"]]),
         )
-        super().__init__([self.preset, *rows, self.picture, self.readout])
+        super().__init__([large(), box([self.preset, self.view]), *rows, self.picture, self.readout])
         self.redraw()
 
     def redraw(self) -> None:
         """Picture and read-out from the sliders as they stand."""
         values = {name: slider.value for name, slider in self.sliders.items()}
-        drawn = figures.draw_explorer(**values, fig=self._figure)
-        self.picture.value = figures.to_png(drawn, dpi=80, compression=2)
+        drawn = figures.draw_explorer(**values, fig=self._figure, views=[self.view.value])
+        self.picture.value = figures.to_png(drawn, dpi=100, compression=1)
         self.readout.value = _in_words(describe_shape(**values))
 
     def _slider_moved(self, change) -> None:
@@ -170,7 +193,7 @@ class MappingExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, scores: Sequence[float], gamma: float = 1.0, lam: float = 0.1):
-        tall = {"orientation": "vertical", "layout": {"height": "9em", "width": "4em"}, "readout_format": ".1f"}
+        tall = {"orientation": "vertical", "layout": {"height": "11em", "width": "4em"}, "readout_format": ".1f"}
         self.scores = [
             ipywidgets.FloatSlider(score, min=-3, max=3, step=0.1, description=str(i), **tall)
             for i, score in enumerate(scores, 1)
@@ -184,7 +207,7 @@ class MappingExplorer(ipywidgets.VBox):
         for slider in (*self.scores, self.gamma, self.lam):
             slider.observe(self.redraw, names="value")
         sides = ipywidgets.VBox([self.gamma, self.lam, self.readout])
-        super().__init__([ipywidgets.HBox([*self.scores, sides]), self.picture])
+        super().__init__([large(), ipywidgets.HBox([*self.scores, sides]), self.picture])
         self.redraw()
 
     def redraw(self, change=None) -> None:
@@ -194,9 +217,8 @@ class MappingExplorer(ipywidgets.VBox):
         self.picture.value = figures.to_png(figures.draw_mappings(scores, weights, self._figure), dpi=80, compression=2)
         zeros = ", ".join(f"{name} {(values == 0).sum()}" for name, values in weights.items())
         flat = "<br><b>fusedmax is flat here and has no gradient</b>"
-        self.readout.value = f"weights of exactly 0: {zeros}" + flat * bool(
-            dead(scores, gamma=self.gamma.value, lam=self.lam.value)
-        )
+        in_dead_zone = bool(dead(scores, gamma=self.gamma.value, lam=self.lam.value))
+        self.readout.value = read_out(f"weights of exactly 0:<br>{zeros}" + flat * in_dead_zone)
 
 
 def explore_mappings(

@@ -92,15 +92,15 @@ def _started(command: list[str], folder: Path) -> Iterator[subprocess.Popen]:
         yield process
     finally:
         children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        for child in children:
+            if child.is_running():
+                child.kill()  # kernels have nothing to tidy up, and asking them politely takes seconds
         process.terminate()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for child in children:
-            if child.is_running():
-                child.kill()
 
 
 def _wait_for(answer: Callable[[], Server | None], process: subprocess.Popen, folder: Path) -> Server:
