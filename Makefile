@@ -6,7 +6,7 @@ RUN    := $(BIN)python -m rationale.runs
 CORES  ?= 2
 
 help:        ## list the targets
-	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FLAGS=...)
 
@@ -22,6 +22,13 @@ demo: setup  ## first rationales, on made-up reviews: no download, three minutes
 test: setup  ## lint, notebook checks, all tests and smoke runs
 	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
+
+test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
+	$(BIN)python -m pytest -m browser
+
+.venv/browser: .venv/ready
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[browser]'
+	@touch $@
 
 lab: setup   ## JupyterLab, text notebooks open as notebooks
 	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=.
@@ -57,4 +64,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test lab explore run sweep book handout bench reference clean
+.PHONY: help setup demo test test-browser lab explore run sweep book handout bench reference clean

@@ -1,4 +1,4 @@
-"""What all tests share: the marker `data`, for tests that read real data."""
+"""What all tests share: the marker `data`, for tests that read real data; pictures of what failed in a browser."""
 
 import os
 
@@ -20,3 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason=HOW))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = yield
+    if report.failed and item.get_closest_marker("browser"):
+        from tests.browser import Visit, picture_of
+
+        if Visit.latest:
+            report.sections.append(("what the browser showed", str(picture_of(Visit.latest, item.name))))
+    return report

@@ -1,0 +1,261 @@
+"""The notebooks as people use them: in JupyterLab, in a browser, with mouse and keyboard (`make test-browser`)."""
+
+import hashlib
+import json
+import math
+import re
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rationale import widgets
+from rationale.errors import BadInput
+from rationale.runs import root
+from tests import browser
+from tests.benchmarks import bench_explorers
+from tests.browser import Visit
+
+pytestmark = pytest.mark.browser
+
+NOTEBOOKS = ["03_explore_shapes", "06_sparse_attention", "10_first_rationale"]  # with explorers, and short
+BYTES = "async image => Array.from(new Uint8Array(await (await fetch(image.src)).arrayBuffer()))"
+
+
+@pytest.fixture(scope="module")
+def started():
+    try:
+        with browser.browser() as chromium:
+            yield chromium
+    except BadInput as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    with browser.lab(tmp_path_factory.mktemp("lab")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def opened(started, lab):
+    """All cells of `NOTEBOOKS` are running with their smoke parameters: `opened(name)` waits, and gives the Visit."""
+    visits = {name: Visit(started) for name in NOTEBOOKS}
+    for name, visit in visits.items():
+        visit.open_notebook(lab, copy_of(name, lab.folder))
+        visit.run_all()
+
+    def finished(name: str) -> Visit:
+        Visit.latest = visits[name]
+        visits[name].wait()
+        return visits[name]
+
+    return finished
+
+
+def copy_of(name: str, folder: Path) -> Path:
+    small = root() / "params" / "smoke" / f"{name}.yaml"
+    return browser.copy_notebook(name, folder, **yaml.safe_load(small.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_complain_of():
+    yield
+    if Visit.latest:
+        complaints, Visit.latest.complaints = Visit.latest.complaints, []
+        assert not complaints, "\n".join(complaints)
+
+
+def eventually(check) -> None:
+    """Call `check` until its asserts hold; the screen follows what people do, but not at once."""
+    until = time.monotonic() + browser.PATIENCE
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > until:
+                raise
+            Visit.latest.page.wait_for_timeout(50)
+
+
+def slider(shown, name: str):
+    """The slider with this label in an output area."""
+    label = shown.page.locator("label", has_text=re.compile(f"^{name}$"))
+    return shown.locator(".widget-slider").filter(has=label)
+
+
+def value_beside(slider) -> float:
+    return float(slider.locator(".widget-readout").inner_text().replace("−", "-"))
+
+
+def number_in(shown, name: str) -> float:
+    """`name = number` as it can be read in an output area."""
+    found = re.search(rf"{re.escape(name)}\s*=\s*(-?[\d.]+(e-?\d+)?)", shown.inner_text().replace("−", "-"))
+    assert found, f"no `{name} = ` in {shown.inner_text()!r}"
+    return float(found[1])
+
+
+def picture_in(shown) -> str:
+    """A fingerprint of the picture's bytes as the browser has them."""
+    image = shown.locator("img.widget-image").first
+    assert image.evaluate("image => image.complete && image.naturalWidth > 0"), "the picture is not drawn"
+    return hashlib.sha256(bytes(image.evaluate(BYTES))).hexdigest()
+
+
+def drag(handle, dx: float, dy: float = 0) -> None:
+    box, mouse = handle.bounding_box(), handle.page.mouse
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + dx, y + dy, steps=10)
+    mouse.up()
+
+
+CUT_OFF = """all => all.filter(e => e.clientWidth > 0 && getComputedStyle(e).overflow != 'visible'
+    && (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1))
+    .map(e => `${e.className.split(' ').pop()} of ${e.clientWidth} x ${e.clientHeight} pixels, needs ${e.scrollWidth} x `
+        + `${e.scrollHeight}: ${e.innerText.replace(/\\s+/g, ' ').slice(0, 40)}`)"""
+
+
+def nothing_is_cut_off(shown) -> None:
+    """Asserts that everything in an output area has the room it needs, without scroll bars."""
+    found = shown.locator("*").evaluate_all(CUT_OFF)
+    assert not found, "\n".join(found)
+
+
+# --- notebooks
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_text_notebook_opens_as_a_notebook_and_runs_to_its_end(opened, name):
+    code = [cell for cell in opened(name).cells() if cell["cell_type"] == "code"]
+    for number, cell in enumerate(code, 1):
+        errors = [output for output in cell["outputs"] if output["output_type"] == "error"]
+        assert not errors, f"code cell {number} failed: {errors[0]['ename']}: {errors[0]['evalue']}"
+        assert cell["execution_count"] == number, f"code cell {number} did not run in its turn:\n{cell['source']}"
+
+
+def test_saving_writes_the_twin_and_leaves_the_text_as_it_was(opened, lab, tmp_path):
+    page, text = opened("03_explore_shapes").page, lab.folder / "notebooks" / "03_explore_shapes.py"
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    twin = json.loads(text.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    assert any(cell.get("outputs") for cell in twin["cells"]), "the twin keeps what the cells have shown"
+    same = text.read_bytes() == copy_of("03_explore_shapes", tmp_path).read_bytes()
+    assert same, "saving in JupyterLab changes the text notebook"
+
+
+# --- the explorer of shapes
+
+
+@pytest.fixture
+def shapes(opened):
+    """The output area of the explorer."""
+    return opened("03_explore_shapes").show("interactive")
+
+
+def the_number_is_that_of_the_shape(shapes) -> None:
+    """Asserts that the P(0) on the screen is what the package computes, as far as both are shown."""
+
+    def around(value: float) -> float:
+        return 0.5 * 10 ** (math.floor(math.log10(abs(value))) - 2)  # half a unit of the third digit
+
+    a, b, left, right = (value_beside(slider(shapes, name)) for name in ("a", "b", "left", "right"))
+    seen = number_in(shapes, "P(0)")
+    low = widgets.describe_shape(a + around(a), b - around(b), left, right)["P(0)"]
+    high = widgets.describe_shape(a - around(a), b + around(b), left, right)["P(0)"]
+    assert low - around(low) <= seen <= high + around(high), (
+        f"a {a}, b {b}: P(0) is shown as {seen}, is {low} to {high}"
+    )
+
+
+def test_the_explorer_shows_the_numbers_of_its_sliders_and_fits(shapes):
+    eventually(lambda: the_number_is_that_of_the_shape(shapes))
+    nothing_is_cut_off(shapes)
+
+
+def test_dragging_a_slider_changes_picture_and_numbers(shapes):
+    handle = slider(shapes, "a").locator(".noUi-handle")
+    a, seen, picture = value_beside(slider(shapes, "a")), number_in(shapes, "P(0)"), picture_in(shapes)
+    drag(handle, 100)
+
+    def moved():
+        assert value_beside(slider(shapes, "a")) > 2 * a
+        assert number_in(shapes, "P(0)") < seen, "P(0) falls when a grows"
+        assert picture_in(shapes) != picture
+        the_number_is_that_of_the_shape(shapes)
+
+    eventually(moved)
+
+
+def test_an_arrow_key_moves_the_slider_by_a_step_and_back(shapes):
+    handle = slider(shapes, "a").locator(".noUi-handle")
+    handle.focus()
+    a, picture = value_beside(slider(shapes, "a")), picture_in(shapes)
+    handle.press("ArrowRight")
+
+    def stepped():
+        assert value_beside(slider(shapes, "a")) == pytest.approx(a * 10**0.02, rel=0.01)
+        assert picture_in(shapes) != picture
+        the_number_is_that_of_the_shape(shapes)
+
+    eventually(stepped)
+    handle.press("ArrowLeft")
+
+    def returned():
+        assert value_beside(slider(shapes, "a")) == a
+        assert picture_in(shapes) == picture, "the same shape gives the same picture"
+
+    eventually(returned)
+
+
+def test_the_time_from_a_key_to_the_picture_can_be_taken(shapes):
+    assert 0 < bench_explorers.press(bench_explorers.clocked(shapes), "ArrowRight") < browser.PATIENCE
+
+
+def test_a_number_can_be_typed_beside_a_slider(shapes):
+    readout = slider(shapes, "b").locator(".widget-readout")
+    readout.fill("3")
+    readout.press("Enter")
+
+    def followed():
+        assert value_beside(slider(shapes, "b")) == pytest.approx(3, rel=0.03)
+        the_number_is_that_of_the_shape(shapes)
+
+    eventually(followed)
+
+
+def test_a_preset_stays_chosen_and_shows_its_own_numbers(shapes):
+    a, b, left, right = widgets.PRESETS["bell, to the left (2, 5)"]
+    chosen = shapes.locator("select")
+    chosen.select_option(label="bell, to the left (2, 5)")
+    expected = widgets.describe_shape(a, b, left, right)["P(0)"]
+    eventually(lambda: the_number_is(shapes, "P(0)", expected))
+    shapes.page.wait_for_timeout(1000)  # the sliders answer the kernel
+    assert chosen.input_value() == "bell, to the left (2, 5)", "the dropdown has left the preset by itself"
+    the_number_is(shapes, "P(0)", expected)
+
+
+def the_number_is(shown, name: str, expected: float) -> None:
+    assert f"{number_in(shown, name):.3g}" == f"{expected:.3g}", name
+
+
+# --- the explorer of attention
+
+
+def test_the_explorer_of_attention_follows_its_sliders(opened):
+    shown = opened("06_sparse_attention").show("interactive")
+    nothing_is_cut_off(shown)
+    picture, said = picture_in(shown), shown.inner_text()
+    drag(slider(shown, "gamma").locator(".noUi-handle"), 60)
+
+    def followed():
+        assert shown.inner_text() != said, "a slider shows its value"
+        assert picture_in(shown) != picture
+
+    eventually(followed)
+    picture, said = picture_in(shown), shown.inner_text()
+    handle = slider(shown, "1").locator(".noUi-handle")
+    handle.focus()
+    handle.press("ArrowUp")
+    eventually(followed)
