@@ -200,7 +200,6 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
     before, after, far = reading.masked_answers(probed, "states", 3, 1)
     _, subject, _, probes = reading.load_probed(probed)
-    probe = probes["states"]
     batch = subject.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
         own = subject.model.predict(batch).softmax(-1)[0]
