@@ -32,7 +32,7 @@ from rationale.widgets import large, read_out
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
     """Finished runs below `folder`, at most two levels down, by what explorers can ask them: `texts` and `probes`.
 
-    The one that was finished last comes first; smoke runs come only where there is nothing else.
+    Models with gates come first, of them the one that was finished last; smoke runs only where there is nothing else.
     """
     found = {"texts": [], "probes": []}
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
@@ -43,6 +43,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
                 found["probes"].append(path.parent)
             elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
                 found["texts"].append(path.parent)
+    found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
     serious = {kind: [run for run in runs if run.name not in ("smoke", "html")] for kind, runs in found.items()}
     return {kind: serious[kind] or runs for kind, runs in found.items()}
 
@@ -281,7 +282,7 @@ class SentenceExplorer(ipywidgets.VBox):
         given = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
         self.answers = {name: answer(run, reading, values) for name, values in given.items()}
         words = {name: _in_words(run, numbers) for name, numbers in self.answers.items()}
-        title = "   ".join(f"{name}: {said}" for name, said in words.items())
+        title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
         names = names_of_answers(run)
         self.picture.value = figures.to_png(figures.draw_answers(names, self.answers, self._figure, title), 100, 1)
         unknown = html.escape(", ".join(reading.unknown))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import ipywidgets
@@ -146,9 +147,12 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 # --- the runs of a sweep
 
 
-def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs, tmp_path):
+def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
+    (runs["whole"].parent / "s.partial").mkdir()
+    shutil.copy(runs["s0.2"] / "model.safetensors", runs["whole"].parent / "s.partial")
     found = reading.find_runs(runs["whole"].parent.parent)
     assert set(found["texts"]) == set(runs.values()) and found["texts"][0] == runs["classes"]
+    assert found["texts"][-1] == runs["whole"], "a model without gates comes last"
     assert reading.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
 
 

@@ -75,10 +75,22 @@ def test_a_preset_sets_all_four_sliders(explorer, name, monkeypatch):
     assert all(math.isfinite(number) for number in widgets.describe_shape(*values).values())
 
 
+def test_the_sliders_hold_every_preset_exactly():
+    for a, b, *_ in widgets.PRESETS.values():
+        assert a in widgets.SHAPES and b in widgets.SHAPES, "else a browser would snap it to another value"
+    assert sorted(set(widgets.SHAPES)) == widgets.SHAPES and max(widgets.SHAPES) == 100 and min(widgets.SHAPES) == 0.01
+    ratios = [high / low for low, high in zip(widgets.SHAPES, widgets.SHAPES[1:], strict=False)]
+    assert max(ratios) < 1.06, "a step of the arrow keys is small"
+
+
+def test_a_start_between_two_steps_is_kept():
+    assert widgets.explore_shapes(a=0.377).sliders["a"].value == 0.377
+
+
 def test_moving_a_slider_leaves_the_preset(explorer):
     explorer.preset.value = "bell (2, 2)"
     explorer.sliders["a"].value = 2.5
-    assert explorer.preset.value is None and explorer.sliders["b"].value == 2.0
+    assert explorer.preset.value == widgets.OWN and explorer.sliders["b"].value == 2.0
 
 
 def test_a_preset_redraws_once(explorer, monkeypatch):
