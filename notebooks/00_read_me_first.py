@@ -46,8 +46,8 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # %% [markdown]
 # ## 1. Five meetings
 #
-# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run before all, *exercise* one
-# that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the question in the
+# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run before all, *exercise*
+# one that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the question in the
 # text. Everybody reads the paper and the notebooks named under *prepare* beforehand, one to two hours a meeting.
 #
 # | | paper | prepare |
