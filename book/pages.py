@@ -6,6 +6,8 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from rationale.runs import root
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -66,7 +68,7 @@ def _code(cell, name: str, images: Path) -> list[str]:
     heading = {"check": ' title="check"', "parameters": ' title="parameters"'}.get(min(tags, default=""), "")
     heading = ' title="parameters of this run"' if "injected-parameters" in tags else heading
     parts = [fence(cell.source, f"{{ .python{heading} }}")] if cell.source.strip() else []
-    for number, output in enumerate(cell.get("outputs", [])):
+    for number, output in enumerate(_joined(cell.get("outputs", []))):
         data = output.get("data", {})
         if WIDGET in data:
             parts.append(NO_SLIDERS)
@@ -80,6 +82,17 @@ def _code(cell, name: str, images: Path) -> list[str]:
         elif text := ANSI.sub("", output.get("text", data.get("text/plain", ""))).rstrip():
             parts.append(fence(text, "{ .text .output }"))
     return parts
+
+
+def _joined(outputs: list) -> list:
+    """Lines that were printed one after the other are one output."""
+    joined: list = []
+    for output in outputs:
+        if joined and output.output_type == joined[-1].output_type == "stream":
+            joined[-1] = NotebookNode(joined[-1], text=joined[-1].text + output.text)
+        else:
+            joined.append(output)
+    return joined
 
 
 def file_page(text: str, pages: set[str]) -> str:
