@@ -45,13 +45,16 @@ def notebook_page(notebook, name: str, note: str, images: Path) -> str:
 
 
 def blocks(text: str) -> str:
-    """Markdown in which lists and tables follow a blank line, as MkDocs wants it and GitHub does not."""
+    """Markdown in which lists, tables and the next equation follow a blank line, as MkDocs wants it, GitHub not."""
     lines, fenced = [], False
     for line in text.splitlines():
         fenced ^= line.startswith("```")
         item, before = (re.match(r"(> ?)?([-*] |\d+\. |\|)", text) for text in (line, lines[-1] if lines else ""))
         if item and not before and not fenced and lines and lines[-1].strip("> ") and lines[-1][:1] != " ":
             lines.append(item[1] or "")
+        equation = re.match(r"(> ?)?\$\$", line)
+        if equation and not fenced and lines and re.search(r"[^$\s]\s*\$\$$", lines[-1]):
+            lines.append(equation[1] or "")
         lines.append(line)
     return "\n".join(lines)
 

@@ -123,9 +123,11 @@ def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) ->
     assert "<td>cell</td>" in (site / "02_second.html").read_text()
 
 
-def test_a_list_need_not_follow_a_blank_line() -> None:
+def test_a_list_or_a_second_equation_need_not_follow_a_blank_line() -> None:
     assert blocks("one\n- a\n  b\n- c") == "one\n\n- a\n  b\n- c"
     assert blocks("> one\n> - a") == "> one\n> \n> - a"
+    assert blocks("$$a\n= b$$\n$$c$$") == "$$a\n= b$$\n\n$$c$$"
+    assert blocks("$$\na\n$$") == "$$\na\n$$"
     assert blocks("```\none\n- a\n```") == "```\none\n- a\n```"
 
 
