@@ -6,6 +6,7 @@ A notebook is executed only if no finished run shows it as it is now; the pages 
 
 import hashlib
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -123,8 +124,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         config = load_config(str(root() / "book" / "mkdocs.yml"), docs_dir=draft, site_dir=str(site), nav=nav)
         build_site(config)
         (site / "404.html").unlink()
-    link_equations(site)
-    return [*handler.found, *broken(site)]
+    linked = link_equations(site)
+    texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
+    lost = [f"eq. {label} has no place" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
+    return [*handler.found, *lost, *broken(site)]
 
 
 class _Warnings(logging.Handler):

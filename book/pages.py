@@ -6,6 +6,8 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from rationale.runs import root
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,13 +45,16 @@ def notebook_page(notebook, name: str, note: str, images: Path) -> str:
 
 
 def blocks(text: str) -> str:
-    """Markdown in which lists and tables follow a blank line, as MkDocs wants it and GitHub does not."""
+    """Markdown in which lists, tables and the next equation follow a blank line, as MkDocs wants it, GitHub not."""
     lines, fenced = [], False
     for line in text.splitlines():
         fenced ^= line.startswith("```")
         item, before = (re.match(r"(> ?)?([-*] |\d+\. |\|)", text) for text in (line, lines[-1] if lines else ""))
         if item and not before and not fenced and lines and lines[-1].strip("> ") and lines[-1][:1] != " ":
             lines.append(item[1] or "")
+        equation = re.match(r"(> ?)?\$\$", line)
+        if equation and not fenced and lines and re.search(r"[^$\s]\s*\$\$$", lines[-1]):
+            lines.append(equation[1] or "")
         lines.append(line)
     return "\n".join(lines)
 
@@ -66,7 +71,7 @@ def _code(cell, name: str, images: Path) -> list[str]:
     heading = {"check": ' title="check"', "parameters": ' title="parameters"'}.get(min(tags, default=""), "")
     heading = ' title="parameters of this run"' if "injected-parameters" in tags else heading
     parts = [fence(cell.source, f"{{ .python{heading} }}")] if cell.source.strip() else []
-    for number, output in enumerate(cell.get("outputs", [])):
+    for number, output in enumerate(_joined(cell.get("outputs", []))):
         data = output.get("data", {})
         if WIDGET in data:
             parts.append(NO_SLIDERS)
@@ -80,6 +85,17 @@ def _code(cell, name: str, images: Path) -> list[str]:
         elif text := ANSI.sub("", output.get("text", data.get("text/plain", ""))).rstrip():
             parts.append(fence(text, "{ .text .output }"))
     return parts
+
+
+def _joined(outputs: list) -> list:
+    """Lines that were printed one after the other are one output."""
+    joined: list = []
+    for output in outputs:
+        if joined and output.output_type == joined[-1].output_type == "stream":
+            joined[-1] = NotebookNode(joined[-1], text=joined[-1].text + output.text)
+        else:
+            joined.append(output)
+    return joined
 
 
 def file_page(text: str, pages: set[str]) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from rationale.distributions import HardKuma, Kumaraswamy, StretchedRectified
 
@@ -174,6 +174,8 @@ def _dressed(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
         ax.set_title(title)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
+    if xlabel == "epoch":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     return ax
 
 
@@ -755,9 +757,21 @@ def draw_lines(
         )
     _draw_target(ax, target)
     ax.set(xscale=xscale, yscale=yscale)
+    for axis, scale in ((ax.xaxis, xscale), (ax.yaxis, yscale)):
+        if scale == "log":
+            _few_ticks(axis)
     if any(lines):
         ax.legend()
     return _dressed(ax, title, xlabel, ylabel)
+
+
+def _few_ticks(axis) -> None:
+    """A log axis is labelled at powers of ten; where it spans fewer than two of them, at 1, 2 and 5."""
+    axis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_view_interval()
+    if high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _draw_target(ax: Axes, target: float | None) -> None:

@@ -1,13 +1,16 @@
 """The book: a small one, of two notebooks made here and the whole package, is built once and walked through."""
 
 import base64
+import os
 import re
 from pathlib import Path
 
+import jupytext
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from book.__main__ import build, how
+from book.__main__ import build, executed, how
 from book.links import broken
 from book.pages import blocks, modules, notebook_page, public_names, reading_order
 from rationale.runs import root
@@ -35,7 +38,8 @@ FIRST = new_notebook(cells=[
     new_code_cell("fig", metadata={"tags": ["figure"]}, outputs=shown(
         {"image/png": PNG, "text/plain": "<Figure>"}, **{"image/png": {"alt": 'says "why"', "width": 320}})),
     new_markdown_cell("**Exercise.** Why?"),
-    new_code_cell("print(a)", metadata={"tags": ["solution"]}, outputs=[new_output("stream", text="the answer")]),
+    new_code_cell("print(a)", metadata={"tags": ["solution"]}, outputs=[
+        new_output("stream", text="the\n"), new_output("stream", text="answer")]),
     new_markdown_cell("Because.", metadata={"tags": ["solution"]}),
     new_code_cell("slider", metadata={"tags": ["interactive"]}, outputs=shown(
         {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "VBox(children=())"})),
@@ -113,15 +117,17 @@ def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) ->
     assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page
     assert base64.b64decode(PNG) == next((site / "img").glob("01_first-*.png")).read_bytes()
     folded = re.search(r"<details[^>]*>.*?</details>", page, re.S)[0]
-    assert "the answer" in folded and "Because." in folded and page.count("Because.") == 1
+    assert "the\nanswer" in re.sub("<[^>]+>", "", folded) and "Because." in folded and page.count("Because.") == 1
     assert "make lab" in page and "VBox" not in page
     assert "Executed here." in page and page.index("Executed here.") > page.index("Define things")
     assert "<td>cell</td>" in (site / "02_second.html").read_text()
 
 
-def test_a_list_need_not_follow_a_blank_line() -> None:
+def test_a_list_or_a_second_equation_need_not_follow_a_blank_line() -> None:
     assert blocks("one\n- a\n  b\n- c") == "one\n\n- a\n  b\n- c"
     assert blocks("> one\n> - a") == "> one\n> \n> - a"
+    assert blocks("$$a\n= b$$\n$$c$$") == "$$a\n= b$$\n\n$$c$$"
+    assert blocks("$$\na\n$$") == "$$\na\n$$"
     assert blocks("```\none\n- a\n```") == "```\none\n- a\n```"
 
 
@@ -141,3 +147,17 @@ def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
     assert "`num_samples: 7`" in note and "numbers mean nothing" in note and "5.0 s on abacus" in note
     (folder / "params.yaml").write_text("{}")
     assert "its defaults" in how(notebook, folder)
+
+
+def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:
+    notebook = root() / "notebooks" / "13_train_nli.py"
+    for age, name in enumerate(("good", "outdated", "smoke", "going.partial")):  # later is newer
+        folder = tmp_path / notebook.stem / name
+        folder.mkdir(parents=True)
+        cells = jupytext.read(notebook)
+        cells.cells.insert(2, new_code_cell("seed = 7", metadata={"tags": ["injected-parameters"]}))
+        if name == "outdated":
+            cells.cells[0].source += " of yesterday"
+        nbformat.write(cells, folder / "run.ipynb")
+        os.utime(folder / "run.ipynb", (1e9 + age, 1e9 + age))
+    assert executed(notebook, tmp_path).name == "good"
