@@ -78,28 +78,28 @@ reading.explore_layers(runs["probes"])
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$. *Predict*
 # which sliders can bring $P(0)$ to 1/2 when only one of them is moved (`can`, a set of some of "a", "b", "left",
-# "right"). *Change* each and read off where that is: `half`, a dict of slider to value, to two digits. *Explain* why the
-# others cannot.
+# "right"). *Change* each and read off where that is: `half`, a dict of slider to value, to two digits. *Explain* why
+# the others cannot.
 
 # %% tags=["solution"]
 half = {"a": 0.116, "b": 2.04}
 can = set(half)
-# P(0) is the mass of K below k0 = -left / (right - left). Both shapes can move any mass below it. `right` moves k0 from
-# 0.083 to 0.091 at most; `left` would have to go to -1.4, beyond its end.
+# P(0) is the mass of K below k0 = -left / (right - left). Both shapes can move any mass below it. `right` moves k0
+# from 0.083 to 0.091 at most; `left` would have to go to -1.4, beyond its end.
 
 # %% tags=["check"]
 start = {"a": 0.5, "b": 0.5, "left": -0.1, "right": 1.1}
 for name, ends in (("a", (0.01, 100)), ("b", (0.01, 100)), ("left", (-1, -0.01)), ("right", (1, 2))):
     reached = [widgets.describe_shape(**start | {name: end})["P(0)"] for end in ends]
-    assert (name in can) == (min(reached) < 0.5 < max(reached)), f"{name} goes from {reached[0]:.2f} to {reached[1]:.2f}"
+    assert (name in can) == (min(reached) < 0.5 < max(reached)), f"{name}: {reached[0]:.2f} to {reached[1]:.2f}"
 for name, value in half.items():
     there = widgets.describe_shape(**start | {name: value})["P(0)"]
     assert abs(there - 0.5) < 0.01, f"{name} = {value}: P(0) = {there:.2f}"
 assert set(half) == can, "a value for each slider that can"
 
 # %% [markdown]
-# And a question to take along, for section 3: which sentence of yours turns its answer when *one* selected word is shut,
-# and how dark was its bar?
+# And a question to take along, for section 3: which sentence of yours turns its answer when *one* selected word is
+# shut, and how dark was its bar?
 
 # %% [markdown]
 # ## Summary
