@@ -110,7 +110,8 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         write_text(pages / "index.md", file_page(readme, names))
         write_text(pages / "notation.md", file_page((root() / "NOTATION.md").read_text("utf-8"), names))
         for name, (notebook, note) in notebooks.items():
-            write_text(pages / f"{name}.md", notebook_page(notebook, name, note, pages / "img"))
+            page = notebook_page(notebook, name, note, pages / "img")
+            write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # whose machine it was is nobody's matter
         rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
         write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
         for module in modules():
