@@ -1,5 +1,6 @@
 """The notebooks as people use them: in JupyterLab, in a browser, with mouse and keyboard (`make test-browser`)."""
 
+import functools
 import hashlib
 import json
 import math
@@ -8,14 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
-from rationale import widgets
+from rationale import reading, saved, widgets
 from rationale.errors import BadInput
 from rationale.runs import root
 from tests import browser
 from tests.benchmarks import bench_explorers
 from tests.browser import Visit
+from tests.smoke import smoke
 
 pytestmark = pytest.mark.browser
 
@@ -114,8 +117,8 @@ def drag(handle, dx: float, dy: float = 0) -> None:
 
 CUT_OFF = """all => all.filter(e => e.clientWidth > 0 && getComputedStyle(e).overflow != 'visible'
     && (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1))
-    .map(e => `${e.className.split(' ').pop()} of ${e.clientWidth} x ${e.clientHeight} pixels, needs ${e.scrollWidth} x `
-        + `${e.scrollHeight}: ${e.innerText.replace(/\\s+/g, ' ').slice(0, 40)}`)"""
+    .map(e => `${e.className.split(' ').pop()} of ${e.clientWidth} x ${e.clientHeight} pixels needs `
+        + `${e.scrollWidth} x ${e.scrollHeight}: ${e.innerText.replace(/\\s+/g, ' ').slice(0, 40)}`)"""
 
 
 def nothing_is_cut_off(shown) -> None:
@@ -259,3 +262,84 @@ def test_the_explorer_of_attention_follows_its_sliders(opened):
     handle.focus()
     handle.press("ArrowUp")
     eventually(followed)
+
+
+# --- your own sentence
+
+
+@pytest.fixture
+def sentence(opened):
+    """The output area of the explorer."""
+    return opened("10_first_rationale").show("interactive")
+
+
+def type_text(shown, text: str) -> None:
+    field = shown.get_by_label("text", exact=True)
+    field.click()
+    field.press("Control+a")
+    field.press_sequentially(text)
+
+
+def it_reads(shown, folder: Path, text: str, forced: dict[int, float]) -> None:
+    """Asserts that words and answers on the screen are those that the package gives to the text."""
+    run, tokens = saved.load_run(folder), text.split()
+    assert shown.locator("button.widget-button").all_inner_texts()[: len(tokens)] == tokens
+    read = reading.read_text(run, text)
+    answers = {"rationale": read.z, "whole text": torch.ones_like(read.z)}
+    if forced:
+        answers["your gates"] = read.z.index_put((torch.tensor(list(forced)),), torch.tensor(list(forced.values())))
+    for name, z in answers.items():
+        expected = reading.answer(run, read, z)[0]
+        seen = re.search(rf"{name}: *\w+ ([\d.]+)", shown.inner_text())
+        assert seen and abs(float(seen[1]) - expected) < 0.006, f"{name}: {expected:.3f} in {shown.inner_text()!r}"
+
+
+def test_typing_a_sentence_shows_its_words_and_what_the_model_answers(sentence, lab):
+    text = "the head is thick and white . it smells of nothing"
+    picture = picture_in(sentence)
+    type_text(sentence, text)
+    eventually(lambda: it_reads(sentence, lab.folder / "results" / "10_first_rationale", text, {}))
+    assert picture_in(sentence) != picture
+    nothing_is_cut_off(sentence)
+
+
+def test_a_click_on_a_word_forces_its_gate_open_then_shut_then_sets_it_free(sentence, lab):
+    text, folder = "a thin head . the taste is great", lab.folder / "results" / "10_first_rationale"
+    type_text(sentence, text)
+    eventually(lambda: it_reads(sentence, folder, text, {}))
+    word = sentence.get_by_role("button", name="thin", exact=True)
+    for forced in ({1: 1.0}, {1: 0.0}, {}):
+        word.click()
+        eventually(functools.partial(it_reads, sentence, folder, text, forced))
+        assert ("your gates" in sentence.inner_text()) == bool(forced)
+
+
+# --- the explorers as a page
+
+ICONS = "https://cdn.jsdelivr.net/npm/@fortawesome/"  # Voilà's own style sheets; no explorer needs them
+
+
+def test_the_page_of_explorers_opens_without_code_and_answers(started, tmp_path):
+    run = smoke(root() / "notebooks" / "10_first_rationale.py", tmp_path / "runs")
+    browser.copy_notebook("08_explorers", tmp_path, runs_dir=str(tmp_path / "runs"))
+    with browser.explore(tmp_path) as server:
+        visit = Visit(started, known=ICONS)
+        visit.open_page(server)
+        body = visit.page.locator("body")
+        eventually(lambda: the_number_is_that_of_the_shape(body))
+        assert "from rationale import" not in body.inner_text(), "the page shows code"
+        seen, picture = number_in(body, "P(0)"), picture_in(body)
+        drag(slider(body, "a").locator(".noUi-handle"), 60)
+
+        def moved():
+            assert number_in(body, "P(0)") < seen
+            assert picture_in(body) != picture
+            the_number_is_that_of_the_shape(body)
+
+        eventually(moved)
+        text = "the taste is great but the head is thin"
+        type_text(body, text)
+        eventually(lambda: it_reads(body, run, text, {}))
+        visit.page.set_viewport_size(browser.PHONE)
+        wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide[0] <= wide[1], f"on a phone of {wide[1]} pixels the page is {wide[0]} wide"
