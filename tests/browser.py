@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -32,15 +33,18 @@ FLAGS = [
 ]  # fmt: skip
 PROJECTOR = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
-PATIENCE = 120  # seconds for a server, a page or a cell: the machine may be busy
+PATIENCE = 240  # seconds for a server, a page or a cell: the machine may be busy
 READY = "window.jupyterapp?.shell.currentWidget?.sessionContext"
-RUN_ALL = """async () => {
-    await jupyterapp.restored;
-    const panel = jupyterapp.shell.currentWidget;
-    await panel.context.ready;
-    await panel.sessionContext.ready;
-    window.finished = null;
-    jupyterapp.commands.execute('notebook:run-all-cells').then(() => { window.finished = true; });
+RUN_ALL = """() => {
+    window.finished = false;
+    const run = async () => {
+        await jupyterapp.restored;
+        const panel = jupyterapp.shell.currentWidget;
+        await panel.context.ready;
+        await panel.sessionContext.ready;
+        await jupyterapp.commands.execute('notebook:run-all-cells');
+    };
+    run().then(() => { window.finished = true; });
 }"""
 CELLS = "() => jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.sharedModel.toJSON())"
 SHOW = """async index => {
@@ -74,6 +78,23 @@ def lab(folder: Path) -> Iterator[Server]:
                 return None
             facts = json.loads(text)
             return Server(f"http://127.0.0.1:{facts['port']}", facts["token"], folder)
+
+        yield _wait_for(answer, process, folder)
+
+
+@contextmanager
+def explore(folder: Path) -> Iterator[Server]:
+    """The page that `make explore` opens, of the copies of notebooks in `folder`."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["make", "--file", str(root() / "Makefile"), "--old-file", ".venv/explore", "explore"]
+    command += [f"BIN={Path(sys.executable).parent}/", f"VOILA_FLAGS=--no-browser --port={port}"]
+    with _started(command, folder) as process:
+
+        def answer() -> Server | None:
+            with socket.socket() as asked:
+                there = asked.connect_ex(("127.0.0.1", port)) == 0
+            return Server(f"http://127.0.0.1:{port}", "", folder) if there else None
 
         yield _wait_for(answer, process, folder)
 
@@ -179,6 +200,7 @@ def browser() -> Iterator[Any]:
         try:
             yield started
         finally:
+            Visit.latest = None
             started.close()
 
 
@@ -196,9 +218,10 @@ class Visit:
 
     latest: "Visit | None" = None
 
-    def __init__(self, started: Any, size: dict[str, int] = PROJECTOR):
+    def __init__(self, started: Any, size: dict[str, int] = PROJECTOR, known: str = ""):
+        """`known` is the beginning of addresses that are asked for and may be."""
         self.complaints: list[str] = []
-        Visit.latest = self
+        self.known, Visit.latest = known, self
         context = started.new_context(viewport=size)
         context.on("request", lambda request: self._look_at(request.url))
         context.on("console", self._listen)
@@ -209,25 +232,32 @@ class Visit:
 
     def _look_at(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+        outside = parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1"
+        if outside and not (self.known and url.startswith(self.known)):
             self.complaints.append(f"request to another host: {url[:200]}")
 
     def _listen(self, message: Any) -> None:
-        if message.type == "error":
-            self.complaints.append(f"console: {message.text[:500]} ({message.location.get('url', '')[:200]})")
+        url = message.location.get("url", "")
+        if message.type == "error" and not (self.known and url.startswith(self.known)):
+            self.complaints.append(f"console: {message.text[:500]} ({url[:200]})")
+
+    def open_page(self, server: Server) -> None:
+        """Open Voilà's page and wait for its first picture."""
+        self.page.goto(server.url, wait_until="commit")  # its load event comes when all cells have run
+        self.page.wait_for_selector("img.widget-image")
 
     def open_notebook(self, server: Server, path: Path) -> None:
-        """Open a text notebook by its address in JupyterLab."""
+        """Open a text notebook by its address in JupyterLab; does not wait for it."""
         where = path.relative_to(server.folder).as_posix()
-        self.page.goto(f"{server.url}/lab/tree/{where}?token={server.token}&reset")
-        self.page.wait_for_function(READY)
+        self.page.goto(f"{server.url}/lab/tree/{where}?token={server.token}&reset", wait_until="commit")
 
     def run_all(self) -> None:
-        """Run all cells; `wait` waits for the last."""
+        """Run all cells as soon as the notebook is there; `wait` waits for the last."""
+        self.page.wait_for_function(READY)
         self.page.evaluate(RUN_ALL)
 
     def wait(self) -> None:
-        self.page.wait_for_function("window.finished", timeout=2000 * PATIENCE)
+        self.page.wait_for_function("window.finished", timeout=3000 * PATIENCE)
 
     def cells(self) -> list[dict]:
         """The open notebook's cells as JSON, with their outputs."""

@@ -52,7 +52,7 @@ def press(handle: Any, key: str) -> float:
 
 @functools.cache
 def _slider(call: str) -> Any:
-    """A clocked slider of an explorer that is on the screen; keys to press in turn, so that it never comes to its end."""
+    """A clocked slider of an explorer that is on the screen; keys in turn, so that it never comes to its end."""
     started, server = _open()
     code = f"from rationale import widgets\nwidgets.{call}"
     visit = browser.Visit(started)
