@@ -34,6 +34,7 @@ class Exercise(NamedTuple):
 
 
 def is_tagged(cell: NotebookNode, tag: str) -> bool:
+    """Whether a cell has the tag."""
     return tag in cell.metadata.get("tags", [])
 
 
@@ -117,6 +118,7 @@ def write_handouts(folder: Path) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
+    """Write the hand-outs and say where they are."""
     folder = Path(arguments[0]) if arguments else root() / "outputs" / "handout"
     written = write_handouts(folder)
     print(f"{len(written) // 2} notebooks, student's and teacher's edition: {shown(folder)}/")
