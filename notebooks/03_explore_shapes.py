@@ -20,7 +20,7 @@
 # - why the value of a gate at test time *jumps* although its distribution changes smoothly.
 #
 # **You need** `01_kumaraswamy` and `02_hardkuma` (their formulas are used here, not derived again); no data,
-# no GPU; 5 minutes, 30 with the exercises.
+# no GPU; 5 minutes, an hour with the exercises.
 
 # %% tags=["parameters"]
 a: float = 0.5  # first shape of the pictures that show one gate, in [0.01, 100]
