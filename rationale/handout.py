@@ -58,10 +58,8 @@ def exercises(notebook: NotebookNode) -> list[Exercise]:
     for i in (i for i, cell in enumerate(cells) if is_tagged(cell, "solution")):
         task = list(TASK.finditer(cells[i - 1].source))
         if len(task) != 1 or cells[i - 1].cell_type != "markdown":
-            raise ValueError(
-                "before a solution stands one task, `**Exercise N** (predict, change, explain; M minutes). ...`, "
-                f"not: {cells[i - 1].source[-300:]}"
-            )
+            form = "**Exercise N** (predict, change, explain; M minutes). ..."
+            raise ValueError(f"before a solution stands one task, {form}; got: {cells[i - 1].source[-300:]}")
         if i + 1 == len(cells) or not is_tagged(cells[i + 1], "check"):
             raise ValueError(f"exercise {task[0][1]}: after the solution stands a cell tagged check")
         check, text = cells[i + 1].source, cells[i - 1].source[task[0].start() :]
@@ -77,14 +75,10 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
     found = exercises(notebook)
     for exercise in found:
         answer, check = notebook.cells[exercise.solution], notebook.cells[exercise.check]
-        functions = {
-            node.name: ast.unparse(node.args)
-            for node in ast.walk(ast.parse(answer.source))
-            if isinstance(node, ast.FunctionDef)
-        }
+        defined = [node for node in ast.walk(ast.parse(answer.source)) if isinstance(node, ast.FunctionDef)]
+        hints = {node.name: f"  # def {node.name}({ast.unparse(node.args)}): ..." for node in defined}
         lines = [f"# Exercise {exercise.number}: give these names their values"]
-        for name in exercise.names:
-            lines += [f"{name} = ..." + (f"  # def {name}({functions[name]}): ..." if name in functions else "")]
+        lines += [f"{name} = ...{hints.get(name, '')}" for name in exercise.names]
         given = [
             f'assert {name} is not ..., "exercise {exercise.number}: `{name}` is not given yet, see the cell above"'
             for name in exercise.names
