@@ -333,6 +333,15 @@ for path in folders["sst"][:1]:
             figures.save_figure(fig, folder / "figures", f"{name}_{method}")
             display(figures.show(fig))
 
+# %% tags=["check"]
+if layers_kept and given.num_train == 0:
+    words = layers_kept["inputs"]
+    print({kind: round(float(value), 1) for kind, value in words.items()})
+    for kind in ("determiner", "pronoun", "punctuation"):
+        assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}s go, adjectives and nouns stay"
+    strong, weak = (min(words[kind] for kind in kinds) for kinds in (CLASSES[::4], CLASSES[1::2]))
+    assert min(strong, weak) > words["neutral"], "what people feel about, the model wants to know"
+
 # %% [markdown]
 # How stable are they? Of runs whose probes explain the *same* model (`subject`), the standard deviation over runs of
 # each keep probability, averaged over positions and layers (paper, five seeds: .0553 of inputs, .0302 of states).

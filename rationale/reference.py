@@ -51,6 +51,7 @@ SUBJECT = "subject"  # the model that is probed, in the column `model` of task `
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
+OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, run on a run of `14_train_probes` on SST
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -65,6 +66,11 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_REVIEWS}/precision_imdb_rationales_overall.svg",
     f"{OF_REVIEWS}/precision_movies_overall.svg",
     f"{OF_REVIEWS}/accuracy_imdb_rationales_overall.svg",
+    f"{OF_PROBES}/sentence_inputs.svg",
+    f"{OF_PROBES}/sentence_states.svg",
+    f"{OF_PROBES}/separators_states.svg",
+    f"{OF_PROBES}/speech_inputs.svg",
+    f"{OF_PROBES}/sentiment_inputs.svg",
 )
 
 

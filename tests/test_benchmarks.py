@@ -332,7 +332,7 @@ def test_the_runner_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys
 
 
 def test_a_name_that_no_group_has_is_refused(monkeypatch, capsys):
-    for module in (bench_recurrence, bench_training, bench_start):
+    for module in (bench_recurrence, bench_training, bench_start, bench_probes):
         monkeypatch.setattr(module, "cases", dict)
     with pytest.raises(SystemExit) as stop:
         runner.main(["--only", "no such thing"])

@@ -46,17 +46,18 @@ def batch_of(rows: int, words: int) -> Batch:
 
 
 def kept_mib(forward: Callable[[], torch.Tensor]) -> float:
-    """What the backward pass of a loss holds on to, in MiB."""
-    sizes: dict[int, int] = {}
+    """What the backward pass of a loss holds on to, in MiB.
 
-    def count(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor
+    The graph itself gets nothing to hold: a saved output that is handed back would keep itself alive for good.
+    """
+    held: dict[int, torch.Tensor] = {}
 
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+    def count(tensor: torch.Tensor) -> None:
+        held[tensor.untyped_storage().data_ptr()] = tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda _: None):
         forward()
-    return sum(sizes.values()) / 2**20
+    return sum(tensor.untyped_storage().nbytes() for tensor in held.values()) / 2**20
 
 
 def plain_step(frozen: Frozen, batch: Batch) -> tuple[Callable, Callable]:
