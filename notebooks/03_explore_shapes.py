@@ -206,8 +206,9 @@ print({s: round(size.item(), 3) for s, size in skew.items()})
 # $$\alpha = m\,n, \qquad \beta = (1 - m)\,n, \qquad n = \frac{m (1 - m)}{v} - 1 = \frac{\mathrm{E}[K (1 -
 # K)]}{v}. \tag{X5}$$
 #
-# > A Beta has mean $\alpha / n$ and variance $m (1 - m) / (n + 1)$ with $n = \alpha + \beta$: solve for $n$. Since $0 < K
-# > < 1$, $\mathrm{E}[K (1 - K)] > 0$ and so is $n$: there is such a Beta for *every* shape. The explorer below shows it.
+# > A Beta has mean $\alpha / n$ and variance $m (1 - m) / (n + 1)$ with $n = \alpha + \beta$: solve for $n$. Since
+# > $0 < K < 1$, $\mathrm{E}[K (1 - K)] > 0$ and so is $n$: there is such a Beta for *every* shape. The explorer below
+# > shows it.
 
 # %%
 twins = {(s, t): (figures.matched_beta(s, t), Kumaraswamy(s, t)) for s in shapes_a for t in shapes_b}

@@ -14,8 +14,8 @@
 #
 # **You will learn** whatever you ask: predict first, then move.
 #
-# **You need** nothing for 1 and 2; for 3 to 5 finished runs in `outputs/`: `make demo` makes a first one in two minutes.
-# Arrow keys move the slider that has the focus; the tabulator goes to the next one.
+# **You need** nothing for 1 and 2; for 3 to 5 finished runs in `outputs/`: `make demo` makes a first one in two
+# minutes. Arrow keys move the slider that has the focus; the tab key goes to the next one.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs"  # folder whose finished runs are offered
@@ -76,8 +76,8 @@ reading.explore_rates(runs["texts"])
 reading.explore_layers(runs["probes"])
 
 # %% [markdown]
-# **Exercise** (10 minutes). Find a sentence of yours whose answer turns when *one* selected word is shut, and turns back
-# when another one is opened. Predict both words before you click. Explain with the bars: how sure was the gate?
+# **Exercise** (10 minutes). Find a sentence of yours whose answer turns when *one* selected word is shut, and turns
+# back when another one is opened. Predict both words before you click. Explain with the bars: how sure was the gate?
 
 # %% tags=["solution"]
 print("Look for a word with a dark bar. Where the rest says nothing, shutting it leaves the answer to an empty text.")

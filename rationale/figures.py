@@ -681,7 +681,7 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
     """
     scores = _numbers(scores, "scores")
     at = np.arange(1, 1 + len(scores))
-    margins = {"left": 0.045, "right": 0.99, "bottom": 0.16, "top": 0.86}
+    margins = {"left": 0.045, "right": 0.995, "bottom": 0.2, "top": 0.86, "wspace": 0.16}
     panels = _panels(fig, [len(scores), *weights], **margins)
     panels[0].bar(at, scores, color=GREY)
     panels[0].axhline(0, color=BLACK, linewidth=0.8)
@@ -691,10 +691,11 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
         ax.bar(at, values, color=BLUE)
         ax.plot(at[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
         ax.set_ylim(0, 1)
+        ax.set_yticks([0, 0.5, 1], ["0", ".5", "1"] if ax is panels[1] else [])
         _dressed(ax, name, "position", "")
     for ax in panels:
+        ax.set_title(ax.get_title("left"), fontsize=13)  # the longest name must fit
         ax.set_xticks(at)
-        ax.tick_params(labelsize=10)
     return fig
 
 

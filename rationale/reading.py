@@ -5,6 +5,7 @@ widget's `value`, or `click()` a word, and look at `picture.value`.
 """
 
 import functools
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,7 @@ from rationale.widgets import large, read_out
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
     """Finished runs below `folder`, at most two levels down, by what explorers can ask them: `texts` and `probes`.
 
-    The one that was finished last comes first; smoke runs come only where there is nothing else.
+    Models with gates come first, of them the one that was finished last; smoke runs only where there is nothing else.
     """
     found = {"texts": [], "probes": []}
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
@@ -43,6 +44,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
                 found["probes"].append(path.parent)
             elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
                 found["texts"].append(path.parent)
+    found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
     serious = {kind: [run for run in runs if run.name not in ("smoke", "html")] for kind, runs in found.items()}
     return {kind: serious[kind] or runs for kind, runs in found.items()}
 
@@ -281,10 +283,11 @@ class SentenceExplorer(ipywidgets.VBox):
         given = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
         self.answers = {name: answer(run, reading, values) for name, values in given.items()}
         words = {name: _in_words(run, numbers) for name, numbers in self.answers.items()}
-        title = "   ".join(f"{name}: {said}" for name, said in words.items())
+        title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
         names = names_of_answers(run)
         self.picture.value = figures.to_png(figures.draw_answers(names, self.answers, self._figure, title), 100, 1)
-        unknown = f" &nbsp; unknown to this run: {', '.join(reading.unknown)}" if reading.unknown else ""
+        unknown = html.escape(", ".join(reading.unknown))
+        unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
         said = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in words.items())
         self.readout.value = read_out(f"{said}<br>{int((z > 0).sum())} of {len(z)} words selected{unknown}")
 
@@ -501,7 +504,7 @@ class LayersExplorer(ipywidgets.VBox):
         rows = [f"layer {k}" for k in range(len(values))]
         fig = figures.draw_chosen_row(shown, rows, row["tokens"], layer, self._figure, title)
         self.picture.value = figures.to_png(fig, 100, 1)
-        self.readout.value = read_out(self._compared(method, layer) if method in KINDS else _shortened(row))
+        self.readout.value = read_out(self._compared(method, layer) if method in KINDS else "")
 
     def _compared(self, method: str, layer: int) -> str:
         try:
@@ -509,7 +512,7 @@ class LayersExplorer(ipywidgets.VBox):
         except BadInput as error:
             return f"the answer after masking is not shown: {error}"
         row = self._texts.loc[self.sentence.value]
-        told = [_named(chances, row) for chances in (before, after)]
+        told = [html.escape(_named(chances, row)) for chances in (before, after)]
         return f"answer <b>{told[0]}</b>; after masking layer {layer} <b>{told[1]}</b>; {far:.3f} nats apart"
 
 

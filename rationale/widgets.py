@@ -34,6 +34,11 @@ PRESETS = {
     "half-open, never exactly 1 (0.5, 0.5)": (0.5, 0.5, -0.2, 1.0),
 }
 
+OWN = ""  # the preset's value once a slider has left it
+# what the sliders of a and b go through: a slider of floats would snap 0.5 to a power of its step, and lose the preset
+STEPS = [*(100 + 5 * i for i in range(20)), *(200 + 10 * i for i in range(30)), *(500 + 20 * i for i in range(25))]
+SHAPES = [*(step * 10**decade / 10**4 for decade in range(4) for step in STEPS), 100.0]
+
 
 def describe_shape(a: float, b: float, left: float = -0.1, right: float = 1.1) -> dict[str, float]:
     """The numbers of HardKuma(a, b, left, right) that the explorer shows, computed in float64.
@@ -85,15 +90,19 @@ def _in_words(numbers: dict[str, float]) -> str:
     )
 
 
+def _shapes_with(start: float) -> list[tuple[str, float]]:
+    return [(f"{shape:.3g}", shape) for shape in sorted({*SHAPES, start})]
+
+
 class ShapeExplorer(ipywidgets.VBox):
     """Sliders and presets for a, b, left, right over the picture of `figures.draw_explorer`.
 
     Attributes
     ----------
     sliders : dict of a, b, left, right
-        Set a slider's `value` to move it; a and b are on a log scale.
+        Set a slider's `value` to move it; those of a and b go through `SHAPES`, nearly a log scale.
     preset : Dropdown
-        Its value is a name of `PRESETS`, or None once a slider has left the preset.
+        Its value is a name of `PRESETS`, or `OWN` once a slider has left the preset.
     view : ToggleButtons
         What stands beside the densities, one of `figures.VIEWS`.
     picture : Image
@@ -103,19 +112,21 @@ class ShapeExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, a: float, b: float, left: float, right: float):
-        look = {"style": {"description_width": "3.5em"}, "layout": {"width": "28em"}, "readout_format": ".3g"}
-        log = {"base": 10, "min": -2, "max": 2, "step": 0.02, **look}
+        look = {"style": {"description_width": "60px"}, "layout": {"width": "530px"}}
+        ends = {"step": 0.01, "readout_format": ".3g", **look}
         self.sliders = {
-            "a": ipywidgets.FloatLogSlider(a, description="a", **log),
-            "b": ipywidgets.FloatLogSlider(b, description="b", **log),
-            "left": ipywidgets.FloatSlider(left, min=-1, max=-0.01, step=0.01, description="left", **look),
-            "right": ipywidgets.FloatSlider(right, min=1, max=2, step=0.01, description="right", **look),
+            "a": ipywidgets.SelectionSlider(options=_shapes_with(a), value=a, description="a", **look),
+            "b": ipywidgets.SelectionSlider(options=_shapes_with(b), value=b, description="b", **look),
+            "left": ipywidgets.FloatSlider(left, min=-1, max=-0.01, description="left", **ends),
+            "right": ipywidgets.FloatSlider(right, min=1, max=2, description="right", **ends),
         }
-        options = [("choose a shape …", None), *((name, name) for name in PRESETS)]
-        narrow = {"description_width": "3.5em"}
-        self.preset = ipywidgets.Dropdown(options=options, description="preset", layout={"width": "28em"}, style=narrow)
+        options = [("choose a shape …", OWN), *((name, name) for name in PRESETS)]
+        self.preset = ipywidgets.Dropdown(options=options, value=OWN, description="preset", **look)
         self.view = ipywidgets.ToggleButtons(
-            options=figures.VIEWS, description="beside", style={**narrow, "button_width": "5.5em"}
+            options=figures.VIEWS,
+            description="beside",
+            style={"description_width": "60px", "button_width": "100px"},
+            layout={"width": "530px"},
         )
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
@@ -142,11 +153,11 @@ class ShapeExplorer(ipywidgets.VBox):
 
     def _slider_moved(self, change) -> None:
         if not self._setting_many:
-            self.preset.value = None
+            self.preset.value = OWN
             self.redraw()
 
     def _set_preset(self, change) -> None:
-        if change.new is None:
+        if change.new == OWN:
             return
         self._setting_many = True
         try:
@@ -203,7 +214,7 @@ class MappingExplorer(ipywidgets.VBox):
         self.lam = ipywidgets.FloatSlider(lam, min=0, max=1, step=0.01, description="lam", **wide)
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
-        self._figure = Figure(figsize=(15, 3.2))
+        self._figure = Figure(figsize=(11, 3.2))
         for slider in (*self.scores, self.gamma, self.lam):
             slider.observe(self.redraw, names="value")
         sides = ipywidgets.VBox([self.gamma, self.lam, self.readout])
@@ -214,7 +225,9 @@ class MappingExplorer(ipywidgets.VBox):
         """Picture and read-out from the sliders as they stand."""
         scores = torch.tensor([slider.value for slider in self.scores], dtype=torch.float64)
         weights = all_mappings(scores, self.gamma.value, self.lam.value)
-        self.picture.value = figures.to_png(figures.draw_mappings(scores, weights, self._figure), dpi=80, compression=2)
+        self.picture.value = figures.to_png(
+            figures.draw_mappings(scores, weights, self._figure), dpi=100, compression=1
+        )
         zeros = ", ".join(f"{name} {(values == 0).sum()}" for name, values in weights.items())
         flat = "<br><b>fusedmax is flat here and has no gradient</b>"
         in_dead_zone = bool(dead(scores, gamma=self.gamma.value, lam=self.lam.value))

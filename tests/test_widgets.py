@@ -1,4 +1,4 @@
-"""The explorer without a browser: move a slider's value, look at the picture and the numbers."""
+"""Explorers of shapes and mappings without a browser: move a slider's value, look at the picture and the numbers."""
 
 import math
 import warnings
@@ -6,8 +6,8 @@ import warnings
 import pytest
 import torch
 
-from rationale import widgets
-from rationale.distributions import HardKuma
+from rationale import figures, widgets
+from rationale.distributions import HardKuma, Kumaraswamy
 from rationale.gates import decide
 
 
@@ -29,6 +29,43 @@ def test_a_slider_that_moves_changes_picture_and_numbers(explorer, name, value):
     assert explorer.picture.value == picture, "the same shape must give the same picture"
 
 
+@pytest.mark.parametrize("view", figures.VIEWS)
+def test_every_view_follows_the_sliders_and_depends_on_them_alone(view):
+    moved, fresh = widgets.explore_shapes(), widgets.explore_shapes(a=2.0)
+    start = moved.picture.value
+    moved.view.value = fresh.view.value = view
+    assert view == figures.VIEWS[0] or moved.picture.value != start, "another view is another picture"
+    for value in (0.03, 30.0, 2.0):
+        moved.sliders["a"].value = value
+    assert moved.picture.value == fresh.picture.value, "the same shape, the same picture, whatever was drawn before"
+
+
+@pytest.mark.parametrize("b", [0.01, 0.3, 1.0, 4.0, 100.0])
+@pytest.mark.parametrize("a", [0.01, 0.3, 1.0, 4.0, 100.0])
+def test_every_shape_has_a_beta_of_its_mean_and_variance(a, b):
+    beta, kuma = figures.matched_beta(a, b), Kumaraswamy(*torch.tensor([a, b], dtype=torch.float64))
+    assert beta.mean.item() == pytest.approx(kuma.mean.item(), rel=1e-8)
+    assert beta.variance.item() == pytest.approx(kuma.variance.item(), rel=1e-8)
+    if b == 1:
+        assert beta.concentration1.item() == pytest.approx(a) and beta.concentration0.item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", [(0.5, 0.5), (2.0, 5.0), (0.1, 3.0)])
+def test_slopes_are_those_of_a_small_step_and_exactly_0_where_the_gate_is_clipped(shape):
+    u, step = torch.linspace(0.01, 0.99, 99, dtype=torch.float64), 1e-6
+    h, by_a, by_b = figures.slopes(*shape, -0.1, 1.1, u)
+    inside = (h > 0) & (h < 1)
+    assert inside.any() and not inside.all()
+    assert not by_a[~inside].any() and not by_b[~inside].any()
+    for given, (da, db) in ((by_a, (step, 0)), (by_b, (0, step))):
+        up, down = (
+            HardKuma(*torch.tensor([shape[0] + s * da, shape[1] + s * db], dtype=torch.float64)).icdf(u)
+            for s in (1, -1)
+        )
+        smooth = inside & (0 < up) & (up < 1) & (0 < down) & (down < 1)
+        assert torch.allclose(given[smooth], ((up - down) / (2 * step))[smooth], rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", widgets.PRESETS)
 def test_a_preset_sets_all_four_sliders(explorer, name, monkeypatch):
     monkeypatch.setattr(explorer, "redraw", lambda: None)
@@ -38,10 +75,22 @@ def test_a_preset_sets_all_four_sliders(explorer, name, monkeypatch):
     assert all(math.isfinite(number) for number in widgets.describe_shape(*values).values())
 
 
+def test_the_sliders_hold_every_preset_exactly():
+    for a, b, *_ in widgets.PRESETS.values():
+        assert a in widgets.SHAPES and b in widgets.SHAPES, "else a browser would snap it to another value"
+    assert sorted(set(widgets.SHAPES)) == widgets.SHAPES and max(widgets.SHAPES) == 100 and min(widgets.SHAPES) == 0.01
+    ratios = [high / low for low, high in zip(widgets.SHAPES, widgets.SHAPES[1:], strict=False)]
+    assert max(ratios) < 1.06, "a step of the arrow keys is small"
+
+
+def test_a_start_between_two_steps_is_kept():
+    assert widgets.explore_shapes(a=0.377).sliders["a"].value == 0.377
+
+
 def test_moving_a_slider_leaves_the_preset(explorer):
     explorer.preset.value = "bell (2, 2)"
     explorer.sliders["a"].value = 2.5
-    assert explorer.preset.value is None and explorer.sliders["b"].value == 2.0
+    assert explorer.preset.value == widgets.OWN and explorer.sliders["b"].value == 2.0
 
 
 def test_a_preset_redraws_once(explorer, monkeypatch):

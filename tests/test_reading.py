@@ -1,0 +1,225 @@
+"""Explorers of finished runs without a browser: type, click, slide; look at the answers and the pictures."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import ipywidgets
+import pytest
+import torch
+import yaml
+from small import classified, corpus, parameters, train
+
+from rationale import reading, training
+from rationale.errors import BadInput
+from rationale.predict import predict, tokenise
+from rationale.saved import load_run, save_run
+from tests.smoke import smoke
+from tests.test_notebooks import outputs  # noqa: F401  a fixture
+
+TEXT = "the smell is superb but the look is a bit dull ."
+
+
+def finished(folder: Path, **changes) -> Path:
+    """Train and save a run as the runner would leave it."""
+    folder.mkdir(parents=True)
+    p = parameters(**changes)
+    if changes.get("pool"):  # one of classes, to have both kinds of heads
+        result = training.train_extractor(p, classified(corpus()), "classes", 2, folder)
+        save_run(folder, result, p, labels=["low", "high"])
+    else:
+        save_run(folder, train(folder, **changes), p)
+    (folder / "params.yaml").write_text(yaml.safe_dump(vars(p)))
+    (folder / "run.ipynb").write_text("{}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Five finished runs of a second, by name."""
+    top = tmp_path_factory.mktemp("outputs") / "10_first_rationale"
+    found = {f"s{s}": finished(top / f"s{s}", epochs=1, selection=s) for s in (0.2, 0.6, 0.4)}
+    found["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=1.0)
+    found["classes"] = finished(top / "classes", epochs=1, pool="max", seed=5)
+    return found
+
+
+@pytest.fixture
+def explorer(runs) -> reading.SentenceExplorer:
+    return reading.explore_sentence([runs["s0.4"], runs["classes"], runs["whole"]], TEXT)
+
+
+# --- one sentence
+
+
+def test_a_text_gives_the_answer_and_the_gates_that_predict_gives(explorer, runs):
+    (row,) = predict(load_run(runs["s0.4"]), [tokenise(TEXT)])
+    assert explorer.answers["rationale"] == pytest.approx(row["prediction"], abs=1e-6)
+    assert [button.description for button in explorer.buttons] == row["tokens"]
+    bold = [button.style.font_weight == "bold" for button in explorer.buttons]
+    assert bold == [z > 0 for z in row["z"]], "selected words are bold"
+
+
+def test_a_click_forces_a_gate_open_then_shut_then_sets_it_free(explorer):
+    start, picture = explorer.answers, explorer.picture.value
+    for state in ("open", "shut"):
+        explorer.buttons[3].click()
+        assert explorer.forced == {3: state} and f"gate {state}" in explorer.buttons[3].tooltip
+    explorer.buttons[3].click()
+    assert explorer.forced == {} and explorer.answers == start
+    assert explorer.picture.value == picture, "free again, the same picture"
+
+
+def test_a_forced_gate_moves_the_answer_as_the_predictor_does_when_it_reads_that_gate(explorer, runs):
+    run = load_run(runs["s0.4"])
+    known = reading.read_text(run, TEXT)
+    for position in (0, 3):
+        z = known.z.clone()
+        z[position] = 0.0 if z[position] > 0 else 1.0
+        explorer.force({position: "open" if z[position] else "shut"})
+        with torch.no_grad():
+            said = run.model.predictor(run.model.embed(known.batch.tokens), known.batch.mask, z[None])[0].tolist()
+        assert explorer.answers["your gates"] == pytest.approx(said, abs=1e-6)
+        assert explorer.answers["your gates"] != explorer.answers["rationale"], "the forced gate changes the answer"
+
+
+def test_all_gates_forced_open_are_the_whole_text(explorer):
+    explorer.force({i: "open" for i in range(len(explorer.buttons))})
+    assert explorer.answers["your gates"] == explorer.answers["whole text"]
+    explorer.free.click()
+    assert explorer.forced == {} and "your gates" not in explorer.answers
+
+
+def test_forced_gates_stay_with_another_run_but_not_with_another_text(explorer, runs):
+    explorer.buttons[0].click()
+    explorer.run.value = runs["classes"]
+    assert explorer.forced == {0: "open"} and len(explorer.answers["your gates"]) == 2
+    assert sum(explorer.answers["your gates"]) == pytest.approx(1), "probabilities of two classes"
+    explorer.text.value = TEXT + " and cheap"
+    assert explorer.forced == {} and explorer.buttons[-1].description == "cheap"
+    assert re.search("unknown to this run: .*cheap", explorer.readout.value)
+
+
+def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, runs):
+    explorer.run.value = runs["whole"]
+    assert explorer.answers["rationale"] == explorer.answers["whole text"]
+    explorer.force({3: "shut"})
+    assert explorer.answers["your gates"] != explorer.answers["whole text"]
+
+
+def test_a_text_without_words_asks_for_one_and_what_comes_after_is_read(explorer):
+    explorer.text.value = "  "
+    assert explorer.buttons == [] and "at least one word" in explorer.readout.value
+    explorer.text.value = TEXT
+    assert len(explorer.buttons) == len(tokenise(TEXT)) and "rationale: " in explorer.readout.value
+
+
+def test_words_are_shown_and_never_executed(explorer):
+    explorer.text.value = "smell a&b <i>"
+    assert "a&amp;b" in explorer.readout.value and "<i>" not in explorer.readout.value
+
+
+def test_an_example_is_one_of_the_runs_own_texts_until_somebody_types(runs):
+    explorer = reading.explore_sentence([runs["s0.4"], runs["classes"]])
+    rows = [json.loads(line) for line in (runs["s0.4"] / "rationales.jsonl").open()]
+    assert explorer.text.value in {" ".join(row["tokens"]) for row in rows if row["split"] == "dev"}
+    explorer.text.value = TEXT
+    explorer.run.value = runs["classes"]
+    assert explorer.text.value == TEXT
+
+
+def test_without_a_run_one_line_says_how_to_make_one(tmp_path):
+    found = reading.find_runs(tmp_path)
+    assert found == {"texts": [], "probes": []}
+    for explore in (reading.explore_sentence, reading.explore_rates, reading.explore_layers):
+        shown = explore([], command="make demo")
+        assert isinstance(shown, ipywidgets.HTML) and "make demo" in shown.value
+    (tmp_path / "svm").mkdir()
+    assert "make demo" in reading.explore_rates([tmp_path / "svm"], command="make demo").value, "it saved no model"
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="model.safetensors"):
+        reading.explore_sentence([tmp_path], TEXT)
+
+
+# --- the runs of a sweep
+
+
+def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
+    (runs["whole"].parent / "s.partial").mkdir()
+    shutil.copy(runs["s0.2"] / "model.safetensors", runs["whole"].parent / "s.partial")
+    found = reading.find_runs(runs["whole"].parent.parent)
+    assert set(found["texts"]) == set(runs.values()) and found["texts"][0] == runs["classes"]
+    assert found["texts"][-1] == runs["whole"], "a model without gates comes last"
+    assert reading.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
+
+
+def test_a_sweep_is_runs_that_differ_in_their_target_from_little_to_all(runs):
+    groups = reading.sweeps(list(runs.values()))
+    assert [[run.name for run in some] for some in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
+
+
+def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
+    explorer = reading.explore_rates(list(runs.values()), TEXT)
+    assert [label for label, _ in explorer.rate.options] == ["20 %", "40 %", "60 %", "all words"]
+    pictures, said = [], []
+    for i in range(4):
+        explorer.rate.index = i
+        pictures.append(explorer.picture.value)
+        said.append(explorer.readout.value)
+    assert len(set(pictures)) == 4 and len(set(said)) == 4
+    (row,) = predict(load_run(runs["whole"]), [tokenise(TEXT)])
+    assert f"{row['prediction'][0]:.2f}" in said[3] and said[3].count("<mark") == len(tokenise(TEXT))
+    explorer.text.value = ""
+    assert "at least one word" in explorer.readout.value
+    explorer.text.value = TEXT
+    assert explorer.readout.value == said[3] and explorer.picture.value == pictures[3]
+
+
+# --- layers
+
+
+@pytest.fixture(scope="module")
+def probed(outputs) -> Path:  # noqa: F811
+    return smoke(Path("notebooks/14_train_probes.py"), outputs)
+
+
+def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed):
+    assert reading.find_runs(probed.parent)["probes"] == [probed]
+    explorer = reading.explore_layers([probed])
+    pictures = []
+    for layer in (0, 1):
+        explorer.layer.value = layer
+        pictures.append(explorer.picture.value)
+        assert f"after masking layer {layer}" in explorer.readout.value
+    assert pictures[0] != pictures[1] and explorer.layer.max == 1
+    explorer.method.value = "erasure"
+    assert "after masking" not in explorer.readout.value, "only probes mask"
+    explorer.sentence.value = explorer.sentence.options[1][1]
+    assert explorer.picture.value not in pictures
+
+
+def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
+    before, after, far = reading.masked_answers(probed, "states", 3, 1)
+    probe, subject = reading.load_probe(probed, "states")
+    batch = subject.batches["test"].rows(torch.tensor([3]))
+    with torch.no_grad():
+        own = subject.model.predict(batch).softmax(-1)[0]
+    assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and far >= 0
+    state = torch.get_rng_state()
+    again = reading.masked_answers(probed, "states", 3, 1)
+    assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), "no draw of others is touched"
+
+
+def test_a_loaded_probe_keeps_what_the_run_has_written_down(probed):
+    texts = reading.saved.read_attributions(probed, "test")
+    for method in ("states", "inputs"):
+        probe, subject = reading.load_probe(probed, method)
+        batch = subject.batches["test"].rows(torch.tensor([5]))
+        _, states = probe.frozen.read(batch)
+        with torch.no_grad():
+            keep = [probe.log_keep(states[: k + 1]).exp()[0].tolist() for k in range(len(states))]
+        for ours, theirs in zip(keep, texts[method][5], strict=True):
+            assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
