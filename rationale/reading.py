@@ -68,7 +68,9 @@ def sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
     for (model, notebook, *rest), some in sorted(groups.items(), key=lambda item: -len(item[1])):
         ordered = [*sorted(some, key=lambda run: _asked(run)[0]), *whole.get((notebook, *rest), [])]
         if len(ordered) > 1:
-            told = ", ".join(f"{key} {value}" if isinstance(value, int) else value for key, value in rest)
+            told = ", ".join(
+                f"{key} {value}" if key in ("dependent", "seed") else value for key, value in rest if value
+            )
             named[f"{notebook}: {model}, {told} ({len(ordered)} runs)"] = ordered
     return named
 
@@ -344,7 +346,7 @@ class RateExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, groups: dict[str, list[Path]], text: str = ""):
-        look = {"layout": {"width": "46em"}, "style": {"description_width": "4em"}}
+        look = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
         self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **look)
         self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **look)
         self.text = _text_field(text or example_of(self.sweep.value[0]))
@@ -470,7 +472,8 @@ class LayersExplorer(ipywidgets.VBox):
         look = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
         self.run, self.number = _run_field(runs), number
         self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **look)
-        self.method = ipywidgets.ToggleButtons(options=[""], description="method", style=look["style"])
+        self.method = ipywidgets.ToggleButtons(options=[""], description="method")
+        self.method.style.button_width = "auto"
         self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **look)
         self.picture, self.readout = _image(1100), ipywidgets.HTML()
         self._figure, self._texts, self._busy = Figure(figsize=(11, 4.4)), None, False

@@ -35,8 +35,9 @@ PRESETS = {
 }
 
 OWN = ""  # the preset's value once a slider has left it
-# what the sliders of a and b go through: a slider of floats would snap 0.5 to a power of its step, and lose the preset
-STEPS = [*(100 + 5 * i for i in range(20)), *(200 + 10 * i for i in range(30)), *(500 + 20 * i for i in range(25))]
+# What the sliders of a and b go through: every number of two digits. On a log scale a slider of floats would snap 0.5 to
+# 0.501 in the browser and so leave the preset.
+STEPS = [*range(100, 200, 5), *range(200, 1000, 10)]
 SHAPES = [*(step * 10**decade / 10**4 for decade in range(4) for step in STEPS), 100.0]
 
 
@@ -126,7 +127,7 @@ class ShapeExplorer(ipywidgets.VBox):
             options=figures.VIEWS,
             description="beside",
             style={"description_width": "60px", "button_width": "100px"},
-            layout={"width": "530px"},
+            layout={"width": "560px"},
         )
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()

@@ -79,6 +79,7 @@ def test_the_sliders_hold_every_preset_exactly():
     for a, b, *_ in widgets.PRESETS.values():
         assert a in widgets.SHAPES and b in widgets.SHAPES, "else a browser would snap it to another value"
     assert sorted(set(widgets.SHAPES)) == widgets.SHAPES and max(widgets.SHAPES) == 100 and min(widgets.SHAPES) == 0.01
+    assert all(value / 100 in widgets.SHAPES for value in range(1, 100)), "numbers of two digits"
     ratios = [high / low for low, high in zip(widgets.SHAPES, widgets.SHAPES[1:], strict=False)]
     assert max(ratios) < 1.06, "a step of the arrow keys is small"
 
