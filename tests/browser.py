@@ -35,13 +35,16 @@ PROJECTOR = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 PATIENCE = 240  # seconds for a server, a page or a cell: the machine may be busy
 READY = "window.jupyterapp?.shell.currentWidget?.sessionContext"
-RUN_ALL = """async () => {
-    await jupyterapp.restored;
-    const panel = jupyterapp.shell.currentWidget;
-    await panel.context.ready;
-    await panel.sessionContext.ready;
-    window.finished = null;
-    jupyterapp.commands.execute('notebook:run-all-cells').then(() => { window.finished = true; });
+RUN_ALL = """() => {
+    window.finished = false;
+    const run = async () => {
+        await jupyterapp.restored;
+        const panel = jupyterapp.shell.currentWidget;
+        await panel.context.ready;
+        await panel.sessionContext.ready;
+        await jupyterapp.commands.execute('notebook:run-all-cells');
+    };
+    run().then(() => { window.finished = true; });
 }"""
 CELLS = "() => jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.sharedModel.toJSON())"
 SHOW = """async index => {
@@ -197,6 +200,7 @@ def browser() -> Iterator[Any]:
         try:
             yield started
         finally:
+            Visit.latest = None
             started.close()
 
 
@@ -243,13 +247,13 @@ class Visit:
         self.page.wait_for_selector("img.widget-image")
 
     def open_notebook(self, server: Server, path: Path) -> None:
-        """Open a text notebook by its address in JupyterLab."""
+        """Open a text notebook by its address in JupyterLab; does not wait for it."""
         where = path.relative_to(server.folder).as_posix()
-        self.page.goto(f"{server.url}/lab/tree/{where}?token={server.token}&reset")
-        self.page.wait_for_function(READY)
+        self.page.goto(f"{server.url}/lab/tree/{where}?token={server.token}&reset", wait_until="commit")
 
     def run_all(self) -> None:
-        """Run all cells; `wait` waits for the last."""
+        """Run all cells as soon as the notebook is there; `wait` waits for the last."""
+        self.page.wait_for_function(READY)
         self.page.evaluate(RUN_ALL)
 
     def wait(self) -> None:
