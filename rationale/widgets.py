@@ -35,8 +35,8 @@ PRESETS = {
 }
 
 OWN = ""  # the preset's value once a slider has left it
-# What the sliders of a and b go through: every number of two digits. On a log scale a slider of floats would snap 0.5 to
-# 0.501 in the browser and so leave the preset.
+# What the sliders of a and b go through: every number of two digits. On a log scale a slider of floats would snap 0.5
+# to 0.501 in the browser and so leave the preset.
 STEPS = [*range(100, 200, 5), *range(200, 1000, 10)]
 SHAPES = [*(step * 10**decade / 10**4 for decade in range(4) for step in STEPS), 100.0]
 
