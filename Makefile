@@ -35,7 +35,8 @@ lab: setup   ## JupyterLab, text notebooks open as notebooks
 
 explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
 	@mkdir -p outputs/08_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/08_explorers/page.ipynb notebooks/08_explorers.py
-	$(BIN)voila outputs/08_explorers/page.ipynb --Voila.ip=127.0.0.1 $(VOILA_FLAGS)
+	$(BIN)voila outputs/08_explorers/page.ipynb --Voila.ip=127.0.0.1 \
+		--VoilaConfiguration.extension_denylist=jupyterlab-jupytext $(VOILA_FLAGS)
 
 .venv/explore: .venv/ready
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'

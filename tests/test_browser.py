@@ -89,7 +89,9 @@ def slider(shown, name: str):
 
 
 def value_beside(slider) -> float:
-    return float(slider.locator(".widget-readout").inner_text().replace("−", "-"))
+    text = slider.locator(".widget-readout").inner_text()
+    assert text, "a slider shows no value"
+    return float(text.replace("−", "-"))
 
 
 def number_in(shown, name: str) -> float:
