@@ -117,7 +117,8 @@ def drag(handle, dx: float, dy: float = 0) -> None:
     mouse.up()
 
 
-CUT_OFF = """all => all.filter(e => e.clientWidth > 0 && getComputedStyle(e).overflow != 'visible'
+CUT_OFF = """all => all.filter(e => e.tagName != 'TEXTAREA' && e.clientWidth > 0
+    && getComputedStyle(e).overflow != 'visible'
     && (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1))
     .map(e => `${e.className.split(' ').pop()} of ${e.clientWidth} x ${e.clientHeight} pixels needs `
         + `${e.scrollWidth} x ${e.scrollHeight}: ${e.innerText.replace(/\\s+/g, ' ').slice(0, 40)}`)"""
@@ -127,6 +128,12 @@ def nothing_is_cut_off(shown) -> None:
     """Asserts that everything in an output area has the room it needs, without scroll bars."""
     found = shown.locator("*").evaluate_all(CUT_OFF)
     assert not found, "\n".join(found)
+
+
+def nothing_leaves(element, width: int) -> None:
+    """Asserts that an element is not wider than the window."""
+    box = element.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= width, f"in a window of {width} pixels: {box}"
 
 
 # --- notebooks
@@ -279,6 +286,7 @@ def it_reads(shown, folder: Path, text: str, forced: dict[int, float]) -> None:
     run, tokens = saved.load_run(folder), text.split()
     assert shown.locator("button.widget-button").all_inner_texts()[: len(tokens)] == tokens
     read = reading.read_text(run, text)
+    assert ("your gates" in shown.inner_text()) == bool(forced)
     answers = {"rationale": read.z, "whole text": torch.ones_like(read.z)}
     if forced:
         answers["your gates"] = read.z.index_put((torch.tensor(list(forced)),), torch.tensor(list(forced.values())))
@@ -305,7 +313,6 @@ def test_a_click_on_a_word_forces_its_gate_open_then_shut_then_sets_it_free(sent
     for forced in ({1: 1.0}, {1: 0.0}, {}):
         word.click()
         eventually(functools.partial(it_reads, sentence, folder, text, forced))
-        assert ("your gates" in sentence.inner_text()) == bool(forced)
 
 
 # --- the explorers as a page
@@ -343,5 +350,10 @@ def test_the_page_of_explorers_opens_without_code_and_answers(started, page):
     type_text(body, text)
     eventually(lambda: it_reads(body, run, text, {}))
     visit.page.set_viewport_size(browser.PHONE)
-    wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert wide[0] <= wide[1], f"on a phone of {wide[1]} pixels the page is {wide[0]} wide"
+
+    def on_the_phone():
+        for name in ("a", "left"):
+            nothing_leaves(slider(body, name), browser.PHONE["width"])
+        nothing_leaves(body.locator("img.widget-image").first, browser.PHONE["width"])
+
+    eventually(on_the_phone)
