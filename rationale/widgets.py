@@ -65,15 +65,20 @@ def describe_shape(a: float, b: float, left: float = -0.1, right: float = 1.1) -
 
 
 def large() -> ipywidgets.HTML:
-    """What makes widgets, read-outs and gates readable from the last row of a room: every explorer holds one."""
-    return ipywidgets.HTML(
+    """What makes an explorer readable from the last row of a room and on a phone: every explorer holds one."""
+    style = ipywidgets.HTML(
         """<style>
         :root { --jp-widgets-font-size: 18px; --jp-widgets-inline-height: 36px; }
         .rationale-read-out { font-size: 21px; line-height: 1.6; }
         .rationale-gate { height: 64px; width: 30px; margin: auto; border: 1px solid #767676; }
         .rationale-z { font-size: 15px; line-height: 1.2; text-align: center; }
+        .widget-vbox:has(> .rationale-large) > * { max-width: calc(100% - 4px); }
+        .widget-vbox:has(> .rationale-large) > .widget-image { margin: 0; }
+        .widget-vbox:has(> .rationale-large) > .widget-hbox { flex-wrap: wrap; }
+        .widget-vslider .widget-label, .widget-vslider .widget-readout { flex-shrink: 0; }
         </style>"""
     )
+    return style.add_class("rationale-large")
 
 
 def read_out(text: str) -> str:
@@ -113,7 +118,7 @@ class ShapeExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, a: float, b: float, left: float, right: float):
-        look = {"style": {"description_width": "60px"}, "layout": {"width": "530px"}}
+        look = {"style": {"description_width": "60px"}, "layout": {"flex": "1 1 320px", "max_width": "530px"}}
         ends = {"step": 0.01, "readout_format": ".3g", **look}
         self.sliders = {
             "a": ipywidgets.SelectionSlider(options=_shapes_with(a), value=a, description="a", **look),
@@ -126,8 +131,8 @@ class ShapeExplorer(ipywidgets.VBox):
         self.view = ipywidgets.ToggleButtons(
             options=figures.VIEWS,
             description="beside",
-            style={"description_width": "60px", "button_width": "100px"},
-            layout={"width": "560px"},
+            style={"description_width": "60px", "button_width": "96px"},
+            layout={"flex": "1 1 320px", "max_width": "560px"},
         )
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
@@ -153,7 +158,8 @@ class ShapeExplorer(ipywidgets.VBox):
         self.readout.value = _in_words(describe_shape(**values))
 
     def _slider_moved(self, change) -> None:
-        if not self._setting_many:
+        answered = abs(change.new - change.old) < 1e-9  # a browser rounds -0.1 to -0.09999999999999987
+        if not (self._setting_many or answered):
             self.preset.value = OWN
             self.redraw()
 
@@ -205,12 +211,16 @@ class MappingExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, scores: Sequence[float], gamma: float = 1.0, lam: float = 0.1):
-        tall = {"orientation": "vertical", "layout": {"height": "11em", "width": "4em"}, "readout_format": ".1f"}
+        tall = {"orientation": "vertical", "layout": {"height": "13em", "width": "4em"}, "readout_format": ".1f"}
         self.scores = [
             ipywidgets.FloatSlider(score, min=-3, max=3, step=0.1, description=str(i), **tall)
             for i, score in enumerate(scores, 1)
         ]
-        wide = {"style": {"description_width": "4em"}, "layout": {"width": "26em"}, "readout_format": ".3g"}
+        wide = {
+            "style": {"description_width": "4em"},
+            "layout": {"width": "auto", "max_width": "26em"},
+            "readout_format": ".3g",
+        }
         self.gamma = ipywidgets.FloatLogSlider(gamma, min=-1, max=1, step=0.02, description="gamma", **wide)
         self.lam = ipywidgets.FloatSlider(lam, min=0, max=1, step=0.01, description="lam", **wide)
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
@@ -218,7 +228,7 @@ class MappingExplorer(ipywidgets.VBox):
         self._figure = Figure(figsize=(11, 3.2))
         for slider in (*self.scores, self.gamma, self.lam):
             slider.observe(self.redraw, names="value")
-        sides = ipywidgets.VBox([self.gamma, self.lam, self.readout])
+        sides = ipywidgets.VBox([self.gamma, self.lam, self.readout], layout={"flex": "1 1 300px"})
         super().__init__([large(), ipywidgets.HBox([*self.scores, sides]), self.picture])
         self.redraw()
 
