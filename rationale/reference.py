@@ -245,7 +245,8 @@ def collect(outputs: Path) -> pd.DataFrame:
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merge("results.csv", rows, names)
-    _merge("history.csv", pd.concat(history).reindex(columns=HISTORY), names)
+    epochs = pd.concat(history).astype({"epoch": int})  # a run without any epoch would make them text
+    _merge("history.csv", epochs.reindex(columns=HISTORY), names)
     path = folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = {json.loads(line)["run"]: line for line in old}
