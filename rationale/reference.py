@@ -470,12 +470,9 @@ SEARCHED = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "a
 
 
 def searched(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of masks and of exact search on a small model; a search made in several runs of one seed counts once.
-
-    Of erasure, which knows no margin, only what it is the truth of.
-    """
+    """Rows of masks and of exact search on a small model; a search made in several runs of one seed counts once."""
     part = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
-    part = part[part["model"].isin(MASKS) | (part["model"].eq("erasure") & part["metric"].str.startswith("answer_"))]
+    part = part[part["model"].isin([*MASKS, "erasure"]) & part["metric"].isin(SEARCHED)]
     return part.drop_duplicates(["model", "variant", "seed", "split", "metric"])
 
 

@@ -62,9 +62,7 @@ exit code
   0 finished   1 a cell failed   2 a mistake in what was given   130 interrupted
 """
 
-NOT_MODELLING = {
-    "figures", "widgets", "reading", "runs", "sweeps", "params", "errors", "predict", "reference", "handout",
-}  # fmt: skip
+NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
 USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}  # unless already set
 
 

@@ -142,7 +142,9 @@ def save_probes(
     tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
     write_tensors(folder / "model.safetensors", tensors, {"parameters": vars(p)})
     histories = [pd.DataFrame(one.history).assign(method=method) for method, one in found.items() if one.history]
-    write_text(folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}, dtype=int), *histories]).to_csv(index=False))
+    write_text(
+        folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}, dtype=int), *histories]).to_csv(index=False)
+    )
     write_text(folder / "attributions.jsonl", "".join(lines))
     write_text(folder / "metrics.json", json.dumps(figures, indent=1))
     return figures

@@ -152,6 +152,15 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
         pretrained.import_transformers()
+    monkeypatch.undo()
+    for module, call in (
+        ("torchmetrics", lambda: pretrained.load_encoder("minilm", spans=True)),
+        ("HanTa.HanoverTagger", lambda: pretrained.parts_of_speech(["a"])),
+    ):
+        pretrained._tagger.cache_clear()
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale\[pretrained\]"):
+            call()
     monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
         pretrained.place_of("minilm")

@@ -67,6 +67,15 @@ def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home
     assert reference.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
+def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
+    finished_run(home / "runs")
+    (finished_probes(home / "runs") / "history.csv").write_text("epoch\n")
+    for _ in range(2):
+        reference.collect(home / "runs")
+        rows = (reference.folder() / "history.csv").read_text().splitlines()[1:]
+        assert [row.split(",")[1] for row in rows] == ["1", "2"]
+
+
 def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_path, home, monkeypatch):
     published = pd.DataFrame([["probes", "states", "kl_1", 0.0]], columns=["task", "model", "metric", "value"])
     monkeypatch.setattr(reference, "read_published", lambda: published)
