@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import ipywidgets
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from rationale import figures, probing, saved
@@ -221,7 +220,7 @@ class SentenceExplorer(ipywidgets.VBox):
         self.buttons: list[ipywidgets.Button] = []
         self._words: list[ipywidgets.VBox] = []  # button and bar of a word; more than there are words, once there were
         self._row = ipywidgets.Box(layout={"flex_flow": "row wrap", "max_width": "72em"})
-        self._figure, self._reading = Figure(figsize=(10, 3.4)), None
+        self._figure, self._reading = figures.live_figure(10, 3.4), None
         self.run.observe(self._another, names="value")
         self.text.observe(self._read, names="value")
         self.free.on_click(lambda _: self.force({}))
@@ -286,7 +285,7 @@ class SentenceExplorer(ipywidgets.VBox):
         words = {name: _in_words(run, numbers) for name, numbers in self.answers.items()}
         title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
         names = names_of_answers(run)
-        self.picture.value = figures.to_png(figures.draw_answers(names, self.answers, self._figure, title), 100, 1)
+        self.picture.value = figures.live_png(figures.draw_answers(names, self.answers, self._figure, title))
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
         said = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in words.items())
@@ -350,7 +349,7 @@ class RateExplorer(ipywidgets.VBox):
         self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **look)
         self.text = _text_field(text or example_of(self.sweep.value[0]))
         self.picture, self.readout = _image(1100), ipywidgets.HTML()
-        self._figure, self._readings = Figure(figsize=(11, 4.4)), []
+        self._figure, self._readings = figures.live_figure(11, 4.4), []
         self.sweep.observe(self._another, names="value")
         self.text.observe(self._read, names="value")
         self.rate.observe(self.redraw, names="index")
@@ -383,7 +382,7 @@ class RateExplorer(ipywidgets.VBox):
         title = f"asked for {self.rate.label}: {rate:.0%} of these words are selected"
         values = torch.stack([one.z for one in self._readings])
         fig = figures.draw_chosen_row(values, rows, reading.tokens, chosen, self._figure, title)
-        self.picture.value = figures.to_png(fig, 100, 1)
+        self.picture.value = figures.live_png(fig)
         self.readout.value = read_out(figures.highlight_html(reading.tokens, reading.z, title=rows[chosen]))
 
 
@@ -459,7 +458,7 @@ class LayersExplorer(ipywidgets.VBox):
         self.method.style.button_width = "auto"
         self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **look)
         self.picture, self.readout = _image(1100), ipywidgets.HTML()
-        self._figure, self._texts, self._busy = Figure(figsize=(11, 4.4)), None, False
+        self._figure, self._texts, self._busy = figures.live_figure(11, 4.4), None, False
         self.run.observe(self._another, names="value")
         for widget in (self.sentence, self.method, self.layer):
             widget.observe(self.redraw, names="value")
@@ -489,7 +488,7 @@ class LayersExplorer(ipywidgets.VBox):
         title = f"{method}: {what}; layer {layer} keeps {values[layer].mean():.0%}" if method in KINDS else what
         rows = [f"layer {k}" for k in range(len(values))]
         fig = figures.draw_chosen_row(shown, rows, row["tokens"], layer, self._figure, title)
-        self.picture.value = figures.to_png(fig, 100, 1)
+        self.picture.value = figures.live_png(fig)
         self.readout.value = read_out(self._compared(method, layer) if method in KINDS else "")
 
     def _compared(self, method: str, layer: int) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import ipywidgets
 import torch
-from matplotlib.figure import Figure
 
 from rationale import figures
 from rationale.distributions import HardKuma
@@ -136,7 +135,7 @@ class ShapeExplorer(ipywidgets.VBox):
         )
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
-        self._figure = Figure(figsize=(11, 4.3))
+        self._figure = figures.live_figure(11, 4.3)
         self._setting_many = False
         self.preset.observe(self._set_preset, names="value")
         self.view.observe(lambda _: self.redraw(), names="value")
@@ -154,7 +153,7 @@ class ShapeExplorer(ipywidgets.VBox):
         """Picture and read-out from the sliders as they stand."""
         values = {name: slider.value for name, slider in self.sliders.items()}
         drawn = figures.draw_explorer(**values, fig=self._figure, views=[self.view.value])
-        self.picture.value = figures.to_png(drawn, dpi=100, compression=1)
+        self.picture.value = figures.live_png(drawn)
         self.readout.value = _in_words(describe_shape(**values))
 
     def _slider_moved(self, change) -> None:
@@ -225,7 +224,7 @@ class MappingExplorer(ipywidgets.VBox):
         self.lam = ipywidgets.FloatSlider(lam, min=0, max=1, step=0.01, description="lam", **wide)
         self.picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "1100px"})
         self.readout = ipywidgets.HTML()
-        self._figure = Figure(figsize=(11, 3.2))
+        self._figure = figures.live_figure(11, 3.2)
         for slider in (*self.scores, self.gamma, self.lam):
             slider.observe(self.redraw, names="value")
         sides = ipywidgets.VBox([self.gamma, self.lam, self.readout], layout={"flex": "1 1 300px"})
@@ -236,9 +235,7 @@ class MappingExplorer(ipywidgets.VBox):
         """Picture and read-out from the sliders as they stand."""
         scores = torch.tensor([slider.value for slider in self.scores], dtype=torch.float64)
         weights = all_mappings(scores, self.gamma.value, self.lam.value)
-        self.picture.value = figures.to_png(
-            figures.draw_mappings(scores, weights, self._figure), dpi=100, compression=1
-        )
+        self.picture.value = figures.live_png(figures.draw_mappings(scores, weights, self._figure))
         zeros = ", ".join(f"{name} {(values == 0).sum()}" for name, values in weights.items())
         flat = "<br><b>fusedmax is flat here and has no gradient</b>"
         in_dead_zone = bool(dead(scores, gamma=self.gamma.value, lam=self.lam.value))
