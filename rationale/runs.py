@@ -9,6 +9,7 @@ import ast
 import difflib
 import hashlib
 import importlib.metadata
+import io
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +65,7 @@ exit code
 """
 
 NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}  # unless already set
 
 
@@ -147,11 +150,24 @@ def _imported(path: Path) -> set[str]:
 
 
 def fingerprint(notebook: Path) -> str:
-    """Twelve hex digits of the content of `sources(notebook)`."""
+    """Twelve hex digits of the code of `sources(notebook)`: prose may change, and a finished run stands."""
     digest = hashlib.sha256()
     for path in sources(notebook):
-        digest.update(path.read_bytes() + b"\0")
+        digest.update(_code(path.read_text(encoding="utf-8")).encode() + b"\0")
     return digest.hexdigest()[:12]
+
+
+def _code(text: str) -> str:
+    """The lines of a source that are neither blank nor comments nor docstrings."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+        documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
+    except (SyntaxError, tokenize.TokenError):
+        return text  # executing it will say what is wrong
+    prose = {token.start[0] for token in tokens if token.type == tokenize.COMMENT and token.line.lstrip()[0] == "#"}
+    for said in (node.body[0] for node in documented if ast.get_docstring(node) is not None):
+        prose |= set(range(said.lineno, said.end_lineno + 1))
+    return "\n".join(line for at, line in enumerate(text.split("\n"), 1) if line.strip() and at not in prose)
 
 
 def run(

@@ -154,6 +154,15 @@ def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, cap
     assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 3
 
 
+def test_prose_is_no_code_and_a_string_is():
+    source = '"""Says."""\n# why\n\ndef f(x):\n    """Doubles."""\n    return "#", 2 * x  # twice\n'
+    told = '"""Says more,\nin two lines."""\n\n\ndef f(x):\n    # why\n    return "#", 2 * x  # twice\n'
+    assert runs._code(source) == runs._code(told) == 'def f(x):\n    return "#", 2 * x  # twice'
+    assert runs._code(source) != runs._code(source.replace('"#"', '"# "')), "what is in a string counts"
+    assert runs._code('text = """\n# kept\n"""') == 'text = """\n# kept\n"""', "its lines too"
+    assert runs._code("def f(:") == "def f(:", "what does not parse counts as it is"
+
+
 @pytest.mark.parametrize(
     "item, part",
     [
