@@ -71,7 +71,12 @@ if len(table):
         f"{model}, {variant}" if variant else model: part[drawn].fillna(0).to_numpy().tolist()
         for (model, variant), part in table[table["model"] != "recurrent"].groupby(["model", "variant"])
     }
-    figures.draw_score_against_rate(points, ax, title="Accuracy against open cells (test)", ylabel="accuracy")
+    sparse = table[~table["model"].isin(["recurrent", "softmax"])]
+    title = "Only softmax is here"
+    if len(sparse):
+        best = sparse.loc[sparse["accuracy"].astype(float).idxmax()]
+        title = f"{best['model']}: {best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
+    figures.draw_score_against_rate(points, ax, title=title, ylabel="accuracy (test)")
     ax.set_xlabel("open cells (share)")
     figures.save_figure(fig, folder / "figures", "accuracy_against_cells")
     display(figures.show(fig))

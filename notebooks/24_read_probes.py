@@ -265,7 +265,9 @@ print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no 
 if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
     shares = {method: layers["kept"] for method, layers in by_layer.items()}
-    figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title="What each layer can do without",
+    least = {method: int(kept.idxmin()) for method, kept in shares.items()}
+    title = "; ".join(f"{method}: layer {k} needs least, {shares[method][k]:.0%}" for method, k in least.items())
+    figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title=title,
                        xlabel="layer (0: word embeddings)", ylabel="expected share kept", markers=True)
     figures.save_figure(fig, folder / "figures", "kept_sst")
     display(figures.show(fig))

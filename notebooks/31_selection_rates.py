@@ -80,8 +80,9 @@ points = {
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5.5))
-title = f"Test accuracy on SST against selected text ({main_vectors})"
-figures.draw_score_against_rate(points, ax, band, title=title)
+half = {name: min(rows, key=lambda row: abs(row[0] - 0.5)) for name, rows in points.items() if name != "attention"}
+title = "; ".join(f"{name}: {accuracy:.1%} from {rate:.0%}" for name, (rate, accuracy, _) in half.items())
+figures.draw_score_against_rate(points, ax, band, title=f"{title} of the words" if title else "Full text", ylabel="accuracy (SST, test)")
 figures.save_figure(fig, folder / "figures", "accuracy_against_rate")
 figures.show(fig)
 
@@ -235,7 +236,9 @@ print(f"precision of a random selection: {by_chance:.1%}, the share of words tha
 if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"precision": "word_precision", "recall": "word_recall"})
-    title = f"Selected words that carry sentiment (random: {by_chance:.0%})"
+    sharpest = worth.loc[worth["word_precision"].idxmax()]
+    title = (f"{sharpest['model']} at {sharpest['rate_selected']:.0%}: {sharpest['word_precision']:.0%} of its words "
+             f"carry sentiment (random: {by_chance:.0%})")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision, recall")
     figures.save_figure(fig, folder / "figures", "precision_recall")
     display(figures.show(fig))
@@ -255,8 +258,11 @@ if worth["agreement"].notna().any():
 if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"sufficiency": "sufficiency_aopc", "comprehensiveness": "comprehensiveness_aopc"})
-    title = "Faithfulness over five budgets (ERASER)"
-    figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y')", percent=False)
+    best = worth.loc[worth["comprehensiveness_aopc"].idxmax()]
+    title = (f"Without the words that {best['model']} ranks first, p(y') drops by "
+             f"{best['comprehensiveness_aopc']:.2f} at most")
+    figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y'), mean of five budgets",
+                                    percent=False)
     figures.save_figure(fig, folder / "figures", "faithfulness")
     display(figures.show(fig))
 

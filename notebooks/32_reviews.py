@@ -128,7 +128,9 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
     lines = lines_of(some, ["rate_selected", metric, f"{metric}_std"])
     if lines:
         fig, ax = figures.new_figure(size=(9, 5.2))
-        title = f"{corpus}, {aspect}: {'squared error' if metric == 'mse' else 'accuracy'} against selected text"
+        best = some.loc[some[metric].idxmin() if metric == "mse" else some[metric].idxmax()]
+        reached = f"error {best[metric]:.3f}" if metric == "mse" else f"{best[metric]:.0%} right"
+        title = f"{corpus}, {aspect}: {best['model']} has {reached} from {best['rate_selected']:.0%} of the text"
         ylabel = "mean squared error" if metric == "mse" else metric
         figures.draw_score_against_rate(lines, ax, band, title=title, ylabel=ylabel, percent=metric != "mse")
         figures.save_figure(fig, folder / "figures", f"{metric}_{corpus}_{aspect}")
