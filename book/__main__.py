@@ -43,9 +43,16 @@ def executed(notebook: Path, outputs: Path) -> Path:
     runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
     runs = [folder for folder in runs if folder.name not in (SMALL, "smoke") and not folder.name.endswith(".partial")]
     for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
-        if _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook)):
+        if _shows(folder, notebook):
             return folder
     return smoke(notebook, outputs, SMALL)
+
+
+def _shows(folder: Path, notebook: Path) -> bool:
+    """Whether the finished run in a folder has the cells, text cells too, that the notebook has now."""
+    return (folder / "run.ipynb").exists() and (
+        _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook))
+    )
 
 
 def _cells(notebook) -> list[str]:
@@ -53,11 +60,11 @@ def _cells(notebook) -> list[str]:
 
 
 def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) -> Path:
-    """Run a notebook, again if its code has changed or the code that draws: the runner asks only for the former."""
-    drawing = (root() / "rationale" / file for file in ("figures.py", "widgets.py"))
+    """Run a notebook, again if its code or prose has changed or the code that draws: the runner asks for code only."""
+    drawing = (root() / "rationale" / file for file in ("figures.py", "widgets.py", "reading.py"))
     now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
     mark = outputs / notebook.stem / name / "drawn_with.txt"
-    changed = not mark.exists() or mark.read_text() != now
+    changed = not (mark.exists() and mark.read_text() == now and _shows(mark.parent, notebook))
     folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
     write_text(folder / mark.name, now)
     return folder
