@@ -1,6 +1,7 @@
-"""What all tests share: the marker `data`, for tests that read real data; pictures of what failed in a browser."""
+"""What tests share: a folder of small runs; the marker `data`, for real data; pictures of what failed in a browser."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason=HOW))
+
+
+@pytest.fixture(scope="session")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all test processes, so that a run which others read is made once."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "smoke"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,11 +12,11 @@ import yaml
 
 from rationale.handout import TASK, exercises, is_tagged, names_of, student_edition, write_handouts
 from rationale.runs import root
-from tests.smoke import smoke_file
+from tests.smoke import needed_first, smoke, smoke_file
+from tests.test_notebooks import each_notebook as executed
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-QUICK = ["01_kumaraswamy", "03_explore_shapes", "10_first_rationale"]  # executed here
 
 
 @each_notebook
@@ -100,10 +100,10 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
 # --- executed
 
 
-def errors(notebook, name: str, folder: Path, monkeypatch) -> dict[int, str]:
-    """Execute every cell with the smoke parameters; the cells that failed, and how."""
+def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None = None) -> dict[int, str]:
+    """Execute every cell with the smoke parameters and those `given`; the cells that failed, and how."""
     monkeypatch.setenv("RATIONALE_RUN_DIR", str(folder))
-    given = yaml.safe_load(smoke_file(root() / "notebooks" / f"{name}.py").read_text()) or {}
+    given = (yaml.safe_load(smoke_file(path).read_text()) or {}) | (given or {})
     parameters = next(cell for cell in notebook.cells if is_tagged(cell, "parameters"))
     parameters.source += "".join(f"\n{key} = {value!r}" for key, value in given.items())
     resources = {"metadata": {"path": str(root())}}
@@ -117,29 +117,30 @@ def errors(notebook, name: str, folder: Path, monkeypatch) -> dict[int, str]:
     }
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_the_student_edition_fails_exactly_at_its_exercises(name: str, tmp_path: Path, monkeypatch) -> None:
-    notebook = jupytext.read(root() / "notebooks" / f"{name}.py")
-    failed = errors(student_edition(notebook), name, tmp_path, monkeypatch)
-    assert list(failed) == [exercise.check for exercise in exercises(notebook)], failed
-    for exercise in exercises(notebook):
+@executed
+def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outputs, tmp_path, monkeypatch) -> None:
+    content, first = jupytext.read(notebook), needed_first(notebook)
+    read = {"runs_dir": str(smoke(first, outputs).parent)} if first else {}
+    failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)
+    assert list(failed) == [exercise.check for exercise in exercises(content)], failed
+    for exercise in exercises(content):
         said = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
         assert failed[exercise.check].startswith(said), failed[exercise.check]
 
 
 def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
     """The others are the notebooks themselves, cell by cell (see above), which test_notebooks.py executes."""
-    name = "10_first_rationale"
-    assert not errors(jupytext.read(root() / "notebooks" / f"{name}.py"), name, tmp_path, monkeypatch)
+    path = root() / "notebooks" / "10_first_rationale.py"
+    assert not errors(jupytext.read(path), path, tmp_path, monkeypatch)
 
 
 def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, monkeypatch) -> None:
-    name = "03_explore_shapes"
-    notebook = jupytext.read(root() / "notebooks" / f"{name}.py")
+    path = root() / "notebooks" / "03_explore_shapes.py"
+    notebook = jupytext.read(path)
     student, found = student_edition(notebook), exercises(notebook)
     for exercise in found:
         student.cells[exercise.solution].source = notebook.cells[exercise.solution].source
-    assert not errors(student, name, tmp_path, monkeypatch)
+    assert not errors(student, path, tmp_path, monkeypatch)
     for exercise in found:
         said = student.cells[exercise.check].outputs[-1]["text"]
         assert said.endswith(f"Exercise {exercise.number} is solved.\n")
