@@ -394,13 +394,12 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    question = row["tokens"].index("[SEP]") + 1
-    near = [*range(question), *range(max(question, first - 12), min(len(row["tokens"]), last + 13))]
+    near = reading.near_answer(row)
     for method in (m for m in KINDS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))
         inside = [first <= i <= last for i in near]
-        kept = f"{heat[-1, inside].mean():.0%} of the answer, {heat[-1].mean():.0%} of all"
+        kept = f"{heat[-1, inside].mean():.0%} of the answer, {heat[-1].mean():.0%} of what is shown"
         title = f"{method}: the last layer keeps {kept}"
         figures.draw_attention(heat, [f"layer {k}" for k in range(len(heat))], [row["tokens"][i] for i in near], ax,
                                title=title, marked=inside)

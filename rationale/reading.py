@@ -6,11 +6,12 @@ widget's `value`, or `click()` a word, and look at `picture.value`.
 
 import functools
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import ipywidgets
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -436,6 +437,22 @@ def masked_answers(run: Path, method: str, index: int, layer: int, draws: int = 
     return probed.original[0].softmax(-1), probed.masked.softmax(-1).mean(0), far
 
 
+def near_answer(row: Mapping, reach: int = 12) -> list[int]:
+    """Positions of a text to be drawn: all of them; of a question and its paragraph what is near the model's answer.
+
+    Parameters
+    ----------
+    row : of `saved.read_attributions`
+    reach : int
+        Words before and after the answer; the question is drawn whole.
+    """
+    tokens, answer = row["tokens"], row.get("answer")
+    if not isinstance(answer, Sequence):  # no span
+        return [*range(len(tokens))]
+    (first, last), paragraph = answer, tokens.index("[SEP]") + 1
+    return [*range(paragraph), *range(max(paragraph, first - reach), min(len(tokens), last + reach + 1))]
+
+
 class LayersExplorer(ipywidgets.VBox):
     """A text of the test split, a slider over the layers: what a method attributes to the states of each.
 
@@ -469,7 +486,8 @@ class LayersExplorer(ipywidgets.VBox):
         """Another run: its texts, its methods, its layers."""
         texts = saved.read_attributions(self.run.value, "test")
         self._texts, self._busy = texts, True
-        some = texts[texts["tokens"].str.len().between(4, 30)].head(self.number)
+        widths = pd.Series([len(near_answer(row)) for _, row in texts.iterrows()], index=texts.index)
+        some = texts[widths.between(4, 45 if "answer" in texts else 30)].head(self.number)
         self.sentence.options = [(_shortened(row), i) for i, row in some.iterrows()]
         self.method.options = [method for method in METHODS if method in texts]
         self._busy = False
@@ -480,14 +498,15 @@ class LayersExplorer(ipywidgets.VBox):
         if self._busy:
             return
         row, method = self._texts.loc[self.sentence.value], self.method.value
-        values = torch.tensor(row[method])  # [L + 1, T]
+        values, near = torch.tensor(row[method]), near_answer(row)  # [L + 1, T]
         self._busy, self.layer.max = True, len(values) - 1
         self._busy, layer = False, self.layer.value
         shown = values if method in KINDS else values / values.amax(1, keepdim=True).clamp(min=1e-30)
         what = "keep probabilities" if method in KINDS else "attributions, as shares of the largest of the layer"
         title = f"{method}: {what}; layer {layer} keeps {values[layer].mean():.0%}" if method in KINDS else what
         rows = [f"layer {k}" for k in range(len(values))]
-        fig = figures.draw_chosen_row(shown, rows, row["tokens"], layer, self._figure, title)
+        columns = [row["tokens"][place] for place in near]
+        fig = figures.draw_chosen_row(shown[:, near], rows, columns, layer, self._figure, title)
         self.picture.value = figures.live_png(fig)
         self.readout.value = read_out(self._compared(method, layer) if method in KINDS else "")
 

@@ -51,7 +51,7 @@ SUBJECT = "subject"  # the model that is probed, in the column `model` of task `
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
-OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, run on a run of `14_train_probes` on SST
+OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -71,6 +71,9 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_PROBES}/separators_states.svg",
     f"{OF_PROBES}/speech_inputs.svg",
     f"{OF_PROBES}/sentiment_inputs.svg",
+    f"{OF_PROBES}/question_states.svg",
+    f"{OF_PROBES}/question_inputs.svg",
+    f"{OF_PROBES}/speech_questions_states.svg",
 )
 
 

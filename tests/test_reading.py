@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import ipywidgets
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -16,7 +17,6 @@ from rationale.errors import BadInput
 from rationale.predict import predict, tokenise
 from rationale.saved import load_run, save_run
 from tests.smoke import smoke
-from tests.test_notebooks import outputs  # noqa: F401  a fixture
 
 TEXT = "the smell is superb but the look is a bit dull ."
 
@@ -182,7 +182,7 @@ def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
 
 
 @pytest.fixture(scope="module")
-def probed(outputs) -> Path:  # noqa: F811
+def probed(outputs) -> Path:
     return smoke(Path("notebooks/14_train_probes.py"), outputs)
 
 
@@ -199,6 +199,18 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
     assert "after masking" not in explorer.readout.value, "only probes mask"
     explorer.sentence.value = explorer.sentence.options[1][1]
     assert explorer.picture.value not in pictures
+
+
+def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatch):
+    words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
+    row = {"tokens": words, "answer": [30, 32], "hypothesis": None, "states": [[0.5] * len(words)] * 2}
+    assert reading.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
+    assert reading.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
+    assert reading.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
+    monkeypatch.setattr(reading.saved, "read_attributions", lambda *_: pd.DataFrame([row]))
+    monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
+    explorer = reading.explore_layers([Path("run")])
+    assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
 
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
