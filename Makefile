@@ -16,7 +16,7 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions,pretrained,book]'
 	@touch $@
 
-demo: setup  ## first rationales, on made-up reviews: no download, three minutes
+demo: setup  ## first rationales, on made-up reviews: no download, a minute once installed
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
 test: setup  ## lint, notebook checks, all tests and smoke runs

@@ -9,7 +9,7 @@
 # %% [markdown]
 # # Read four papers in five meetings
 #
-# **You will** plan a reading group on these notebooks: what to prepare, which cells to run before the others,
+# **You will** plan a reading group on these notebooks: what to prepare, which cells to run in front of everybody,
 # which exercise to do together, which question to argue about; and find every table and figure of the papers.
 #
 # **You will learn** where in the repository each result stands, which parameters made it, which runs are committed, and
@@ -46,17 +46,18 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # %% [markdown]
 # ## 1. Five meetings
 #
-# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run before all, *exercise*
-# one that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the question in the
-# text. Everybody reads the paper and the notebooks named under *prepare* beforehand, one to two hours a meeting.
+# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run in front of everybody,
+# *exercise* one that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the
+# question in the text. Everybody reads the paper and the notebooks named under *prepare* beforehand, one to two hours a
+# meeting.
 #
 # | | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, up to the experiments | `make demo`; `10_first_rationale` |
 # | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_kumaraswamy`, sections 1 to 3; `02_hardkuma`, sections 1 to 5 |
 # | 3 | Bastings et al. 2019, sec. 4 to 6 | `04_selecting_text`, sections 3, 7 to 9; `05_reinforce`, sections 2 and 3 |
-# | 4 | Niculae and Blondel 2017 | `06_sparse_attention`, sections 1 to 5; `13_train_nli`, section 2 |
-# | 5 | De Cao et al. 2020 | `07_diffmask`, sections 1 to 5 |
+# | 4 | Niculae and Blondel 2017 | `06_sparse_attention`, sections 1 to 5, 9 and 12; `13_train_nli`, section 2 |
+# | 5 | De Cao et al. 2020 | `07_diffmask`, sections 1 to 6 |
 #
 # **Questions to discuss**
 #
@@ -127,8 +128,8 @@ listed
 # picture in `outputs/reference/figures/`. The rows stand in `outputs/reference/papers.csv`, `committed` is counted.
 #
 # > *What differs* says in what a row is not the paper's: other data, another model, fewer seeds. Of the trained results
-# > the toy task of De Cao et al. alone is the paper's own in everything; on SST the data are, the word vectors are not.
-# > Items of Lei et al. are named by their content, but for the one table that other papers quote by its number.
+# > the toy task of De Cao et al. alone is the paper's own in data and model; on SST the data are, the word vectors are
+# > not. Items of Lei et al. are named by their content, but for the one table that other papers quote by its number.
 
 
 # %%
@@ -173,4 +174,4 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 #
 # ## Next
 #
-# `10_first_rationale` is the whole arc in three minutes. The list in the README is the reading order.
+# `10_first_rationale` is the whole arc in a minute or two. The list in the README is the reading order.

@@ -108,7 +108,7 @@ assert torch.allclose(oscarmax(pairs, lam=0.2), fusedmax(pairs, lam=0.1)), "with
 # %% tags=["figure"]
 fig, (left, right) = figures.new_figure(ncols=2, size=(13, 4.6))
 lines = {name: line - line.min() for name, line in smooth.items()} | {"max": t.clamp(min=0)}
-figures.draw_lines(t, lines, left, title="Five ways to round off a maximum", xlabel="t",
+figures.draw_lines(t, lines, left, title="Smoothed, the maximum bends where scores are close", xlabel="t",
                    ylabel="max(t, 0), less a constant")
 first = {name: y[:, 0] for name, y in weights.items()}
 figures.draw_lines(t, first, right, title="All but softmax reach 0 and 1", xlabel="t", ylabel="first weight")
@@ -133,7 +133,7 @@ figures.show(fig)
 # \tag{A2}$$
 #
 # The threshold is found without sorting: take the mean of all that must exceed it, drop what does not, and again
-# (Michelot 1986). It ends after at most as many rounds as scores drop out; as only scores within 1 of the largest are
+# (Michelot 1986). It ends after at most one round more than scores drop out; as only scores within 1 of the largest are
 # looked at, after two or three as a rule.
 
 # %%
@@ -305,33 +305,38 @@ assert alone.any(), "oscarmax groups the ends without the middle"
 #
 # with $S$ the support, $\bar v_S$ the mean over it, groups the runs (fusedmax) or pools (oscarmax) of equal values
 # *before* the projection, $B = \gamma\nabla^2\Omega$ and $c$ such that the result sums to 0. Fusedmax and oscarmax
-# chain the first two. The last line is Proposition 1 of the paper written on the support; for the squared $p$-norm $B$
-# is a diagonal plus $uu^\top$, which is inverted in closed form.
+# chain the first two; and as (A2) to (A4) take $x/\gamma$, their results are divided by $\gamma$. The last part is
+# Proposition 1 of the paper written on the support; for the squared $p$-norm $B$ is a diagonal plus $uu^\top$, which is
+# inverted in closed form.
 
 # %% tags=["check"]
 few = 0.8 * scores_of(200, 6)
 for name, mapping in MAPPINGS.items():
     direction, h = scores_of(200, 6), 1e-6
-    moved = (mapping(few + h * direction) - mapping(few - h * direction)) / (2 * h)  # J v, by differences
-    v = few.clone().requires_grad_()
-    mine = torch.autograd.grad((mapping(v) * direction).sum(), v)[0]  # J^T v, by (A6)
-    off = (moved - mine).abs().amax(-1)
-    assert (off < 1e-5).double().mean() > 0.97, f"{name}: (A6)"  # a few rows stand at a kink
+    for gamma in (1.0, 2.0):
+        up, down = (mapping(few + step * direction, gamma=gamma) for step in (h, -h))
+        v = few.clone().requires_grad_()
+        mine = torch.autograd.grad((mapping(v, gamma=gamma) * direction).sum(), v)[0]  # J^T v, by (A6)
+        off = ((up - down) / (2 * h) - mine).abs().amax(-1)  # from J v, by differences
+        assert (off < 1e-5).double().mean() > 0.97, f"{name}, gamma {gamma}: (A6)"  # a few rows stand at a kink
 
 # %% tags=["figure"]
 one = torch.tensor([0.2, 0.9, 1.1, 1.0, -0.5, 0.7, 1.6, 0.1], dtype=torch.float64)
 fig, axes = figures.new_figure(ncols=5, size=(17, 3.9))
 for ax, (name, mapping) in zip(axes, MAPPINGS.items(), strict=True):
     jacobian = torch.autograd.functional.jacobian(mapping, one)
-    ranks = torch.linalg.matrix_rank(jacobian, atol=1e-9).item()
+    rank = torch.linalg.matrix_rank(jacobian, atol=1e-9).item()
+    groups = {round(weight, 9) for weight in mapping(one).tolist() if weight > 0}
+    assert rank == len(groups) - 1, f"{name}: {len(groups)} different weights"
     names = [str(i) for i in range(1, 9)]
-    figures.draw_attention(jacobian.abs(), names, names, ax, title=f"{name}: rank {ranks}", top=0.3)
+    figures.draw_attention(jacobian.abs(), names, names, ax, title=f"{name}: rank {rank}", top=0.3)
 figures.save_figure(fig, folder, "jacobians")
 figures.show(fig)
 
 # %% [markdown]
 # *Reading*: (absolute values; grey is exactly 0.) Softmax moves every weight with every score. A sparse map moves the
-# support only, and equal neighbours as one: its Jacobian has as many ranks as groups in the support, less one.
+# support only, and equal weights as one. The rank is the number of different weights that are not 0, less one: they sum
+# to 1.
 
 # %% [markdown]
 # ## 9. Dead on arrival
@@ -412,7 +417,8 @@ steps = np.arange(1, p.num_steps + 1)
 figures.draw_lines(steps, {name: [loss for loss, _ in run] for name, run in runs.items()}, left,
                    title="A price that rises lets attention wake up", xlabel="training step", ylabel="loss (nats)")
 figures.draw_lines(steps, {name: [share for _, share in run] for name, run in runs.items()}, right,
-                   title="Rows in the dead zone", xlabel="training step", ylabel="share at lam = 0.5")
+                   title=f"Dead in the end: {', '.join(f'{run[-1][1]:.0%}' for run in runs.values())}",
+                   xlabel="training step", ylabel="share of rows, at lam = 0.5")
 figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 
@@ -478,11 +484,12 @@ explorer
 before = explorer.picture.value
 explorer.scores[0].value = 2.5
 assert explorer.picture.value != before, "a slider that moves changes the picture"
+explorer.scores[0].value = some[0].item()
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 12 minutes). At the sliders, with the scores `some`; predict first.
-# 1. *Predict* where fusedmax breaks into its last two segments when `lam` rises: `first_segment`, the number of words
-#    before the break. *Change* `lam` until you see it. Which scores decide?
+# 1. When `lam` rises, fusedmax joins neighbours until two segments are left, and then one. *Predict* where the last
+#    break is: `first_segment`, the number of words before it. *Change* `lam` until you see it. Which scores decide?
 # 2. *Change* the places of two scores. Which maps only swap the two weights, whichever scores you take: `only_swap`,
 #    a set of names?
 # 3. *Explain* 1 by (A7), and 2 by what each penalty knows about places.

@@ -14,8 +14,9 @@
 #
 # **You will learn** whatever you ask: predict first, then move.
 #
-# **You need** nothing for 1 and 2; for 3 to 5 finished runs in `outputs/`: `make demo` makes a first one in two
-# minutes. Arrow keys move the slider that has the focus; the tab key goes to the next one.
+# **You need** nothing for 1 and 2; for 3 to 5 finished runs in `outputs/`. For 3: `make demo`. For 4 besides:
+# `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`. For 5: `make run NOTEBOOK=14_train_probes`. None needs
+# data. Arrow keys move the slider that has the focus; the tab key goes to the next one.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs"  # folder whose finished runs are offered

@@ -232,7 +232,7 @@ reading.explore_sentence([folder], words)
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict*: with a
 # target of 2 % of the words, what is the largest recall it can have (`largest_recall`), and with 30 % the largest
 # precision (`largest_precision`), to 0.05? *Change* the target: `make run NOTEBOOK=10_first_rationale
-# PARAMS="selection=0.3"` takes two minutes more. *Explain* how near the model comes.
+# PARAMS="selection=0.3"` takes a minute more. *Explain* how near the model comes.
 
 # %% tags=["solution"]
 largest_recall, largest_precision = min(1, 0.02 / gold_rate), min(1, gold_rate / 0.3)

@@ -78,6 +78,9 @@ for (task, corpus, pair), table in tables.items():
     figures.draw_bars(list(table.index), {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
     figures.save_figure(fig, folder / "figures", f"{mark}_{where.replace(' ', '_')}")
     display(figures.show(fig))
+    best = table[mark].astype(float).max()
+    far = {name: round(best - value, 1) for name, value in table[mark].astype(float).items() if best - value > 1}
+    print(f"{where}: more than one {said} behind the best, unlike in the paper: {far or 'none'}")
 
 # %% [markdown]
 # ## 2. Time

@@ -84,6 +84,7 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
             for name in exercise.names
         ]
         answer.metadata["tags"] = ["answer"]
+        check.metadata["tags"] = [*check.metadata["tags"], "raises-exception"]  # "Run All" goes on after it
         answer.source = "\n".join([*lines, "# Because: "])
         check.source = "\n".join([*given, check.source, f'print("Exercise {exercise.number} is solved.")'])
     if found:
