@@ -13,7 +13,7 @@ SWEEP = read_sweep(config["sweep"], OUTPUTS)
 RUNS = SWEEP.runs
 STEM = next(iter(RUNS.values())).notebook.stem
 MARKS = [f"{run.folder(OUTPUTS)}/.done" for run in RUNS.values()]
-EXECUTE = "{params.command} --threads {threads} > {log} 2>&1 && cp {params.folder}/environment.txt {output}"
+EXECUTE = "{params.command} --threads {threads} > {log:q} 2>&1 && cp {params.folder:q}/environment.txt {output:q}"
 
 
 rule all:

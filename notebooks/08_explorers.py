@@ -56,7 +56,7 @@ widgets.explore_mappings(lam=0.2)
 # be shut to change the answer? (`10_first_rationale`, `22_read_sst`)
 
 # %% tags=["interactive"]
-reading.explore_sentence(runs["texts"])
+reading.explore_sentence(reading.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 4. From few words to all
@@ -65,7 +65,7 @@ reading.explore_sentence(runs["texts"])
 # selected at 10 % stay selected at 40 %? (`31_selection_rates`)
 
 # %% tags=["interactive"]
-reading.explore_rates(runs["texts"])
+reading.explore_rates(reading.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 5. What each layer can do without
@@ -74,7 +74,7 @@ reading.explore_rates(runs["texts"])
 # are drawn. Predict: can the first layer do without any word? (`24_read_probes`)
 
 # %% tags=["interactive"]
-reading.explore_layers(runs["probes"])
+reading.explore_layers(reading.find_runs(root() / p.runs_dir)["probes"])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$. *Predict*

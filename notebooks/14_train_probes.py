@@ -120,7 +120,7 @@ for method in p.methods:
         found[method].metrics[name] |= probing.against_gold(values, splits[name])
 
 if p.searchable and any(method in MASKS for method in p.methods):
-    tests = subject.batches["test"].rows(torch.arange(len(splits["test"])))
+    tests = subject.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
     for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
         solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
         print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "

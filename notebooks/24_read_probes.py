@@ -38,6 +38,14 @@ from rationale.pretrained import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.probes import KINDS
 from rationale.runs import results_folder, root
 
+
+# %%
+def explained(path):
+    """The test texts of a run that all of its methods were applied to."""
+    texts = saved.read_attributions(path, "test")
+    return texts.dropna(subset=[method for method in METHODS if method in texts])
+
+
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
@@ -84,9 +92,10 @@ if not p.runs:
 # %% tags=["figure"]
 if len(table):
     fig, ax = figures.new_figure(size=(9, 4.6))
-    errors = table["js_1_std"].astype(float).fillna(0)
-    title = f"{best} is nearest to the truth: {table['js_1'].min():.3f} nats"
-    figures.draw_bars([name.replace("_", "\n") for name in table.index], {"JS": table["js_1"].astype(float)}, ax,
+    drawn = table[table["js_1"].notna()]  # a method may attribute nothing to any text
+    errors = drawn["js_1_std"].astype(float).fillna(0)
+    title = f"{best} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
+    figures.draw_bars([name.replace("_", "\n") for name in drawn.index], {"JS": drawn["js_1"].astype(float)}, ax,
                       title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
     figures.save_figure(fig, folder / "figures", "distance_toy")
     display(figures.show(fig))
@@ -99,7 +108,7 @@ if len(table):
 
 # %% tags=["figure"]
 for path in folders["toy"][:1]:
-    texts = saved.read_attributions(path, "test")
+    texts = explained(path)
     methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
     for i, row in fitting.iterrows():
@@ -128,8 +137,9 @@ for path in folders["toy"][:1]:
 kept_by_kind = {}
 for path in folders["toy"][:1]:
     given, subject, frozen, _ = probing.load_probed(path)
-    examples = subject.splits["test"][:200]
-    batch = subject.batches["test"].rows(torch.arange(len(examples)))
+    texts = explained(path).head(200)
+    examples = [subject.splits["test"][i] for i in texts.index]
+    batch = subject.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
     _, states = frozen.read(batch)
     kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
     flat = states[1][batch.mask].cpu().numpy()
@@ -138,12 +148,12 @@ for path in folders["toy"][:1]:
     figures.draw_states(points, ax, title="Two numbers tell n, m and the rest apart")
     figures.save_figure(fig, folder / "figures", "states")
     display(figures.show(fig))
-    texts = saved.read_attributions(path, "test").head(len(examples))
     lengths = [len(e.tokens) for e in examples]
     judged = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
     for method in (method for method in METHODS if method in texts):
         found = np.concatenate([np.array(layers)[1] / max(max(layers[1]), 1e-30) for layers in texts[method]])
-        kept_by_kind[method] = [found[(kinds == k) & judged].mean() for k in range(3)]
+        kept_by_kind[method] = [found[(kinds == k) & judged].sum() / max(1, ((kinds == k) & judged).sum())
+                                for k in range(3)]
 
 # %% tags=["figure"]
 if kept_by_kind:
@@ -174,7 +184,7 @@ if "states" in kept_by_kind and given.num_train >= 9_000:
 # %% tags=["solution"]
 guess, to_m = "no", {}
 for path in folders["toy"][:1]:
-    texts = saved.read_attributions(path, "test")
+    texts = explained(path)
     texts = texts[texts["gold"].map(any)]
     for method in (method for method in METHODS if method in texts):
         shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["hypothesis"][1])
@@ -185,7 +195,7 @@ for path in folders["toy"][:1]:
 
 # %% tags=["check"]
 for path in folders["toy"][:1]:
-    rows = saved.read_attributions(path, "test")
+    rows = explained(path)
     rows = rows[rows["gold"].map(any)]
     asked_yes = rows["label"].to_numpy(bool)
     for method in (method for method in METHODS if method in rows):
@@ -366,7 +376,7 @@ for path in folders["sst"][:1]:
         draw_kept(method, by_sentiment, CLASSES, "sentiment")
 
 # %% tags=["check"]
-if layers_kept and given.num_train == 0:
+if "inputs" in layers_kept and given.num_train == 0:
     words = layers_kept["inputs"]
     print({kind: round(float(value), 1) for kind, value in words.items()})
     for kind in ("determiner", "pronoun", "punctuation"):

@@ -49,10 +49,16 @@ print(f"{results['run'].nunique()} runs" if len(results) else "no run committed 
 
 # %%
 marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
-tables = {
-    name: reference.summary(part, marks).set_index("model").reindex(MAPPINGS).dropna(how="all")
-    for name, part in results.groupby(["task", "corpus", "aspect"])
-}
+
+
+def by_map(part):
+    """Means over seeds, a row a map and variant, in the order of `MAPPINGS`."""
+    table = reference.summary(part, marks)
+    table = table.sort_values("model", key=lambda names: names.map(MAPPINGS.index), kind="stable")
+    return table.set_index((table["model"] + ", " + table["variant"]).str.removesuffix(", "))
+
+
+tables = {name: by_map(part) for name, part in results.groupby(["task", "corpus", "aspect"])}
 for (task, corpus, pair), table in tables.items():
     print(task, corpus, pair)
     display(table[[mark for mark in marks if table[mark].notna().any()] + ["seeds"]].astype(float).round(3))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from rationale.data import Batch
 from rationale.distributions import Bernoulli, HardConcrete
+from rationale.errors import optional
 from rationale.objectives import masked_mean
 from rationale.probes import LEFT, RIGHT, TEMPERATURE, Frozen, divergence
 
@@ -55,7 +57,7 @@ def smallest_masks(
 
     Returns
     -------
-    B tensors, bool [S_i, T_i], the S_i >= 1 solutions in lexicographic order of the positions kept
+    B tensors on the CPU, bool [S_i, T_i], the S_i >= 1 solutions in lexicographic order of the positions kept
 
     Raises
     ------
@@ -81,7 +83,7 @@ def smallest_masks(
             )  # [texts, M]
             for text, good in zip(open_.tolist(), kept, strict=True):
                 if good.any():
-                    found[text] = masks[good]
+                    found[text] = masks[good].cpu()
             open_ = open_[~kept.any(1)]
             if not len(open_):
                 break
@@ -119,7 +121,8 @@ def erasure(frozen: Frozen, batch: Batch, layer: int, baseline: Tensor | None = 
     """1 at the positions of the first of `smallest_masks`, else 0."""
     mask = frozen.mask(batch)
     result = mask.new_zeros(mask.shape)
-    result[mask] = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline, longest)])
+    first = torch.cat([masks[0] for masks in smallest_masks(frozen, batch, layer, baseline, longest)])
+    result[mask] = first.to(mask.device)
     return result.to(next(frozen.model.parameters()).dtype)
 
 
@@ -133,21 +136,25 @@ def log_odds(logits: Tensor, answer: Tensor) -> Tensor:
     return own - others.logsumexp(1)
 
 
+def import_captum() -> ModuleType:
+    """`captum.attr`, or one line that says how to install it."""
+    return optional("captum.attr", "integrated_gradients", "attributions")
+
+
 def integrated_gradients(frozen: Frozen, batch: Batch, layer: int, num_steps: int = 500) -> Tensor:
     """|sum over dimensions of h int_0^1 d f(alpha h) / d h d alpha|, f the log-odds of the answer: eq. (D8).
 
     Source: Sundararajan et al. 2017, by captum (Gauss-Legendre), baseline 0. The paper takes the logit of the
     class, which in its toy task is the log-odds.
     """
-    from captum.attr import IntegratedGradients  # the extra `attributions`
-
     logits, states = frozen.read(batch)
     answer = logits.argmax(-1)
 
     def score(state: Tensor) -> Tensor:
         return log_odds(frozen.changed(batch, layer, lambda _: state), answer)
 
-    found = IntegratedGradients(score).attribute(states[layer], n_steps=num_steps, internal_batch_size=len(answer))
+    integrate = import_captum().IntegratedGradients(score).attribute
+    found = integrate(states[layer], n_steps=num_steps, internal_batch_size=len(answer))
     return found.sum(-1).abs().to(logits.dtype) * frozen.mask(batch)
 
 
@@ -208,7 +215,8 @@ def information_bottleneck(
     logits, states = frozen.read(batch)
     answer, mask = logits.argmax(-1), frozen.mask(batch)
     longest = mask.shape[1]
-    mean, std = mean[:longest].to(logits.dtype), std[:longest].to(logits.dtype).clamp(min=1e-6)
+    at = torch.arange(longest, device=mean.device).clamp(max=len(mean) - 1)  # a longer text: as at the last position
+    mean, std = mean[at].to(logits.dtype), std[at].to(logits.dtype).clamp(min=1e-6)
     away = ((states[layer] - mean) / std).square()
 
     def loss(raw: Tensor) -> Tensor:

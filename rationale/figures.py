@@ -232,6 +232,11 @@ def _panels(fig: Figure, kinds: Sequence, widths: Sequence[float] | None = None,
     return fig.axes
 
 
+def _plain(words: Iterable[str]) -> list[str]:
+    """Words as they are: two dollar signs make no formula."""
+    return [word.replace("$", r"\$") for word in words]
+
+
 def _percent(axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 9):g} %"))
 
@@ -661,11 +666,11 @@ def draw_attention(
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
     upright = max(map(len, columns)) <= 3
     turned = {"rotation": 0 if upright else 60, "ha": "center" if upright else "right", "rotation_mode": "anchor"}
-    ax.set_xticks(np.arange(width) + 0.5, columns, **turned)
+    ax.set_xticks(np.arange(width) + 0.5, _plain(columns), **turned)
     for label, mark in zip(ax.get_xticklabels(), marked, strict=False):
         if mark:
             label.set(color=ORANGE, fontweight="bold")
-    ax.set_yticks(np.arange(number) + 0.5, rows)
+    ax.set_yticks(np.arange(number) + 0.5, _plain(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlim=(0, width), ylim=(number, 0))

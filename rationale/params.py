@@ -361,7 +361,10 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
 def _check_methods(values: Mapping[str, Any], where: str) -> None:
     """Methods that a corpus has no use for."""
     methods, corpus, small = values["methods"], values["corpus"], values["searchable"] or values["corpus"] == "toy"
+    spans, one = corpus in ("xquad", "squad"), "one answer a text, not a span"
     refused = [
+        ("integrated_gradients" in methods and spans, "integrated_gradients", one),
+        ("information_bottleneck" in methods and spans, "information_bottleneck", one),
         ("attention" in methods and (corpus == "toy" or values["reader"] == "gru"), "attention", "a transformer"),
         ("erasure" in methods and not small, "erasure", "texts of few positions; give searchable=14, for example"),
     ]

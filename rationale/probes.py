@@ -92,8 +92,8 @@ class Frozen(NamedTuple):
     mask: Callable[[Batch], Tensor]  # bool [B, T]: positions that may be masked
 
     def read(self, batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        """Logits and states of the model as it is, without gradients."""
-        with torch.no_grad(), recorded(self.layers) as states:
+        """Logits and states of the model as it is, without gradients; computed as in `changed`, to the last bit."""
+        with torch.no_grad(), recorded(self.layers) as states, torch.backends.cudnn.flags(enabled=False):
             logits = self.predict(batch)
         return logits, states
 

@@ -146,6 +146,8 @@ def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[F
     BadInput
         If p.subject, the run to take the model from, holds no such model.
     """
+    if "integrated_gradients" in p.methods:
+        attributions.import_captum()  # asked for after training only: said before
     model, batches, score = subject
     model = model.to(choose_device(p.device))
     own = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})

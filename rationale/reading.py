@@ -6,7 +6,7 @@ widget's `value`, or `click()` a word, and look at `picture.value`.
 
 import functools
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from rationale.extractor import WITHOUT_GATES, Classes
 from rationale.params import ASPECTS, METHODS, MODELS, PAIRS, SEQUENCES
 from rationale.predict import spelled, tokenise
 from rationale.probes import KINDS, divergence
+from rationale.runs import TRIALS
 from rationale.saved import SavedRun, load_run
 from rationale.widgets import large, read_out
 
@@ -44,7 +45,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
             elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
                 found["texts"].append(path.parent)
     found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
-    serious = {kind: [run for run in runs if run.name not in ("smoke", "html")] for kind, runs in found.items()}
+    serious = {kind: [run for run in runs if run.name not in TRIALS] for kind, runs in found.items()}
     return {kind: serious[kind] or runs for kind, runs in found.items()}
 
 
@@ -84,7 +85,23 @@ def _asked(run: Path) -> tuple[float, str]:
     return saved.read_metrics(run)["dev"]["rate_selected"], f"price {p.get('sparsity', 0):g}"
 
 
-@functools.lru_cache(maxsize=64)
+def _kept(number: int) -> Callable:
+    """Decorator: the latest results of a function of a run's folder are kept until that run is made anew."""
+
+    def decorate(function: Callable) -> Callable:
+        kept = functools.lru_cache(number)(lambda run, _: function(run))
+
+        @functools.wraps(function)
+        def called(run: Path):
+            model = Path(run) / "model.safetensors"
+            return kept(run, model.stat().st_mtime_ns if model.exists() else 0)
+
+        return called
+
+    return decorate
+
+
+@_kept(16)
 def _model(run: Path) -> SavedRun:
     found = load_run(run)
     if vars(found.parameters).get("corpus") in PAIRS:
@@ -92,7 +109,7 @@ def _model(run: Path) -> SavedRun:
     return found
 
 
-@functools.lru_cache(maxsize=64)
+@_kept(64)
 def example_of(run: Path) -> str:
     """A text to begin with: the first of the run's dev texts that is neither short nor long."""
     tokens = saved.read_rationales(run, "dev")["tokens"]
@@ -177,7 +194,8 @@ def _image(width: int) -> ipywidgets.Image:
 
 def _nothing(what: str, command: str) -> ipywidgets.HTML:
     """Shown where an explorer has no run: one line, with the command that makes one."""
-    return ipywidgets.HTML(f"<i>{what} is needed here. Make one: <code>{command}</code>, then run this cell again.</i>")
+    then = "then run this cell again, or load the page anew"
+    return ipywidgets.HTML(f"<i>{what} is needed here. Make one: <code>{command}</code>, {then}.</i>")
 
 
 # ------------------------------------------------------------------------------------------------------ one sentence
@@ -409,7 +427,7 @@ def explore_rates(
 # --------------------------------------------------------------------------------------------------- layers of a probe
 
 
-load_probed = functools.lru_cache(maxsize=4)(probing.load_probed)
+load_probed = _kept(2)(probing.load_probed)
 
 
 @torch.no_grad()
@@ -485,9 +503,11 @@ class LayersExplorer(ipywidgets.VBox):
     def _another(self, change=None) -> None:
         """Another run: its texts, its methods, its layers."""
         texts = saved.read_attributions(self.run.value, "test")
+        texts = texts.dropna(subset=[method for method in METHODS if method in texts])  # explained by all methods
         self._texts, self._busy = texts, True
         widths = pd.Series([len(near_answer(row)) for _, row in texts.iterrows()], index=texts.index)
-        some = texts[widths.between(4, 45 if "answer" in texts else 30)].head(self.number)
+        fitting = texts[widths.between(4, 45 if "answer" in texts else 30)]
+        some = (fitting if len(fitting) else texts).head(self.number)
         self.sentence.options = [(_shortened(row), i) for i, row in some.iterrows()]
         self.method.options = [method for method in METHODS if method in texts]
         self._busy = False
@@ -495,7 +515,7 @@ class LayersExplorer(ipywidgets.VBox):
 
     def redraw(self, change=None) -> None:
         """Picture and read-out for the text, the method and the layer."""
-        if self._busy:
+        if self._busy or self.sentence.value is None or self.method.value is None:
             return
         row, method = self._texts.loc[self.sentence.value], self.method.value
         values, near = torch.tensor(row[method]), near_answer(row)  # [L + 1, T]

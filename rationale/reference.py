@@ -31,7 +31,7 @@ from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
 from rationale.params import MASKS, completed, defaults, read_file
 from rationale.probes import KINDS
-from rationale.runs import notebook_path, root
+from rationale.runs import TRIALS, notebook_path, root
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
 COLUMNS = COLUMNS.split(",")
@@ -111,7 +111,7 @@ def finished_runs(outputs: Path) -> list[Path]:
 
 
 def _is_result(path: Path) -> bool:
-    hidden = path.name.endswith(".partial") or path.name in ("lab", "smoke", "html")
+    hidden = path.name.endswith(".partial") or path.name in ("lab", *TRIALS)
     return not hidden and (path / "run.ipynb").is_file()
 
 

@@ -23,7 +23,7 @@ import time
 import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -66,6 +66,7 @@ exit code
 
 NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+TRIALS = ("smoke", "book", "html")  # names of runs that show a notebook works: no results
 USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}  # unless already set
 
 
@@ -268,7 +269,7 @@ def _execute(
     settings = {name: os.environ.get(name, value) for name, value in USUAL.items()}
     settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "RATIONALE_RUN_DIR": str(work.path)}
     if os.environ.get("RATIONALE_DATA"):
-        settings["RATIONALE_DATA"] = os.path.abspath(os.environ["RATIONALE_DATA"])  # as seen from here
+        settings["RATIONALE_DATA"] = os.path.abspath(os.path.expanduser(os.environ["RATIONALE_DATA"]))
     if threads:
         settings["OMP_NUM_THREADS"] = str(threads)
     if not work.resumed:
@@ -314,8 +315,10 @@ def _execute(
         print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
     failed.unlink(missing_ok=True)
     nbformat.write(page, running)
-    for checkpoint in work.path.glob("checkpoint*"):
+    for checkpoint in list(work.path.rglob("checkpoint*")):
         checkpoint.unlink()  # only an unfinished run needs one
+        if not any(checkpoint.parent.iterdir()):
+            checkpoint.parent.rmdir()
     os.replace(running, work.path / "run.ipynb")
     print(f"finished in {time.time() - began:.0f} s", flush=True)
 
@@ -329,11 +332,14 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
     before = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
+        called = pool.submit(function, *args, **kwargs)
         try:
-            return pool.submit(function, *args, **kwargs).exception()
+            return called.exception()
         except BaseException:
-            for process in set(psutil.Process().children(recursive=True)) - before:
-                process.kill()
+            while not called.done():  # a kernel may come up only now
+                for process in set(psutil.Process().children(recursive=True)) - before:
+                    process.kill()
+                wait([called], timeout=0.2)
             raise
 
 
@@ -382,6 +388,8 @@ class _Folder:
 
     def publish(self) -> None:
         """Rename to the final name; what was there before goes only now."""
+        if fcntl is None:
+            self._own.close()  # a folder with an open file cannot be renamed there
         for lock in self.path.glob("*.lock"):
             lock.unlink()
         old = self.path.with_name(f"{self.name}.replaced.partial")
@@ -392,7 +400,7 @@ class _Folder:
         shutil.rmtree(old, ignore_errors=True)
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
-        worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.glob("*checkpoint*"))
+        worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
         if worthless:  # made by this call, which found nothing to do or a mistake
             shutil.rmtree(self.path, ignore_errors=True)
         self._own.close()
@@ -534,7 +542,7 @@ def listing(notebook: str | None) -> str:
     else:
         rows = [("parameter", "default", "accepted", "meaning")]
         for name, value in defaults(notebook_path(notebook)).items():
-            value = yaml.safe_dump(value).splitlines()[0]  # as it may be given: 1.0e-05
+            value = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]  # as given: 1.0e-05
             rows.append((name, value or '""', KEYS[name].accepts(), KEYS[name].meaning))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

@@ -153,7 +153,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--commands",
         action="store_true",
-        help="print only the runs' commands, one a line: without Snakemake, pipe them into `xargs -P2 -I{} sh -c '{}'`",
+        help="print only the runs' commands, one a line: without Snakemake, pipe them into `tr '\\n' '\\0' | "
+        "xargs -0 -P2 -I{} sh -c '{}'`",
     )
     args = parser.parse_args(argv)
     outputs = root() / args.outputs

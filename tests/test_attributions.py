@@ -101,6 +101,9 @@ def test_fits_are_of_each_text_alone_and_leave_the_model_as_it_was(method):
     assert all(torch.equal(value, before[name]) for name, value in frozen.model.state_dict().items())
     torch.manual_seed(0)
     assert torch.equal(getattr(attributions, method)(frozen, batch, 1, **options), found), "the seed decides"
+    shorter = {name: value[:2] for name, value in options.items() if name in ("mean", "std")}
+    longer = getattr(attributions, method)(frozen, batch, 1, **options | shorter)
+    assert longer.shape == found.shape, "a text may be longer than those the moments are of"
 
 
 def test_noise_goes_where_the_output_does_not_look():

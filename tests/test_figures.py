@@ -192,6 +192,12 @@ def test_history_draws_a_squared_error_on_an_axis_of_its_own():
     assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads everything has no rates to draw"
 
 
+def test_words_with_dollar_signs_are_no_formulas():
+    fig, ax = figures.new_figure()
+    figures.draw_attention([[0.5, 0.5, 0.0]], ["$_$"], ["a", "$$", "$5"], ax)
+    assert len(figures.to_png(fig, dpi=30)) > 1000
+
+
 def test_attention_shows_exact_zeros_and_does_not_part_equal_neighbours():
     _, ax = figures.new_figure()
     figures.draw_attention([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], ["a", "b"], ["x", "y", "z"], ax)

@@ -35,6 +35,15 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing, f"{folder} lacks {missing}"
 
 
+def test_a_run_that_explains_only_some_texts_is_read_too(outputs: Path) -> None:
+    notebook, reader = notebook_path("14_train_probes"), notebook_path("24_read_probes")
+    try:
+        run(notebook, [smoke_file(notebook), "num_explained=9", "model_epochs=1"], outputs=outputs, name="some")
+        run(reader, ["runs=[some]", f"runs_dir={outputs / notebook.stem}"], outputs=outputs, name="some")
+    except RunFailed as error:
+        pytest.fail(f"{error}", pytrace=False)
+
+
 @pytest.mark.parametrize("model", ["attention", "bernoulli", "full_text", "svm"])
 def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: Path) -> None:
     if model == "svm":

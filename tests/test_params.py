@@ -372,6 +372,8 @@ def test_models_and_corpora_of_texts_and_of_pairs_do_not_mix(notebook, items, me
         (["corpus=sst", "reader=gru", "methods=[attention]"], "it needs a transformer"),
         (["corpus=sst", "methods=[erasure]"], "it needs texts of few positions"),
         (["methods=[states, guesses]"], "give some of states, inputs"),
+        (["corpus=xquad", "methods=[integrated_gradients]"], "it needs one answer a text, not a span"),
+        (["corpus=squad", "methods=[states, information_bottleneck]"], "it needs one answer a text, not a span"),
     ],
 )
 def test_methods_that_cannot_attribute_are_refused_before_any_work(items, message):

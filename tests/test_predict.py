@@ -221,6 +221,12 @@ def test_tokens_of_the_treebank_come_back_unchanged():
     assert len(changed) <= 5, "a sentence that ends in a bare initial (`Jason X.`) cannot be told from raw text"
 
 
+def test_only_a_line_break_ends_a_text(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one\u2028text\r\nanother\x0bone\n", encoding="utf-8")
+    assert len(read_texts(path)) == 2
+
+
 def test_texts_of_a_file_are_tokenised(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("It isn't.\nFine .", encoding="utf-8")

@@ -1,6 +1,7 @@
 """Explorers of finished runs without a browser: type, click, slide; look at the answers and the pictures."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -211,6 +212,22 @@ def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatc
     monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = reading.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
+
+
+def test_texts_of_any_length_are_shown_and_a_run_without_methods_shows_none(monkeypatch):
+    row = {"tokens": ["a", "b"], "hypothesis": None, "erasure": [[0.5, 0.5]]}
+    for texts, shown in (([row], True), ([{"tokens": ["a"], "hypothesis": None}], False)):
+        monkeypatch.setattr(reading.saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
+        assert bool(reading.explore_layers([Path("run")]).picture.value) == shown
+
+
+def test_what_is_kept_of_a_run_is_read_anew_once_the_run_is_made_anew(tmp_path):
+    (tmp_path / "model.safetensors").write_text("first")
+    asked = []
+    kept = reading._kept(2)(lambda run: asked.append(run) or len(asked))
+    assert [kept(tmp_path), kept(tmp_path)] == [1, 1]
+    os.utime(tmp_path / "model.safetensors", ns=(1, 1))
+    assert kept(tmp_path) == 2
 
 
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):

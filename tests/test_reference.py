@@ -213,6 +213,7 @@ def test_the_results_hold_the_agreements(home):
 def test_unfinished_and_smoke_runs_are_no_results(home):
     (finished_run(home / "x", "killed") / "run.ipynb").unlink()
     finished_run(home / "x", "smoke")
+    finished_run(home / "x", "book")
     with pytest.raises(BadInput, match="no finished training run"):
         reference.collect(home / "x")
 

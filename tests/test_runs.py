@@ -54,6 +54,8 @@ if p.vectors == "late":
     raise BadInput("test.txt:1: empty")
 for step in range(begin, 40 if p.vectors == "slow" else 3):
     checkpoint.write_text(str(step + 1))
+    (folder / "part").mkdir(exist_ok=True)
+    (folder / "part" / "checkpoint.txt").write_text("of a part")
     print("step", step, flush=True)
     time.sleep(0.1 if p.vectors == "slow" else 0)
 if p.vectors == "fail" and not (folder / "mended").exists():
@@ -105,7 +107,7 @@ def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, c
         "params.yaml",
         "environment.txt",
         "metrics.json",
-    }
+    }, "no checkpoint is left, nor the folder of one"
     params = yaml.safe_load((folder / "params.yaml").read_text())
     assert params == {"seed": 2, "selection": 0.4, "vectors": ""}
     environment = (folder / "environment.txt").read_text()
