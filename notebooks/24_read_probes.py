@@ -363,10 +363,10 @@ for path in folders["sst"][:1]:
     for method in (m for m in KINDS if m in texts):
         by_speech = probing.kept_by_kind(texts[method], speech)
         by_sentiment = probing.kept_by_kind(texts[method], feelings)
-        words = probing.kept_by_kind(texts[method], [["word" if k in SPEECH else k for k in row] for row in speech])
+        words = probing.kept_by_kind(texts[method], [["words" if k in SPEECH else k for k in row] for row in speech])
         layers_kept[method] = {**by_speech.sum(), **by_sentiment.sum()}
         fig, ax = figures.new_figure(size=(9, 4.6))
-        lines = {kind: words[kind] for kind in (*SEPARATORS, "word")}
+        lines = {kind: words[kind] for kind in (*SEPARATORS, "words")}
         top = max(lines, key=lambda kind: lines[kind].iloc[-1])
         figures.draw_lines(range(len(words)), lines, ax, title=f"{method}: the last layers keep {top} most",
                            xlabel="layer (0: word embeddings)", ylabel="mean probability to be kept", markers=True)
