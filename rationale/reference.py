@@ -52,6 +52,7 @@ CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
+OF_PAIRS = "23_read_nli/committed/figures"  # of `23_read_nli`, of runs of `13_train_nli`
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -74,6 +75,8 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_PROBES}/question_states.svg",
     f"{OF_PROBES}/question_inputs.svg",
     f"{OF_PROBES}/speech_questions_states.svg",
+    f"{OF_PAIRS}/entailment_hardkuma-selection0.2-seed1.svg",
+    f"{OF_PAIRS}/contradiction_oscarmax-seed1.svg",
 )
 
 
