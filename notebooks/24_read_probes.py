@@ -38,14 +38,6 @@ from rationale.pretrained import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.probes import KINDS
 from rationale.runs import results_folder, root
 
-
-# %%
-def explained(path):
-    """The test texts of a run that all of its methods were applied to."""
-    texts = saved.read_attributions(path, "test")
-    return texts.dropna(subset=[method for method in METHODS if method in texts])
-
-
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
@@ -56,6 +48,13 @@ for name in p.runs:
     folders["search" if given["searchable"] else given["corpus"]] += [root() / p.runs_dir / name]
 everything, results = results, results[results["corpus"] == "toy"]
 print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the toy task")
+
+# %%
+def explained(path):
+    """The test texts of a run that all of its methods were applied to."""
+    texts = saved.read_attributions(path, "test")
+    return texts.dropna(subset=[method for method in METHODS if method in texts])
+
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
