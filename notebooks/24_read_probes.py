@@ -390,7 +390,7 @@ if "inputs" in layers_kept and given.num_train == 0:
 # %%
 same_model = {}
 for path in folders["sst"]:
-    same_model.setdefault(saved.read_parameters(path)["subject"] or str(path), []).append(path)
+    same_model.setdefault(root() / (saved.read_parameters(path)["subject"] or path), []).append(path)
 for paths in (paths for paths in same_model.values() if len(paths) > 1):
     found = [saved.read_attributions(path, "test") for path in paths]
     for method in (m for m in KINDS if all(m in texts for texts in found)):
