@@ -31,7 +31,7 @@ test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterL
 	@touch $@
 
 lab: setup   ## JupyterLab, text notebooks open as notebooks
-	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=.
+	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=. $(LAB_FLAGS)
 
 explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
 	@mkdir -p outputs/08_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/08_explorers/page.ipynb notebooks/08_explorers.py

@@ -236,7 +236,7 @@ reading.explore_sentence([folder], words)
 
 # %% tags=["solution"]
 largest_recall, largest_precision = min(1, 0.02 / gold_rate), min(1, gold_rate / 0.3)
-print(f"recall <= {largest_recall:.0%} at 2 %, precision <= {largest_precision:.0%} at 30 %")
+print(f"exercise 2: recall <= {largest_recall:.0%} at 2 %, precision <= {largest_precision:.0%} at 30 %")
 # With fewer words than the rationale has, recall is at most target / gold rate while precision can stay high; with more
 # words than the rationale has, precision is at most gold rate / target.
 
@@ -261,7 +261,7 @@ for correlation in (0.0, 0.9):
     both = [[e.label[0] for e in synthetic.read_synthetic(0, 400, 0, aspect, correlation, seed=0)["dev"]]
             for aspect in (p.aspect, another)]
     told_by_other[correlation] = np.corrcoef(both)[0, 1] ** 2
-print(told_by_other)
+print("exercise 3:", ", ".join(f"correlation {c}: {told:.0%} told" for c, told in told_by_other.items()))
 # When all aspects get nearly the same score, an opinion about any of them predicts the one we asked for: the model has
 # no reason to prefer the words about its own aspect, and precision falls while the error does not.
 

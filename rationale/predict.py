@@ -52,6 +52,11 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             if not 1 < middle < len(pair) - 1:
                 raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
         texts = pairs
+    for number, tokens in enumerate(texts, start=1):
+        if BETWEEN in tokens:
+            raise BadInput(
+                f"text {number}: {BETWEEN} stands between the sentences of a pair; accepted are single texts"
+            )
 
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]

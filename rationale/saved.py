@@ -194,7 +194,7 @@ def load_run(folder: Path | str) -> SavedRun:
     path = Path(folder) / "model.safetensors"
     if not path.exists():
         wanted = "the folder of a finished training run of a network (an svm saves no model)"
-        raise BadInput(f"{folder}: holds no model.safetensors; accepted is {wanted}")
+        raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
     try:
         tensors, facts = read_tensors(path)
         if "vocabularies" in facts:
@@ -248,8 +248,16 @@ def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
 def _file(folder: Path | str, name: str) -> Path:
     path = Path(folder) / name
     if not path.exists():
-        raise BadInput(f"{folder}: holds no {name}; accepted is the folder of a finished training run")
+        raise BadInput(f"{folder}: {_lacks(folder, name)}; accepted is the folder of a finished training run")
     return path
+
+
+def _lacks(folder: Path | str, name: str) -> str:
+    """What is wrong with a folder that has no file of this name; if it is not there, which finished runs are."""
+    if Path(folder).is_dir():
+        return f"holds no {name}"
+    there = sorted(path.parent.name for path in Path(folder).parent.glob("*/run.ipynb"))
+    return f"no such run (there: {', '.join(there) or 'none; `make run` makes one'})"
 
 
 def read_parameters(folder: Path | str) -> dict:

@@ -143,7 +143,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m rationale.sweeps", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sweep", metavar="SWEEP", help="a name in params/sweeps/, or a path (.yaml)")
+    known = ", ".join(sorted(path.stem for path in (root() / "params" / "sweeps").glob("*.yaml")))
+    parser.add_argument("sweep", metavar="SWEEP", help=f"a path (.yaml), or a name in params/sweeps/: {known}")
     parser.add_argument(
         "--outputs",
         default="outputs",

@@ -336,7 +336,7 @@ def test_the_command_judges_several_runs_and_says_what_it_found(run, capsys):
 
 
 def test_the_command_names_a_mistake_in_one_line_and_exits_with_2(run, scored, tmp_path, capsys):
-    for folder, part in ((scored, "predicts scores"), (tmp_path / "nowhere", "holds no model.safetensors")):
+    for folder, part in ((scored, "predicts scores"), (tmp_path / "nowhere", "no such run")):
         assert main([str(run), str(folder)]) == 2
         out, err = capsys.readouterr()
         assert out.startswith(str(run)), "runs before the mistake are judged"

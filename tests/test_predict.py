@@ -14,6 +14,7 @@ from rationale import training
 from rationale.data import read_sst
 from rationale.data.nli import LABELS
 from rationale.data.synthetic import read_synthetic
+from rationale.errors import BadInput
 from rationale.predict import main, predict, read_texts, tokenise
 from rationale.saved import load_run, save_run
 from tests import test_aligner as aligners
@@ -219,6 +220,16 @@ def test_tokens_of_the_treebank_come_back_unchanged():
             assert tokenise(" ".join(example.tokens)) == list(example.tokens)
     changed = [e.tokens for e in splits["train"] if tokenise(" ".join(e.tokens)) != list(e.tokens)]
     assert len(changed) <= 5, "a sentence that ends in a bare initial (`Jason X.`) cannot be told from raw text"
+
+
+def test_a_pair_is_refused_by_a_run_on_texts(scored):
+    with pytest.raises(BadInput, match=r"text 2: \|\|\| stands between the sentences of a pair"):
+        list(predict(load_run(scored), [["a"], ["a", "|||", "b"]]))
+
+
+def test_a_run_that_is_not_there_is_refused_with_those_that_are(scored):
+    with pytest.raises(BadInput, match="no such run .there: none; `make run` makes one"):
+        load_run(f"{scored}-nowhere/x")
 
 
 def test_only_a_line_break_ends_a_text(tmp_path):

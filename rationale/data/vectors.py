@@ -167,7 +167,7 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
         names = ", ".join(sorted(sources)) or "none yet"
         raise BadInput(
             f"vectors: {str(name_or_path)!r} not found; accepted: random, a file, or a name in "
-            f"{folder() / 'vectors'} ({names})"
+            f"{folder() / 'vectors'} ({names}); `python -m rationale.data list` says what can be fetched"
         )
     return path, None
 
