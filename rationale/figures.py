@@ -71,7 +71,7 @@ LOOK = {
     "figure.titleweight": "bold",
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "text.hinting": "none",  # letters stand where they belong, and are drawn twice as fast
+    "text.hinting": "none",  # letters stand where they belong, and are drawn faster
     "svg.fonttype": "none",  # text stays text: small files, searchable
     "svg.hashsalt": "rationale",  # with no date in the metadata: the same figure gives the same bytes
 }

@@ -35,11 +35,11 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing, f"{folder} lacks {missing}"
 
 
-def test_a_run_that_explains_only_some_texts_is_read_too(outputs: Path) -> None:
+def test_a_run_that_explains_only_some_texts_is_read_too(tmp_path: Path) -> None:
     notebook, reader = notebook_path("14_train_probes"), notebook_path("24_read_probes")
     try:
-        run(notebook, [smoke_file(notebook), "num_explained=9", "model_epochs=1"], outputs=outputs, name="some")
-        run(reader, ["runs=[some]", f"runs_dir={outputs / notebook.stem}"], outputs=outputs, name="some")
+        run(notebook, [smoke_file(notebook), "num_explained=9", "model_epochs=1"], outputs=tmp_path, name="some")
+        run(reader, ["runs=[some]", f"runs_dir={tmp_path / notebook.stem}"], outputs=tmp_path, name="some")
     except RunFailed as error:
         pytest.fail(f"{error}", pytrace=False)
 
