@@ -23,11 +23,10 @@ from book.pages import file_page, modules, notebook_page, reading_order, short, 
 from rationale.errors import BadInput
 from rationale.files import write_text
 from rationale.params import defaults
-from rationale.runs import RunFailed, notebook_path, root, run
+from rationale.runs import TRIALS, RunFailed, notebook_path, root, run
 from tests.smoke import smoke
 
-RESULTS_ARE_COMMITTED = ("24_read_probes", "31_selection_rates", "32_reviews")  # their defaults read outputs/reference
-SMALL = "book"  # name of the runs made here
+SMALL = "book"  # name of the runs made here, one of TRIALS
 
 
 def executed(notebook: Path, outputs: Path) -> Path:
@@ -36,12 +35,12 @@ def executed(notebook: Path, outputs: Path) -> Path:
     Theory and comparisons run with their defaults, the first notebook as in `make demo`. Of the others the newest
     finished run whose cells are the notebook's of now is taken, or else a small one is made.
     """
-    if notebook.stem.startswith("0") or notebook.stem in RESULTS_ARE_COMMITTED:
+    if notebook.stem.startswith("0") or defaults(notebook).get("runs") == []:  # no runs: outputs/reference is read
         return _drawn_as_now(notebook, [], outputs, SMALL)
     if notebook.stem.startswith("10"):
         return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
     runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
-    runs = [folder for folder in runs if folder.name not in (SMALL, "smoke") and not folder.name.endswith(".partial")]
+    runs = [folder for folder in runs if folder.name not in TRIALS and not folder.name.endswith(".partial")]
     for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
         if _shows(folder, notebook):
             return folder

@@ -49,13 +49,6 @@ for name in p.runs:
 everything, results = results, results[results["corpus"] == "toy"]
 print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the toy task")
 
-# %%
-def explained(path):
-    """The test texts of a run that all of its methods were applied to."""
-    texts = saved.read_attributions(path, "test")
-    return texts.dropna(subset=[method for method in METHODS if method in texts])
-
-
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
@@ -107,7 +100,7 @@ if len(table):
 
 # %% tags=["figure"]
 for path in folders["toy"][:1]:
-    texts = explained(path)
+    texts = saved.read_explained(path, "test")
     methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
     for i, row in fitting.iterrows():
@@ -136,7 +129,7 @@ for path in folders["toy"][:1]:
 kept_by_kind = {}
 for path in folders["toy"][:1]:
     given, subject, frozen, _ = probing.load_probed(path)
-    texts = explained(path).head(200)
+    texts = saved.read_explained(path, "test").head(200)
     examples = [subject.splits["test"][i] for i in texts.index]
     batch = subject.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
     _, states = frozen.read(batch)
@@ -183,7 +176,7 @@ if "states" in kept_by_kind and given.num_train >= 9_000:
 # %% tags=["solution"]
 guess, to_m = "no", {}
 for path in folders["toy"][:1]:
-    texts = explained(path)
+    texts = saved.read_explained(path, "test")
     texts = texts[texts["gold"].map(any)]
     for method in (method for method in METHODS if method in texts):
         shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["hypothesis"][1])
@@ -194,7 +187,7 @@ for path in folders["toy"][:1]:
 
 # %% tags=["check"]
 for path in folders["toy"][:1]:
-    rows = explained(path)
+    rows = saved.read_explained(path, "test")
     rows = rows[rows["gold"].map(any)]
     asked_yes = rows["label"].to_numpy(bool)
     for method in (method for method in METHODS if method in rows):

@@ -502,8 +502,7 @@ class LayersExplorer(ipywidgets.VBox):
 
     def _another(self, change=None) -> None:
         """Another run: its texts, its methods, its layers."""
-        texts = saved.read_attributions(self.run.value, "test")
-        texts = texts.dropna(subset=[method for method in METHODS if method in texts])  # explained by all methods
+        texts = saved.read_explained(self.run.value, "test")
         self._texts, self._busy = texts, True
         widths = pd.Series([len(near_answer(row)) for _, row in texts.iterrows()], index=texts.index)
         fitting = texts[widths.between(4, 45 if "answer" in texts else 30)]

@@ -25,7 +25,7 @@ from rationale.data.sentences import Targets
 from rationale.errors import BadInput
 from rationale.extractor import Extractor, build_extractor
 from rationale.files import write_text
-from rationale.params import PAIRS, completed
+from rationale.params import METHODS, PAIRS, completed
 from rationale.training import Result, Texts, read_tensors, write_tensors
 
 if TYPE_CHECKING:  # for annotations only: pandas is slow to import, so it waits until a table is wanted
@@ -235,6 +235,12 @@ def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
 def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
     """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
     return _texts(folder, "attributions.jsonl", split)
+
+
+def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
+    """Of `read_attributions` the texts that all methods were applied to: `num_explained` may leave some out."""
+    texts = read_attributions(folder, split)
+    return texts.dropna(subset=[method for method in METHODS if method in texts])
 
 
 def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
