@@ -37,7 +37,6 @@ learning_rate: float = 0.05  # of Adam on the two numbers of a toy gate
 num_samples: int = 20000  # draws when sampling is compared with the exact value
 
 # %%
-import inspect
 import math
 
 import pandas as pd
@@ -417,7 +416,7 @@ for at in (50, 130, 330):
 # > that are least shut: when everything is closed, the best candidates open first.
 
 # %%
-print(inspect.getsource(log_mean).split('"""')[2])
+figures.show_source(log_mean)
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
 log_mean(log_nonzero, torch.ones(1, 3).bool()).backward()
 in_full = log_nonzero.detach().double()
@@ -995,7 +994,7 @@ assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`oth
 # > gradient; what was drawn stays what it was.
 
 # %%
-print(inspect.getsource(extractor.DependentSelector._switches))
+figures.show_source(extractor.DependentSelector._switches)
 
 
 # %% [markdown]

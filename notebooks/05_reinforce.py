@@ -31,7 +31,6 @@ learning_rate: float = 0.01  # of Adam
 sparsity: float = 0.03  # price of a selected word, in nats
 
 # %%
-import inspect
 import itertools
 import math
 import time
@@ -179,7 +178,7 @@ fig
 
 # %%
 dependent, _ = train(num_steps=min(60, p.num_steps), dependent=True)
-print(inspect.getsource(recurrence.MemoryScan.forward))
+figures.show_source(recurrence.MemoryScan.forward)
 
 # %% tags=["check"]
 rows = selections.float()
@@ -234,7 +233,7 @@ assert ((single.mean(0) - exact).abs() < 4 * error).all(), "unbiased: within fou
 # the logits. `score_function` is the whole estimator, with the baselines of the next section:
 
 # %%
-print(inspect.getsource(score_function))
+figures.show_source(score_function)
 
 # %% tags=["check"]
 num_copies = max(2, p.num_samples // 5)

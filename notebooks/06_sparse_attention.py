@@ -26,7 +26,6 @@ num_steps: int = 400  # training steps of the toy
 learning_rate: float = 0.05  # of Adam, in the toy
 
 # %%
-import inspect
 import time
 
 import numpy as np
@@ -137,7 +136,7 @@ figures.show(fig)
 # looked at, after two or three as a rule.
 
 # %%
-print(inspect.getsource(mapping_rows.threshold.py_func))
+figures.show_source(mapping_rows.threshold.py_func)
 
 # %%
 rows = scores_of(p.num_samples, 6)

@@ -28,7 +28,6 @@ num_steps: int = 100  # steps of integrals and of fits to one text
 model_epochs: int = 12  # passes over the training data
 
 # %%
-import inspect
 import math
 import tempfile
 from pathlib import Path
@@ -180,7 +179,7 @@ assert right[-1] > 0.95 and right[0] < 0.05 and printed[-1] < 0.05 < 0.95 < prin
 # A forward hook is enough: it replaces what a module returns, in any model, and is gone afterwards.
 
 # %%
-print(inspect.getsource(probes.replaced))
+figures.show_source(probes.replaced)
 
 # %% tags=["check"]
 original, states = frozen.read(batch)
@@ -333,7 +332,7 @@ level = np.mean(single["ln lambda moves, damped"][1500:])
 assert abs(level - (1 - 0.1 / 3)) < 0.015, f"a gate of 0 or 1 is open in 97 %, this one in {level:.1%}"
 
 # %%
-print(inspect.getsource(probes.ProbeObjective.forward))
+figures.show_source(probes.ProbeObjective.forward)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 6 minutes). *Predict* about where the gate of the last figure settles: which

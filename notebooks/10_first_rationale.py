@@ -58,8 +58,6 @@ device: str = "cpu"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import numpy as np
 import pandas as pd
 import torch
@@ -104,7 +102,7 @@ assert 0.05 < gold_rate < 0.3
 # Gates of this kind are *exactly* 0 or 1 with positive probability and still pass gradients (`02_hardkuma`).
 
 # %%
-print(inspect.getsource(extractor.Extractor.forward))
+figures.show_source(extractor.Extractor.forward)
 
 # %% [markdown]
 # ## 3. Train both together
@@ -285,13 +283,14 @@ assert precision_falls == (told_by_other[0.9] > 0.5), "if any opinion tells the 
 # same on real sentences.
 
 # %%
-lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
-lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection:.0%})"]
-lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale (underlined)"]
-for row in picked.itertuples():
-    text = figures.highlight_ansi(row.tokens, row.z, row.gold)
-    lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
-(folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+for name, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):
+    lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
+    lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection:.0%}), {marks}"]
+    lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale"]
+    for row in picked.itertuples():
+        text = figures.highlight_ansi(row.tokens, row.z, row.gold, color=name == "ansi")
+        lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
+    (folder / f"summary.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
 titles = [f"{p.aspect} {r.label[0]:.2f}, predicted {r.prediction[0]:.2f}" for r in picked.itertuples()]
 picture = figures.highlight_svg(zip(titles, picked.tokens, picked.z, picked.gold, strict=True))
 written = (folder / "figures" / "rationales.svg").write_text(picture, encoding="utf-8")

@@ -75,21 +75,20 @@ device: str = "auto"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import numpy as np
 import pandas as pd
 import torch
 from IPython.display import display
 
 from rationale import encoders, figures, metrics, recurrence, saved, svm, training
-from rationale.data import read_reviews
+from rationale.data import read_reviews, require_vectors
 from rationale.params import validated
 from rationale.runs import results_folder
 
 # %%
 p = validated(globals())
 folder = results_folder("11_train_reviews")
+require_vectors(p.vectors)  # before anything is read
 
 # %% [markdown]
 # ## 1. The reviews
@@ -128,7 +127,7 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # vectors they are not: it steps over the zeros, and the length of the text leaks.) One step, as the package writes it:
 
 # %%
-print(inspect.getsource(recurrence.RCNNCell.forward), inspect.getsource(recurrence._moved), sep="\n")
+figures.show_source(recurrence.RCNNCell.forward, recurrence._moved)
 
 # %% tags=["check"]
 reader = encoders.RCNNEncoder(3, 4)

@@ -67,20 +67,19 @@ device: str = "auto"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import pandas as pd
 import torch
 from IPython.display import display
 
 from rationale import extractor, figures, judge, objectives, saved, training
-from rationale.data import read_sst
+from rationale.data import read_sst, require_vectors
 from rationale.params import validated
 from rationale.runs import results_folder
 
 # %%
 p = validated(globals())
 folder = results_folder("12_train_sst")
+require_vectors(p.vectors)  # before anything is read
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 
 # %% [markdown]
@@ -109,13 +108,13 @@ for name, examples in splits.items():
 # is the package's own source, not a copy:
 
 # %%
-print(inspect.getsource(extractor.Extractor.forward))
+figures.show_source(extractor.Extractor.forward)
 
 # %% [markdown]
 # One step of training is one call of the objective. The constraint is updated first, then its term is added:
 
 # %%
-print(inspect.getsource(objectives.RationaleObjective.forward))
+figures.show_source(objectives.RationaleObjective.forward)
 
 # %% [markdown]
 # ## Training

@@ -59,14 +59,12 @@ device: str = "auto"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import numpy as np
 import pandas as pd
 from IPython.display import display
 
 from rationale import aligner, figures, saved, training
-from rationale.data import read_nli
+from rationale.data import read_nli, require_vectors
 from rationale.data.nli import LABELS, NULL
 from rationale.params import validated
 from rationale.runs import results_folder
@@ -74,6 +72,7 @@ from rationale.runs import results_folder
 # %%
 p = validated(globals())
 folder = results_folder("13_train_nli")
+require_vectors(p.vectors)  # before anything is read
 
 # %% [markdown]
 # ## 1. Pairs
@@ -123,7 +122,7 @@ for part in splits.values():
 
 # %%
 attention = aligner.HardKumaAttention if p.model == "hardkuma" else aligner.MappedAttention
-print(inspect.getsource(attention.forward))
+figures.show_source(attention.forward)
 
 # %% [markdown]
 # ## 3. Training

@@ -56,8 +56,6 @@ device: str = "auto"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import numpy as np
 import pandas as pd
 import torch
@@ -109,7 +107,7 @@ for layer, state in enumerate(states):
 # more than the margin. The other methods look at one text and one answer at a time.
 
 # %%
-print(inspect.getsource(probes.Probe.forward))
+figures.show_source(probes.Probe.forward)
 
 # %%
 before = {name: value.clone() for name, value in model.state_dict().items()}

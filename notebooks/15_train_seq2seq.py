@@ -46,8 +46,6 @@ device: str = "auto"  # auto, cpu or cuda
 tensorboard: bool = False  # also write TensorBoard files
 
 # %%
-import inspect
-
 import numpy as np
 import pandas as pd
 from IPython.display import display
@@ -106,7 +104,7 @@ for name, part in targets.splits.items():
 # $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
 
 # %%
-print(inspect.getsource(seq2seq.Seq2Seq.step))
+figures.show_source(seq2seq.Seq2Seq.step)
 
 # %% [markdown]
 # ## 3. Training and search

@@ -1,6 +1,12 @@
 """The one exception that means: what the user gave is wrong, and this line says where."""
 
+import functools
 import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 
@@ -8,8 +14,33 @@ class BadInput(ValueError):
     """A parameter, a file or a line of a file that cannot be used.
 
     The message is one line: the file and line (or the key), the value found, and what is accepted.
-    Command-line tools print it without a traceback and exit with code 2.
+    Command-line tools print it without a traceback and exit with code 2, see `command`.
     """
+
+
+def command(main: Callable[..., int]) -> Callable[..., int]:
+    """A command line's `main`, which returns the exit code: bad input is one line and 2; `| head` ends it quietly."""
+
+    @functools.wraps(main)
+    def guarded(*args, **kwargs) -> int:
+        try:
+            code = main(*args, **kwargs)
+            sys.stdout.flush()
+            return code
+        except BadInput as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print on the way out
+            return 128 + signal.SIGPIPE
+
+    return guarded
+
+
+def typed(module: str) -> str:
+    """`python -m module`, with the interpreter as one types it here: `.venv/bin/python` where it lies below."""
+    python, here = Path(sys.executable), Path.cwd()
+    return f"{python.relative_to(here) if python.is_relative_to(here) else 'python'} -m {module}"
 
 
 def optional(module: str, what: str, extra: str) -> ModuleType:

@@ -13,11 +13,13 @@ error, never a gap in a line.
 
 import functools
 import html
+import inspect
 import io
 import os
+import textwrap
 import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -176,6 +178,14 @@ def show(fig: Figure):
 
     width = round(100 * fig.get_size_inches()[0])
     return Image(to_png(fig), format="png", width=width, alt=_described(fig))
+
+
+def show_source(*parts: Callable) -> None:
+    """Display the package's own code of functions or methods in a notebook, coloured as code."""
+    from IPython.display import Markdown, display
+
+    code = "\n".join(textwrap.dedent(inspect.getsource(part)) for part in parts)
+    display(Markdown(f"```python\n{code}```"))
 
 
 def _described(fig: Figure) -> str:

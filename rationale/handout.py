@@ -16,6 +16,7 @@ import nbconvert
 import nbformat
 from nbformat import NotebookNode
 
+from rationale.errors import command
 from rationale.files import write_text
 from rationale.runs import root, shown
 
@@ -112,6 +113,7 @@ def write_handouts(folder: Path) -> list[Path]:
     return written
 
 
+@command
 def main(arguments: list[str]) -> int:
     """Write the hand-outs and say where they are."""
     folder = Path(arguments[0]) if arguments else root() / "outputs" / "handout"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rationale import metrics
 from rationale.data import Batch, Batches, Example
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 from rationale.extractor import Classes, Extractor
 from rationale.files import write_text
 from rationale.gates import top_k
@@ -211,19 +211,16 @@ def _plausibility(rows) -> dict[str, float]:
     return found
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
         "python -m rationale.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     form.add_argument("runs", nargs="+", metavar="RUN", help="folder of a finished training run")
-    try:
-        for folder in form.parse_args(arguments).runs:
-            test = judge(folder)["test"]
-            print(folder, "  ".join(f"{name} {test[name]:.3f}" for name in ("sufficiency", "comprehensiveness")))
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    for folder in form.parse_args(arguments).runs:
+        test = judge(folder)["test"]
+        print(folder, "  ".join(f"{name} {test[name]:.3f}" for name in ("sufficiency", "comprehensiveness")))
     return 0
 
 

@@ -29,10 +29,10 @@ class Key:
     interval: str = ""  # "(0, 1]": open at 0, closed at 1; "" = any
     choices: tuple[str, ...] = ()
 
-    def accepts(self) -> str:
-        """What may be given, in words."""
-        if self.choices:
-            return f"{'some' if self.type is list else 'one'} of " + ", ".join(self.choices)
+    def accepts(self, choices: tuple[str, ...] = ()) -> str:
+        """What may be given, in words; `choices` may be fewer than its own."""
+        if choices or self.choices:
+            return f"{'some' if self.type is list else 'one'} of " + ", ".join(choices or self.choices)
         name = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list of texts"}[
             self.type
         ]
@@ -308,6 +308,31 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
     return values
 
 
+def choices(name: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a notebook with parameters `values` has a use for, of the choices of its parameter `name`."""
+    corpora = _corpora(values)
+    if name == "corpus":
+        return corpora
+    if name == "aspect":
+        return tuple(dict.fromkeys(aspect for corpus in corpora for aspect in ASPECTS[corpus]))
+    if name == "model":
+        models = dict.fromkeys(model for corpus in corpora for model in MODELS[_kind(corpus)])
+        return tuple(model for model in models if model != "svm" or "corpus" in values)  # 11_train_reviews fits it
+    return KEYS[name].choices
+
+
+def _corpora(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The corpora of a notebook, known by another of its parameters; one that names none reads texts of its own."""
+    if "corpus" not in values:
+        return ("synthetic",)
+    known = {"aspect": tuple(ASPECTS), "normalised": PAIRS, "beam": SEQUENCES, "votes": PROBED}
+    return next((corpora for key, corpora in known.items() if key in values), KEYS["corpus"].choices)
+
+
+def _kind(corpus: str | None) -> str:
+    return "pairs" if corpus in PAIRS else "sequences" if corpus in SEQUENCES else "texts"
+
+
 def _check_together(values: Mapping[str, Any], where: str) -> None:
     """Values that are right one by one and wrong together."""
     if values.get("dynamics") == "authors" and values.get("multiplier_init") == 0:
@@ -315,14 +340,11 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             f"{where}multiplier_init: 0 is not accepted with dynamics authors, which multiplies it; "
             "give a number in (0, inf), 0.0001 in the authors' code for SST"
         )
-    corpus = values.get("corpus")
-    kind = "pairs" if corpus in PAIRS else "sequences" if corpus in SEQUENCES else "texts"
+    corpus, kind = values.get("corpus"), _kind(values.get("corpus"))
+    if corpus is not None and corpus not in _corpora(values):
+        raise BadInput(f"{where}corpus: {corpus} is not for this notebook; {_one_of(_corpora(values))}")
     if "model" in values and values["model"] not in MODELS[kind]:
-        raise BadInput(f"{where}model: {values['model']} is not for {kind}; give one of {', '.join(MODELS[kind])}")
-    known = {"aspect": tuple(ASPECTS), "normalised": PAIRS, "beam": SEQUENCES, "votes": PROBED}  # by what it knows
-    for key, corpora in known.items():
-        if key in values and corpus is not None and corpus not in corpora:
-            raise BadInput(f"{where}corpus: {corpus} is not for this notebook; give one of {', '.join(corpora)}")
+        raise BadInput(f"{where}model: {values['model']} is not for {kind}; {_one_of(MODELS[kind])}")
     if values.get("normalised") and values["model"] != "hardkuma":
         raise BadInput(f"{where}normalised: true is not accepted with model {values['model']}; give false, or hardkuma")
     maps = values.get("model") in MAPPINGS and corpus in PAIRS
@@ -347,11 +369,10 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
             )
     if "methods" in values:
         _check_methods(values, where)
-    if "corpus" in values and values.get("aspect") not in (None, *ASPECTS.get(values["corpus"], ())):
-        raise BadInput(
-            f"{where}aspect: {values['aspect']} is not accepted with corpus {values['corpus']}; "
-            f"give one of {', '.join(ASPECTS[values['corpus']])}"
-        )
+    rated = ASPECTS.get(corpus or "synthetic", ())
+    if values.get("aspect") not in (None, *rated):
+        among = f"with corpus {corpus}" if corpus else "here"
+        raise BadInput(f"{where}aspect: {values['aspect']} is not accepted {among}; {_one_of(rated)}")
     if values.get("model") == "svm" and "corpus" not in values:
         raise BadInput(f"{where}model: svm is not accepted here; it is trained by 11_train_reviews")
     if "samples" in values and "model" in values:
@@ -485,6 +506,10 @@ def shown(path: str | Path) -> str:
     """A path as seen from the working directory, for messages."""
     path = Path(path)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _one_of(accepted: Iterable[str]) -> str:
+    return f"give one of {', '.join(accepted)}"
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 
 BETWEEN = "|||"  # stands between the sentences of a pair
 
@@ -151,32 +151,32 @@ def parser() -> argparse.ArgumentParser:
     return form
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
-    try:
-        from rationale.saved import load_run
+    from rationale.saved import load_run
 
-        run = load_run(options.run)
-        texts = read_texts(options.file) if options.file else [tokenise(text) for text in options.text]
-        if not all(texts):
-            raise BadInput("--text: an empty text; accepted is at least one word")
-        for row in predict(run, texts):
-            print(json.dumps(row, ensure_ascii=False) if options.jsonl else _shown(row), flush=True)
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    run = load_run(options.run)
+    texts = read_texts(options.file) if options.file else [tokenise(text) for text in options.text]
+    if not all(texts):
+        raise BadInput("--text: an empty text; accepted is at least one word")
+    for row in predict(run, texts):
+        print(json.dumps(row, ensure_ascii=False) if options.jsonl else _shown(row, run), flush=True)
     return 0
 
 
-def _shown(row: dict) -> str:
+def _shown(row: dict, run) -> str:
     from rationale.data.nli import NULL
     from rationale.figures import highlight_ansi
+    from rationale.params import ASPECTS
 
     if "label" in row:
         answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
-        answer = ", ".join(f"{score:.2f}" for score in row["prediction"])
+        p = vars(run.parameters)
+        rated = ASPECTS[p.get("corpus", "synthetic")][:-1] if p["aspect"] == "all" else [p["aspect"]]
+        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(rated, row["prediction"], strict=True))
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""

@@ -26,7 +26,7 @@ import pandas as pd
 import torch
 
 from rationale import metrics, saved
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
 from rationale.params import MASKS, completed, defaults, read_file
@@ -589,6 +589,7 @@ def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
     return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, readme, flags=re.S)
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
@@ -599,13 +600,9 @@ def main(arguments: list[str] | None = None) -> int:
     form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
     form.add_argument("--readme-only", action="store_true", help="only rewrite README's tables from results.csv")
     options = form.parse_args(arguments)
-    try:
-        results = read_results() if options.readme_only else collect(options.outputs)
-        readme = root() / "README.md"
-        write_text(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    results = read_results() if options.readme_only else collect(options.outputs)
+    readme = root() / "README.md"
+    write_text(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
     print(f"{results['run'].nunique()} runs, {len(results)} values in {folder() / 'results.csv'}")
     return 0
 

@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import tokenize
 import tomllib
@@ -30,9 +31,9 @@ from typing import IO, Any
 
 import yaml
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 from rationale.files import write_text
-from rationale.params import KEYS, defaults, is_override, resolve, shown
+from rationale.params import KEYS, choices, defaults, is_override, resolve, shown
 
 try:
     import fcntl
@@ -67,7 +68,14 @@ exit code
 NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TRIALS = ("smoke", "book", "html")  # names of runs that show a notebook works: no results
-USUAL = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}  # unless already set
+USUAL = {  # unless already set
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "TQDM_DISABLE": "1",
+    # glibc keeps what it has: a training step gives back and asks anew for tens of megabytes, page by page
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
+}
+KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
 
 
 class RunFailed(RuntimeError):
@@ -277,23 +285,29 @@ def _execute(
         write_text(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
 
     running, failed = work.path / "run.running.ipynb", work.path / "failed.ipynb"
-    jupytext.write(jupytext.read(notebook), running)
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)
+    for chatty in ("papermill", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     with _environ(settings):
-        error = _in_thread(
-            papermill.execute_notebook,
-            str(running),
-            str(running),
-            parameters=changed,
-            kernel_name="python3",
-            cwd=str(root()),
-            progress_bar=False,
-            stdout_file=sys.stdout,
-            stderr_file=sys.stderr,
-            autosave_cell_every=5,
-            shutdown_kernel="immediate",
-            config=Config({"KernelManager": {"transport_encryption": "auto"}}),
-        )
+        for _ in range(KERNEL_STARTS):
+            jupytext.write(jupytext.read(notebook), running)
+            error = _in_thread(
+                papermill.execute_notebook,
+                str(running),
+                str(running),
+                parameters=changed,
+                kernel_name="python3",
+                cwd=str(root()),
+                progress_bar=False,
+                stdout_file=sys.stdout,
+                stderr_file=sys.stderr,
+                autosave_cell_every=5,
+                shutdown_kernel="immediate",
+                config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+            )
+            if not str(error).startswith("Kernel died before"):
+                break
+    if isinstance(error, BrokenPipeError):
+        raise error
     if error is not None:
         if getattr(error, "ename", "") == "BadInput":
             running.unlink(missing_ok=True)
@@ -515,7 +529,8 @@ def report(folder: Path) -> str:
         metrics = _flat({name: value for name, value in found.items() if name != "methods"})
     except ValueError:
         metrics = {}
-    summary = _read(folder / "summary.txt").rstrip()
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    summary = (colour and _read(folder / "summary.ansi") or _read(folder / "summary.txt")).rstrip()
     if summary:
         return "\n".join([*lines, summary])
     width = max(map(len, metrics), default=0)
@@ -532,24 +547,23 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
     return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{name} {key}".strip()).items()}
 
 
-def listing(notebook: str | None) -> str:
-    """The notebooks, or the parameters of one."""
+def listing(notebook: str | None, width: int = 100) -> str:
+    """The notebooks, or the parameters of one: default and meaning, and below it what is accepted there."""
     if notebook is None:
-        rows = []
-        for path in sorted((root() / "notebooks").glob("*.py")):
-            title = re.search(r"^# # (.*)$", _read(path), re.M)
-            rows.append((path.stem, title[1] if title else ""))
-    else:
-        rows = [("parameter", "default", "accepted", "meaning")]
-        for name, value in defaults(notebook_path(notebook)).items():
-            value = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]  # as given: 1.0e-05
-            rows.append((name, value or '""', KEYS[name].accepts(), KEYS[name].meaning))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+        found = {path.stem: _read(path) for path in sorted((root() / "notebooks").glob("*.py"))}
+        titles = {name: re.search(r"^# # (.*)$", text, re.M) for name, text in found.items()}
+        column = max(map(len, titles))
+        return "\n".join(f"{name:{column}}  {title[1] if title else ''}".rstrip() for name, title in titles.items())
+    lines, values = [], defaults(notebook_path(notebook))
+    for name, value in values.items():
+        given = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]  # as given: 1.0e-05
+        accepted = f"{KEYS[name].meaning}; {KEYS[name].accepts(choices(name, values))}"
+        lines.append(f"{name}: {given}".rstrip())
+        lines += textwrap.wrap(accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines)
 
 
+@command
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -594,7 +608,7 @@ def main(argv: list[str] | None = None) -> int:
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         if args.list:
-            print(listing(args.notebook))
+            print(listing(args.notebook, min(shutil.get_terminal_size().columns, 120)))
             return 0
         folder = run(
             args.notebook,
@@ -608,9 +622,6 @@ def main(argv: list[str] | None = None) -> int:
         )
         print(report(folder))
         return 0
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except RunFailed as error:
         print(error, file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 from rationale.params import defaults, is_override, read_file, resolve, shown
 from rationale.runs import fingerprint, notebook_path, root, run_name
 
@@ -138,6 +138,7 @@ def _then(
     return Planned(notebook, path.stem, items)
 
 
+@command
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -159,11 +160,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
     outputs = root() / args.outputs
-    try:
-        sweep = read_sweep(args.sweep, outputs)
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    sweep = read_sweep(args.sweep, outputs)
     if args.commands:
         print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))
         return 0

@@ -18,7 +18,7 @@ from rationale.data.synthetic import read_synthetic
 from rationale.params import UNLESS_NAMED
 
 PARAMETERS = UNLESS_NAMED | {
-    "seed": 3, "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
+    "seed": 3, "aspect": "look", "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
     "model": "hardkuma", "encoder": "lstm", "hidden_size": 6, "dropout": 0.2, "predictor": "zero",
     "left": -0.1, "right": 1.1, "rule": "argmax",
     "selection": 0.4, "transitions": 0.0, "dynamics": "signed", "measure": "expected", "measure_every": 2,

@@ -334,6 +334,7 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
 @pytest.mark.parametrize(
     ("notebook", "items", "message"),
     [
+        ("10_first_rationale", ["aspect=value"], "aspect: value is not accepted here; give one of look, smell"),
         ("11_train_reviews", ["model=softmax"], "model: softmax is not for texts; give one of full_text"),
         ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small is not for this notebook; give one of synthetic"),
         ("13_train_nli", ["model=bernoulli"], "model: bernoulli is not for pairs; give one of softmax"),

@@ -81,7 +81,7 @@ def test_scores_are_given_as_numbers(scored, capsys):
     (score,) = json.loads(out)["prediction"]
     assert 0 <= score <= 1
     _, out, _ = told(capsys, scored, "--text", "the smell")
-    assert out.startswith(f"{score:.2f}")
+    assert out.startswith(f"look {score:.2f}"), "a score says what it is about"
 
 
 def test_unknown_words_are_reported(scored, capsys):

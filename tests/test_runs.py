@@ -350,7 +350,49 @@ def test_help_names_the_exit_codes_and_examples(capsys):
 
 def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
     assert runs.main([str(tiny), "--list"]) == 0
-    assert "a number in (0, 1]" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "selection: 0.4\n" in out and "a number in (0, 1]" in out
+
+
+def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    wanted = {"10_first_rationale": "hardkuma", "13_train_nli": "recurrent", "15_train_seq2seq": "fusedmax"}
+    for notebook, one in wanted.items():
+        assert runs.main([notebook, "--list"]) == 0
+        out = capsys.readouterr().out
+        models = " ".join(out.partition("\nmodel: ")[2].split(";")[1].split())
+        assert one in models and "svm" not in models, models
+        assert ("softmax" in models) == (notebook != "10_first_rationale")
+        assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_kernel_that_dies_before_it_answers_is_started_again(tiny, monkeypatch):
+    import papermill
+
+    executed, calls = papermill.execute_notebook, []
+
+    def dies_twice(*args, **kwargs):
+        calls.append(args)
+        if len(calls) < 3:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return executed(*args, **kwargs)
+
+    monkeypatch.setattr(papermill, "execute_notebook", dies_twice)
+    assert (go(tiny) / "run.ipynb").is_file() and len(calls) == 3
+    calls.clear()
+    monkeypatch.setattr(runs, "KERNEL_STARTS", 2)
+    with pytest.raises(RunFailed, match="Kernel died before replying"):
+        go(tiny, "seed=2")
+
+
+def test_a_reader_who_leaves_ends_the_run_without_a_traceback(tiny, tmp_path):
+    command = [sys.executable, "-m", "rationale.runs", str(tiny), "vectors=slow", "--outputs", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=runs.root()) as left:
+        assert left.stdout.readline().startswith("tiny: ")
+        left.stdout.close()
+        said = left.stderr.read()
+    assert left.returncode == 128 + signal.SIGPIPE
+    assert said == ""
 
 
 def test_importing_the_runner_is_light():
@@ -361,10 +403,22 @@ def test_importing_the_runner_is_light():
 
 def test_a_summary_written_by_the_notebook_is_printed_instead_of_all_metrics(tiny):
     folder = go(tiny)
-    (folder / "summary.txt").write_text("\x1b[1mgreat\x1b[0m beer\n")
+    (folder / "summary.txt").write_text("[great] beer\n")
     lines = runs.report(folder).splitlines()
     assert "run.ipynb" in lines[0] and "run.html" in lines[1]
-    assert lines[2:] == ["\x1b[1mgreat\x1b[0m beer"]
+    assert lines[2:] == ["[great] beer"]
+
+
+def test_only_a_terminal_gets_a_summary_in_colour(tiny, monkeypatch):
+    folder = go(tiny)
+    (folder / "summary.txt").write_text("[great] beer\n")
+    (folder / "summary.ansi").write_text("\x1b[1mgreat\x1b[0m beer\n")
+    assert runs.report(folder).endswith("[great] beer"), "into a file"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert runs.report(folder).endswith("\x1b[1mgreat\x1b[0m beer")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert runs.report(folder).endswith("[great] beer")
 
 
 def test_main_puts_the_signal_handlers_back(tiny, capsys):

@@ -66,7 +66,7 @@ from rationale.data.movies import read_movies  # noqa: E402
 from rationale.data.nli import build_pair_vocabulary, read_nli  # noqa: E402
 from rationale.data.reviews import Reviews, read_reviews  # noqa: E402
 from rationale.data.sst import read_sst  # noqa: E402
-from rationale.data.vectors import build_vocabulary, read_vectors  # noqa: E402
+from rationale.data.vectors import build_vocabulary, read_vectors, require_vectors  # noqa: E402
 
 __all__ = [
     "Batch",
@@ -88,4 +88,5 @@ __all__ = [
     "read_reviews",
     "read_sst",
     "read_vectors",
+    "require_vectors",
 ]

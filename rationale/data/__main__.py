@@ -5,7 +5,7 @@ import os
 import sys
 
 from rationale.data import archives, folder
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command, typed
 
 OVERVIEW = """\
 The data of this project is not part of it: everyone gets it from its publishers.
@@ -59,14 +59,11 @@ exit code: 0 all right, 2 something is wrong or missing (a line for each)
 """
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        return options.run(options)
-    except BadInput as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return options.run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -145,7 +142,7 @@ def _check(options) -> int:
     if not wanted:
         raise BadInput(
             f"{root} ({_origin()}) holds none of the archives; set RATIONALE_DATA to your data folder, "
-            "or run `python -m rationale.data fetch sst`"
+            f"or run `{typed('rationale.data fetch sst')}`"
         )
     wrong = 0
     for archive in wanted:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rationale.data import folder
-from rationale.errors import BadInput
+from rationale.errors import BadInput, typed
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def places_in_words(archive: Archive) -> str:
 def how_to_get(archive: Archive) -> str:
     """One sentence: the command that fetches it, or what to do by hand."""
     if archive.downloads:
-        return f"Get it: python -m rationale.data fetch {archive.name}"
+        return f"Get it: {typed('rationale.data fetch')} {archive.name}"
     return archive.by_hand[:1].upper() + archive.by_hand[1:]
 
 
@@ -246,7 +246,7 @@ def _by_hand(archive: Archive, root: Path) -> str:
             steps.append(f"get {download.url} and unpack {files}")
         else:
             steps.append(f"save {download.url} as {root / download.path}")
-    return f"By hand: {'; '.join(steps)}; then: python -m rationale.data check {archive.name}"
+    return f"By hand: {'; '.join(steps)}; then: {typed('rationale.data check')} {archive.name}"
 
 
 def _brief(error: Exception) -> str:

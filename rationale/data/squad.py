@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rationale.data import folder
-from rationale.errors import BadInput
+from rationale.errors import BadInput, typed
 
 EXPECTED = {"xquad.en.json": (48, 1_190), "train-v1.1.json": (442, 87_599), "dev-v1.1.json": (48, 10_570)}
 
@@ -35,7 +35,7 @@ def read_squad_file(path: Path | str) -> list[Question]:
     try:
         articles = json.loads(path.read_text(encoding="utf-8"))["data"]
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; see `python -m rationale.data list`") from None
+        raise BadInput(f"{path}: no such file; see `{typed('rationale.data list')}`") from None
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not in SQuAD's format ({error}); accepted is JSON with a list `data`") from None
     found = []

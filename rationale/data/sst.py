@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from rationale.data import Example, folder
-from rationale.errors import BadInput
+from rationale.errors import BadInput, typed
 
 SPLITS = ("train", "dev", "test")
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -133,7 +133,7 @@ def _trees_folder(path: Path) -> Path | zipfile.Path:
             return place
     raise BadInput(
         f"{path}: no train.txt, dev.txt and test.txt of the Stanford Sentiment Treebank; set RATIONALE_DATA "
-        "to the folder that holds sst/, or run `python -m rationale.data fetch sst`"
+        f"to the folder that holds sst/, or run `{typed('rationale.data fetch sst')}`"
     )
 
 

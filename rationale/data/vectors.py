@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rationale.data import Example, folder
 from rationale.data.batches import Vocabulary
-from rationale.errors import BadInput
+from rationale.errors import BadInput, typed
 
 ENDINGS = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later ending wins
 LARGEST = torch.finfo(torch.float32).max
@@ -129,6 +129,18 @@ def available() -> list[str]:
     return sorted(_sources())
 
 
+def require_vectors(name_or_path: str | Path) -> None:
+    """Stop before any work if `read_vectors` would not find them; "random" needs no file.
+
+    Raises
+    ------
+    BadInput
+        Nothing of that name.
+    """
+    if name_or_path != "random":
+        _find(name_or_path)
+
+
 def spellings(word: str) -> list[str]:
     """The spellings under which to look up a word, best first: as it is, then as a plain text or a treebank has it."""
     plain = word.replace("\\", "") or word
@@ -167,7 +179,7 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
         names = ", ".join(sorted(sources)) or "none yet"
         raise BadInput(
             f"vectors: {str(name_or_path)!r} not found; accepted: random, a file, or a name in "
-            f"{folder() / 'vectors'} ({names}); `python -m rationale.data list` says what can be fetched"
+            f"{folder() / 'vectors'} ({names}); `{typed('rationale.data list')}` says what can be fetched"
         )
     return path, None
 
