@@ -82,6 +82,8 @@ def _code(cell, name: str, images: Path) -> list[str]:
             parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}" width="{width}"></p>')
         elif "text/html" in data:
             parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
+        elif "text/markdown" in data:  # `figures.show_source`
+            parts.append(data["text/markdown"].replace("```python", '``` { .python title="from the package" }', 1))
         elif text := ANSI.sub("", output.get("text", data.get("text/plain", ""))).rstrip():
             parts.append(fence(text, "{ .text .output }"))
     return parts

@@ -106,25 +106,27 @@ for group in steps:
 # ## 3. One text, every attention
 #
 # Columns are the words of the source, rows what was said; grey is exactly 0, and neighbours of exactly equal weight
-# have no border (the paper's Figures 1 and 4).
+# have no border (the paper's Figures 1 and 4). Of each corpus and language, two short texts.
 
 # %%
 read = {name: saved.read_said(root() / p.runs_dir / name, "test") for name in p.runs}
+together = {}  # names of the runs on the same texts
+for name, rows in read.items():
+    together.setdefault((len(rows), *rows["source"][0]), []).append(name)
 
 # %% tags=["figure"]
-first = next(iter(read.values()), pd.DataFrame({"source": [], "said": []}))
-fits = first["source"].map(len).le(20) & first["said"].map(lambda said: 3 <= len(said.split()) <= 12)
-for i in first.index[fits][:2]:
-    print("source:", " ".join(first["source"][i]), "\nwanted:", " | ".join(first["references"][i]))
-    for name, rows in read.items():
-        if i >= len(rows) or rows["source"][i] != first["source"][i] or not rows["said"][i]:
-            continue  # a run on other texts, or one that said nothing
-        words, weights = rows["said"][i].split(), np.array(rows["weights"][i])
-        fig, ax = figures.new_figure(size=(11, 4.8))
-        title = f"{name}: {(weights == 0).mean():.0%} of the weights are exactly 0"
-        figures.draw_attention(weights, words, rows["source"][i], ax, title=title)
-        figures.save_figure(fig, folder / "figures", f"text_{i}_{name}")
-        display(figures.show(fig))
+for names in together.values():
+    first = read[names[0]]
+    fits = first["source"].map(len).le(20) & first["said"].map(lambda said: 3 <= len(said.split()) <= 12)
+    for k, i in enumerate(first.index[fits][:2], start=1):
+        print("source:", " ".join(first["source"][i]), "\nwanted:", " | ".join(first["references"][i]))
+        for name in (name for name in names if read[name]["said"][i]):
+            words, weights = read[name]["said"][i].split(), np.array(read[name]["weights"][i])
+            fig, ax = figures.new_figure(size=(11, 4.8))
+            title = f"{name}: {(weights == 0).mean():.0%} of the weights are exactly 0"
+            figures.draw_attention(weights, words, first["source"][i], ax, title=title)
+            figures.save_figure(fig, folder / "figures", f"text{k}_{name}")
+            display(figures.show(fig))
 
 # %% [markdown]
 # ## 4. Zeros and fused neighbours

@@ -138,6 +138,12 @@ def test_backticks_in_a_cell_do_not_end_its_block(tmp_path: Path) -> None:
     )
 
 
+def test_code_of_the_package_that_a_cell_shows_is_a_block_of_code(tmp_path: Path) -> None:
+    output = shown({"text/markdown": "```python\ndef f():\n    pass\n```", "text/plain": "<Markdown object>"})
+    page = notebook_page(new_notebook(cells=[new_code_cell("show_source(f)", outputs=output)]), "x", "", tmp_path)
+    assert page.endswith('``` { .python title="from the package" }\ndef f():\n    pass\n```\n'), page
+
+
 def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
     folder, notebook = tmp_path / "book", root() / "notebooks" / "01_kumaraswamy.py"
     folder.mkdir()
