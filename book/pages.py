@@ -13,7 +13,7 @@ from rationale.runs import root
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 OPEN, CLOSE = '<details class="solution" markdown>\n<summary>Solution</summary>', "</details>"
-NO_SLIDERS = '!!! tip "Sliders live in the notebook"\n    Run this notebook to move the sliders: `make lab`.'
+NO_SLIDERS = '!!! tip "What moves lives in the notebook"\n    Run this notebook to use it: `make lab`.'
 
 
 def reading_order(readme: str) -> list[str]:
@@ -49,7 +49,7 @@ def blocks(text: str) -> str:
     lines, fenced = [], False
     for line in text.splitlines():
         fenced ^= line.startswith("```")
-        item, before = (re.match(r"(> ?)?([-*] |\d+\. |\|)", text) for text in (line, lines[-1] if lines else ""))
+        item, before = (re.match(r"(> ?)?([-*] |1\. |\|)", text) for text in (line, lines[-1] if lines else ""))
         if item and not before and not fenced and lines and lines[-1].strip("> ") and lines[-1][:1] != " ":
             lines.append(item[1] or "")
         equation = re.match(r"(> ?)?\$\$", line)
@@ -80,6 +80,10 @@ def _code(cell, name: str, images: Path) -> list[str]:
             file.write_bytes(b64decode(data["image/png"]))
             alt, width = html.escape(about.get("alt", "figure"), quote=True), about.get("width", 640)
             parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}" width="{width}"></p>')
+        elif "image/svg+xml" in data:
+            file = images / f"{name}-{number}.svg"
+            file.write_text(data["image/svg+xml"], encoding="utf-8")
+            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="committed picture"></p>')
         elif "text/html" in data:
             parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
         elif "text/markdown" in data:  # `figures.show_source`
@@ -111,6 +115,7 @@ def file_page(text: str, pages: set[str]) -> str:
         return f"[{words}]({name}.md)" if name in pages else words
 
     text = re.sub(r"<!--.*?-->\n", "", text)
+    text = re.sub(r"^(!\[([^]]+)\]\([^)]+\))$", r"\1\n\n*\2*", text, flags=re.M)  # what a picture shows, below it
     return blocks(re.sub(r"(!?)\[([^]]*)\]\(([^)]+)\)", inside, text))
 
 

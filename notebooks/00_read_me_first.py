@@ -27,7 +27,7 @@ import jupytext
 import pandas as pd
 from IPython.display import Markdown, display
 
-from rationale import reference
+from rationale import figures, reference
 from rationale.handout import exercises
 from rationale.params import validated
 from rationale.runs import root
@@ -145,8 +145,10 @@ results = reference.read_results()
 papers = pd.read_csv(reference.folder() / "papers.csv", keep_default_na=False)
 papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
 for paper, part in papers.groupby("paper", sort=False):
-    shown = part[["item", "what", "notebook", "section", "from", "committed", "figure", "note"]]
-    display(Markdown(f"**{paper}**"), shown.rename(columns={"note": "what differs"}).style.hide(axis="index"))
+    found = (part["committed"] + ", " + part["figure"]).str.removesuffix(", ")
+    shown = part.assign(where=part["notebook"] + ", " + part["section"], committed=found)
+    shown = shown[["item", "what", "where", "from", "committed", "note"]].rename(columns={"note": "what differs"})
+    display(Markdown(f"**{paper}**"), figures.show_table(shown))
 
 # %% tags=["check"]
 assert not papers.duplicated(["paper", "item"]).any(), "one row an item"
@@ -162,7 +164,8 @@ for source in {source for sources in papers["from"] for source in sources.split(
 
 # %%
 counted = papers["committed"].map(lambda text: text if text in ("computed there", "none yet", "not here") else "runs")
-print(papers.groupby("paper", sort=False)["committed"].size().to_dict(), counted.value_counts().to_dict())
+for of, counts in (("items", papers.groupby("paper", sort=False).size()), ("committed", counted.value_counts())):
+    print(f"{of}: " + "; ".join(f"{name} {number}" for name, number in counts.items()))
 print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in papers.itertuples()
                                           if row.committed in ("none yet", "not here")))  # fmt: skip
 

@@ -49,7 +49,9 @@ grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1)
 #
 # Take $U$ uniform on (0, 1) and let $K = \left(1 - U^{1/b}\right)^{1/a}$, with $a, b > 0$. The map is
 # decreasing in $U$, so
+#
 # $$P(K \le k) = P\!\left(1 - U^{1/b} \le k^a\right) = P\!\left(U \ge (1-k^a)^b\right) = 1-(1-k^a)^b .$$
+#
 # The density is the derivative, by the chain rule:
 #
 # $$F(k) = 1-(1-k^a)^b, \qquad f(k) = \frac{dF}{dk} = a\,b\,k^{a-1}(1-k^a)^{b-1}, \qquad 0<k<1. \tag{K1}$$

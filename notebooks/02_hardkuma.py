@@ -229,8 +229,8 @@ print(f"with u cut to (0.001, 0.999): in {opened_cut:.2e}")
 # $$p(h) = \pi_0^{[h=0]}\;\pi_1^{[h=1]}\;f_T(h)^{[0<h<1]}, \qquad
 # \int p\,d\mu = \pi_0+\pi_1+\int_0^1 f_T(h)\,dh = 1. \tag{H5}$$
 #
-# The cdf is 0 below 0, $F_T(h)$ on $[0, 1)$ and 1 from 1 on: it jumps by $\pi_0$ at 0 and by $\pi_1$ at
-# 1. The quantile function is $\min(1,\max(0, l+(r-l)F_K^{-1}(u)))$, flat over the two masses.
+# The cdf is 0 below 0, $F_T(h)$ on $[0, 1)$ and 1 from 1 on: it jumps by $\pi_0$ at 0 and by $\pi_1$ at 1. The
+# quantile function is $\min(1,\max(0, l+(r-l)F_K^{-1}(u)))$, flat over the two masses.
 #
 # > Between 0 and 1 the density is $f_T$ *as it stands*. It integrates to $\pi_c$, not to 1; multiplying
 # > it by $\pi_c$ once more (a docstring of the authors' code says so, their code does not) would lose

@@ -148,7 +148,7 @@ fig
 # %%
 print("P(0)    ", *(f"a = {shape:<4}" for shape in shapes_a))
 for shape, row in zip(shapes_b, gates.prob_zero.tolist(), strict=True):
-    print(f"b = {shape} ", *(f"{mass:<8.2g}" for mass in row))
+    print(f"b = {shape} ", *(f"{mass:<8.3g}" for mass in row))
 print(f"the most closed gate of the grid: P(0) = {gates.prob_zero.max():.3f}")
 print(f"the most open gate of the grid:   P(1) = {gates.prob_one.max():.3f}")
 print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.right).prob_one:.3f}")

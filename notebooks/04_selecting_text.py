@@ -692,11 +692,11 @@ fig
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
-ax.set(ylim=(0, 1.4), yticks=[0, 0.5, 1])  # room for the legend
 lines = {f"target {target:g}": trace.rate for target, trace in held.items()}
 finding = "One rule, three targets, no tuning in between"
 figures.draw_lines(range(1, 1 + p.num_steps), lines, ax, title=finding, xlabel="training step",
                    ylabel="expected rate")
+ax.set(ylim=(0, 1.4), yticks=[0, 0.5, 1])  # room for the legend
 figures.save_figure(fig, folder, "three_targets")
 fig
 
@@ -708,8 +708,8 @@ for target, trace in held.items():
           f"multiplier {tail.multiplier.mean():.2f}; price of a certain gate {price_gate[0]:.2f}")
 
 # %% [markdown]
-# The multipliers come near the price of a *certain* gate, not to it: these gates still have mass between 0
-# and 1, and for them the next bit of rate is worth something else.
+# The multipliers are of the size of the price of a *certain* gate, but not equal to it: these gates still have mass
+# between 0 and 1, and for them the next bit of rate is worth something else.
 #
 # A constraint learns while the model learns, and only then. An evaluation in between, on texts with another
 # rate, must leave no trace (the authors' code updates the multiplier on dev and test batches, too):
@@ -853,13 +853,13 @@ for name, trace in shut.items():
 #
 # The paper (sec. 5): the likeliest of $\{0\}$, $\{1\}$ and $(0,1)$ wins.
 #
-# > A gate whose largest mass is $P(0) = 0.45$ adds 0.55 to $S$ and nothing to $S_{\text{rule}}$; one with
-# > $P(0) = 0.13$ adds 0.87 to one, 1 to the other. $S_{\text{rule}}$ is a step function of the weights, so it
-# > has no gradient; but it can be *measured*, and that is all the multiplier needs. The gradient stays that
-# > of $c$.
+# > A gate whose largest mass is $P(0)$, the first of `pair` below, adds $1 - P(0)$ to $S$ and nothing to
+# > $S_{\text{rule}}$; another, the second, adds less than 1 to $S$ and 1 to $S_{\text{rule}}$, which is a step function
+# > of the weights, so it has no gradient; but it can be *measured*, and that is all the multiplier needs. The gradient
+# > stays that of $c$.
 #
-# The texts of section 7 and a selector that sees the clues, under both rules; and a third time, with the gap
-# of the signed rule measured on $S_{\text{rule}}$.
+# The texts of section 7 and a selector that sees the clues, under both rules, at the target and at half of it; and a
+# fifth time, with the gap of the signed rule measured on $S_{\text{rule}}$.
 
 # %%
 pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand

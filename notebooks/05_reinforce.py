@@ -33,6 +33,7 @@ sparsity: float = 0.03  # price of a selected word, in nats
 # %%
 import itertools
 import math
+import textwrap
 import time
 
 import pandas as pd
@@ -153,7 +154,8 @@ print(f"expected cost {expected_cost:.3f}, cheapest selection {cost.min():.3f}, 
 fig, ax = figures.new_figure(size=(9, 4.6))
 cheapest = selections[cost.argmin()].nonzero().flatten().tolist()
 signal_at = (text.tokens[0] < 6).nonzero().item()
-finding = f"The cheapest selection keeps position {cheapest}, the signal stands at {signal_at}"
+places_of = ", ".join(map(str, cheapest)) or "none"
+finding = f"Half trained, the cheapest selection keeps position {places_of}; the signal stands at {signal_at}"
 by_size = {f"{k}": cost[count_selected(selections) == k] for k in range(11)}
 lines = {"cheapest": [c.min() for c in by_size.values()], "mean": [c.mean() for c in by_size.values()],
          "dearest": [c.max() for c in by_size.values()]}  # fmt: skip
@@ -252,7 +254,7 @@ for ways in ({"baseline": "none", "samples": 1}, {"baseline": "self_critical", "
     print(f"{ways['baseline']:14} the gradient of {num_copies} copies is off by {off:.0%} of its length")
     if settles and ways["baseline"] != "none":
         assert off < 0.2, f"{ways['baseline']}: through network and objective, the mean is the exact gradient"
-half_trained.eval()
+_ = half_trained.eval()
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 4.8))
@@ -269,7 +271,7 @@ answers["is it biased?"] = (
     f"no: {p.num_samples:,} draws meet the exact sum over 1,024 selections within 4 standard errors, "
     f"but the noise of one draw is {noisy.norm() / exact.norm():.0f} times the gradient"
 )
-print(answers["is it biased?"])
+print(textwrap.fill(answers["is it biased?"], 100))
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
@@ -380,7 +382,7 @@ fig
 answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".join(
     f"{name}: {row['steps']} ({row['seconds']:.1f})" for name, row in results.items()
 ).replace("nan (nan)", "not reached")
-print(answers["how many draws?"])
+print(textwrap.fill(answers["how many draws?"], 100))
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
@@ -444,7 +446,7 @@ fig
 answers["is the regulariser's gradient missing?"] = (
     f"no, but it is noisy: on one draw its noise is {ratio:.0f} times its size; in closed form it has none"
 )
-print(answers["is the regulariser's gradient missing?"])
+print(textwrap.fill(answers["is the regulariser's gradient missing?"], 100))
 
 # %% [markdown]
 # ### A price without noise, and a predictor that knows nothing yet
@@ -529,7 +531,7 @@ answers["threshold at test time?"] = "; ".join(
     f"{name}: {row['accuracy']:.0%} right at {row['rate']:.0%}" for name, row in table.items()
     if name in ("0.1", "0.5", "0.9", "one draw", "mean of 8 draws", "top 10 %")
 )  # fmt: skip
-print(answers["threshold at test time?"])
+print(textwrap.fill(answers["threshold at test time?"], 100))
 
 # %% [markdown]
 # For dependent gates even "the most probable selection" is a question: deciding gate after gate (greedy) need not find
@@ -553,7 +555,7 @@ if settles:
 answers["greedy or most probable?"] = (
     f"greedy finds the most probable selection in {agree} of 100 texts and loses {lost:.3f} nats on average"
 )
-print(answers["greedy or most probable?"])
+print(textwrap.fill(answers["greedy or most probable?"], 100))
 
 # %% [markdown]
 # ## 6. L0, L1, L2
@@ -615,7 +617,7 @@ answers["L0, L1 or L2?"] = "the same for binary gates; for HardKuma: " + "; ".jo
     f"{name}: {row['rate']:.0%} selected, {row['partly open']:.0%} partly open, {row['accuracy']:.0%} right"
     for name, row in normed.items()
 )
-print(answers["L0, L1 or L2?"])
+print(textwrap.fill(answers["L0, L1 or L2?"], 100))
 
 # %% [markdown]
 # ## 7. Could it be reparameterised?
@@ -693,7 +695,7 @@ answers["reparameterise?"] = (
     f"straight-through is biased (by {bias:.0%} of the gradient's length); at one word of ten "
     + ", ".join(f"{name} {row['accuracy']:.0%} right" for name, row in gate_results.items())
 )
-print(answers["reparameterise?"])
+print(textwrap.fill(answers["reparameterise?"], 100))
 
 # %% [markdown]
 # ### Footnote 8: the Lagrangian on Bernoulli gates
@@ -736,7 +738,7 @@ answers["a Lagrangian on Bernoulli gates?"] = (
     f"target 20 %; authors' recipe: everything selected for {opened} steps, in the end {ends['authors']:.0%}; "
     f"signed rule: {ends['signed']:.0%}"
 )
-print(answers["a Lagrangian on Bernoulli gates?"])
+print(textwrap.fill(answers["a Lagrangian on Bernoulli gates?"], 100))
 
 # %% [markdown]
 # Two things go wrong together. The noise hides the task, so that only the price moves the gates; and an open Bernoulli
@@ -788,8 +790,9 @@ if settles:
 fig, ax = figures.new_figure(size=(10, 5))
 finding = f"Unselected words zeroed; mean positions {places('zero')}"
 fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
-averaged = {key: torch.stack([where[*key, seed_of] for seed_of in seeds]) for key in itertools.product(pools, modes)}
-figures.draw_bars(fifths, {pool: averaged[pool, "zero"].mean(0).nan_to_num() for pool in pools}, ax, title=finding,
+averaged = {key: torch.stack([where[*key, seed_of] for seed_of in seeds]).nanmean(0).nan_to_num()  # some keep nothing
+            for key in itertools.product(pools, modes)}  # fmt: skip
+figures.draw_bars(fifths, {pool: averaged[pool, "zero"] for pool in pools}, ax, title=finding,
                   ylabel="share of kept signals", fmt="")  # fmt: skip
 figures.save_figure(fig, folder, "positions_zero")
 fig
@@ -797,7 +800,7 @@ fig
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))
 finding = f"Unselected words removed; mean positions {places('compact')}"
-figures.draw_bars(fifths, {pool: averaged[pool, "compact"].mean(0).nan_to_num() for pool in pools}, ax, title=finding,
+figures.draw_bars(fifths, {pool: averaged[pool, "compact"] for pool in pools}, ax, title=finding,
                   ylabel="share of kept signals", fmt="")  # fmt: skip
 figures.save_figure(fig, folder, "positions_compact")
 fig
@@ -806,7 +809,7 @@ fig
 answers["does the last state prefer the end?"] = "mean position of kept signals (0.5: none preferred): " + "; ".join(
     f"{mode}: {places(mode)}" for mode in modes
 )
-print(answers["does the last state prefer the end?"])
+print(textwrap.fill(answers["does the last state prefer the end?"], 100))
 
 # %% [markdown]
 # With the signal in a single random place there is nothing to prefer, and a model that could only find late signals
@@ -931,7 +934,7 @@ answers["is a rationale just attention?"] = "; ".join(
     f"comprehensiveness {row['comprehensiveness']:.2f}, {row['right from it']:.0%} right from the shown word alone"
     for name, row in faithful.items()
 )
-print(answers["is a rationale just attention?"])
+print(textwrap.fill(answers["is a rationale just attention?"], 100))
 
 # %% [markdown]
 # ## 10. What leaks beside the rationale
@@ -969,7 +972,7 @@ fig
 answers["does anything leak?"] = (
     f"the length, from an unread text: R2 {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
 )
-print(answers["does anything leak?"])
+print(textwrap.fill(answers["does anything leak?"], 100))
 
 # %% [markdown]
 # ## 11. Is the evaluation ambiguous?
@@ -1013,7 +1016,7 @@ answers["is the evaluation ambiguous?"] = (
     + "; ".join(f"{name}: precision {r['precision']:.0%}, recall {r['recall']:.0%}" for name, r in measured.items())
 )
 for question, answer in answers.items():
-    print(f"{question}\n    {answer}")
+    print(question, textwrap.fill(answer, 100, initial_indent="    ", subsequent_indent="    "), sep="\n")
 
 # %% [markdown]
 # ## Summary

@@ -278,8 +278,9 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 
 # %% tags=["figure"]
 cloud = 0.7 * scores_of(1500, 3)
-fig, axes = figures.new_figure(ncols=5, size=(17, 4))
-for ax, (name, y) in zip(axes, all_mappings(cloud, lam=0.2).items(), strict=True):
+fig, axes = figures.new_figure(ncols=3, nrows=2, size=(12, 8))
+axes.flat[-1].set_axis_off()
+for ax, (name, y) in zip(axes.flat[:5], all_mappings(cloud, lam=0.2).items(), strict=True):
     share = (y == 0).any(-1).double().mean()
     figures.draw_simplex(y, ax, title=f"{name}\nsome weight 0: {share:.0%}")
 figures.save_figure(fig, folder, "simplex")
@@ -321,21 +322,22 @@ for name, mapping in MAPPINGS.items():
 
 # %% tags=["figure"]
 one = torch.tensor([0.2, 0.9, 1.1, 1.0, -0.5, 0.7, 1.6, 0.1], dtype=torch.float64)
-fig, axes = figures.new_figure(ncols=5, size=(17, 3.9))
-for ax, (name, mapping) in zip(axes, MAPPINGS.items(), strict=True):
+fig, axes = figures.new_figure(ncols=3, nrows=2, size=(12, 8.4))
+axes.flat[-1].set_axis_off()
+for ax, (name, mapping) in zip(axes.flat[:5], MAPPINGS.items(), strict=True):
     jacobian = torch.autograd.functional.jacobian(mapping, one)
     rank = torch.linalg.matrix_rank(jacobian, atol=1e-9).item()
     groups = {round(weight, 9) for weight in mapping(one).tolist() if weight > 0}
     assert rank == len(groups) - 1, f"{name}: {len(groups)} different weights"
     names = [str(i) for i in range(1, 9)]
-    figures.draw_attention(jacobian.abs(), names, names, ax, title=f"{name}: rank {rank}", top=0.3)
+    figures.draw_attention(jacobian.abs(), names, names, ax, title=f"{name}: rank {rank}", top=0.7)
 figures.save_figure(fig, folder, "jacobians")
 figures.show(fig)
 
 # %% [markdown]
-# *Reading*: (absolute values; grey is exactly 0.) Softmax moves every weight with every score. A sparse map moves the
-# support only, and equal weights as one. The rank is the number of different weights that are not 0, less one: they sum
-# to 1.
+# *Reading*: (a row is a weight, a column the score that moves it; absolute values; grey is exactly 0.) Softmax moves
+# every weight with every score. A sparse map moves the support only, and equal weights as one. The rank is the number
+# of different weights that are not 0, less one: they sum to 1.
 
 # %% [markdown]
 # ## 9. Dead on arrival
@@ -416,8 +418,8 @@ steps = np.arange(1, p.num_steps + 1)
 figures.draw_lines(steps, {name: [loss for loss, _ in run] for name, run in runs.items()}, left,
                    title="A price that rises lets attention wake up", xlabel="training step", ylabel="loss (nats)")
 figures.draw_lines(steps, {name: [share for _, share in run] for name, run in runs.items()}, right,
-                   title=f"Dead in the end: {', '.join(f'{run[-1][1]:.0%}' for run in runs.values())}",
-                   xlabel="training step", ylabel="share of rows, at lam = 0.5")
+                   title=f"Dead rows in the end: {' or '.join(f'{run[-1][1]:.0%}' for run in runs.values())}",
+                   xlabel="training step", ylabel="share of dead rows, at lam = 0.5")
 figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 

@@ -400,7 +400,7 @@ distances = {
     name: {of: far.mean().item() for of, far in attributions.distance_to(truth[has], a[has]).items()}
     for name, a in found.items()
 }
-pd.DataFrame(distances).T.round(2)
+figures.show_table(pd.DataFrame(distances).T.rename_axis("method").reset_index(), digits=2)
 
 # %% tags=["check"]
 logits_zero = frozen.masked(some, 1, torch.zeros(some.mask.shape), torch.zeros(2))
@@ -416,10 +416,10 @@ i = int((some.mask.sum(1) >= 6).nonzero()[0])
 length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].hypothesis
 rows = {"truth": truth[i, :length]} | {name: a[i, :length] for name, a in found.items()}
 heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
-fig, ax = figures.new_figure(size=(9, 4.2))
+fig, ax = figures.new_figure(size=(10, 4.6))
 asked = np.isin(splits["dev"][i].tokens, [n, m])
 shares = {name: heat[k, asked].sum() / heat[k].sum().clip(min=1e-30) for k, name in enumerate(rows) if name != "truth"}
-title = f"more {n} than {m}? {max(shares, key=shares.get)} gives these digits most, {max(shares.values()):.0%}"
+title = f"more {n} than {m}? {max(shares, key=shares.get)} gives {n} and {m} most, {max(shares.values()):.0%}"
 figures.draw_attention(heat, list(rows), splits["dev"][i].tokens, ax, title=title)
 figures.save_figure(fig, folder, "others")
 figures.show(fig)

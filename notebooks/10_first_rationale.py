@@ -118,7 +118,8 @@ scores = saved.save_run(folder, result, p)
 history = pd.DataFrame(result.history)
 columns = ["epoch"] + [f"dev_{name}" for name in ("precision", "recall", "rate_selected")]
 fig, ax = figures.new_figure(size=(9, 5))
-title = f"In the end {history['dev_precision'].iloc[-1]:.0%} of the selected words are in the gold rationale"
+kept = history.set_index("epoch").loc[scores["best_epoch"]]
+title = f"Epoch {kept.name:.0f} is kept: {kept['dev_precision']:.0%} of its selected words are in the gold rationale"
 figures.draw_history(history[columns], p.selection, ax, title=title, score="precision")
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
@@ -184,33 +185,35 @@ print(f"gates decided anew: largest change {(again.prediction - output.predictio
 
 # %%
 run = saved.load_run(folder)
-words = " ".join(picked.iloc[0].tokens)
+worst_words, best_words = synthetic.GRADES[0.1].split(), synthetic.GRADES[0.9].split()
+blamed = [{bool(flag) for word, flag in zip(row.tokens, row.gold, strict=True) if word in worst_words}
+          for row in ranked.itertuples()]
+lowest = ranked.iloc[blamed.index({True, False}) if {True, False} in blamed else 0]  # ours and others' are blamed
+words = " ".join(lowest.tokens)
 mine = next(predict.predict(run, [predict.tokenise(words)]))
 figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). The review above is the one with the lowest predicted score.
-# *Predict* what moves the score up: praising our aspect, or praising all the others (`mover`, "ours" or "others")?
-# *Change* the worst opinion words, `synthetic.GRADES[0.1]`, into the best, `synthetic.GRADES[0.9]`: once inside the
-# gold rationale only (`ours_praised`, a list of words), once outside only (`others_praised`). *Explain* what the
-# selector must have read.
+# **Exercise 1** (predict, change, explain; 10 minutes). The review above, `lowest`, is the one with the lowest
+# predicted score among those that find the worst words for our aspect and for another one. *Predict* what moves the
+# score up: praising our aspect, or praising all the others (`mover`, "ours" or "others")? *Change* the `worst_words`
+# into the `best_words` of the same place in the list: once inside the gold rationale only (`ours_praised`, a list of
+# words), once outside only (`others_praised`). *Explain* what the selector must have read.
 
 # %% tags=["solution"]
 mover = "ours"
-worst_words, best_words = synthetic.GRADES[0.1].split(), synthetic.GRADES[0.9].split()
 better = dict(zip(worst_words, best_words, strict=True))
-tokens, gold = picked.iloc[0].tokens, picked.iloc[0].gold
+tokens, gold = lowest.tokens, lowest.gold
 ours_praised = [better.get(token, token) if flag else token for token, flag in zip(tokens, gold, strict=True)]
 others_praised = [token if flag else better.get(token, token) for token, flag in zip(tokens, gold, strict=True)]
 # Only the opinion about our aspect moves the score: the selector reads which aspect an opinion belongs to.
 
 # %% tags=["check"]
-lowest = picked.iloc[0]
 scores_of = {}
 for who, edited, inside in (("ours", ours_praised, True), ("others", others_praised, False)):
     for old, new, flag in zip(lowest.tokens, edited, lowest.gold, strict=True):
         assert old == new or flag == inside, f"{who}: `{old}` is {'out' if inside else 'in'}side the gold rationale"
-        assert flag != inside or new not in synthetic.GRADES[0.1].split(), f"{who}: `{new}` is no praise"
+        assert flag != inside or new not in worst_words, f"{who}: `{new}` is no praise"
     row = next(predict.predict(run, [edited]))
     scores_of[who] = row["prediction"][0]
     display(figures.highlight_html(edited, row["z"], lowest.gold, f"praise for {who}: {p.aspect} {scores_of[who]:.2f}"))

@@ -217,7 +217,7 @@ if p.model != "recurrent":
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()
         assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
-    display(pd.Series({word: of_null[word] for word in common}).round(3).rename(f"on NULL; your guess: {guess}"))
+    print(f"weight on NULL (your guess: {guess}): " + ", ".join(f"{word} {of_null[word]:.3f}" for word in common))
 
 # %% [markdown]
 # ## Summary

@@ -158,11 +158,12 @@ for found in said:
     assert len(found.words) == 0 or (found.weights.sum(1) - 1).abs().max() < 1e-4, "weights of a word sum to 1"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* whether the share of weights that are exactly 0
-# grows with the length of the source (`guess`, True or False; it is compared, not marked). *Change* the texts one
-# looks at: of the test texts for which something was said, those not longer than their median length and the longer
-# ones; the mean share of zeros of each, `zeros_of_short` and `zeros_of_long` (0 if there are none). *Explain* by what
-# a map is projected on, and say what a smaller `gamma` would change.
+# **Exercise 1** (predict, change, explain; 10 minutes). For a run with a sparse map, such as `model=sparsemax` (softmax
+# leaves nothing out: both shares below are 0). *Predict* whether the share of weights that are exactly 0 grows with the
+# length of the source (`guess`, True or False; it is compared, not marked). *Change* the texts one looks at: of the
+# test texts for which something was said, those not longer than their median length and the longer ones; the mean share
+# of zeros of each, `zeros_of_short` and `zeros_of_long` (0 if there are none). *Explain* by what a map is projected on,
+# and say what a smaller `gamma` would change.
 
 # %% tags=["solution"]
 guess = True

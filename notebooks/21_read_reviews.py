@@ -76,7 +76,7 @@ share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
 print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
-pd.Series(ours | {name.replace("_", " "): value for name, value in blind.items()}).round(4)
+figures.show_table(pd.DataFrame((ours | blind).items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
 if judged:

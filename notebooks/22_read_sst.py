@@ -64,7 +64,7 @@ figures.show(fig)
 # %% [markdown]
 # ## 2. Which words are kept?
 #
-# SST labels every single word as well. Neither model saw those labels; they tell us whether a selected word
+# SST labels every single word as well. The model never saw those labels; they tell us whether a selected word
 # carries sentiment. The paper: most dropped words are neutral.
 
 # %%

@@ -54,9 +54,9 @@ for corpus, part in results.groupby("corpus"):
 table = pd.concat(parts, ignore_index=True)
 columns = ["corpus", "model", "variant", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
 columns.append("behind softmax")
-display(table[[*columns, "seeds"]].round(4))
+display(figures.show_table(table[[*columns, "seeds"]]))
 published = reference.read_published().query("task == 'nli'")
-display(published[["model", "target", "split", "metric", "value", "source"]])
+display(figures.show_table(published[["model", "target", "split", "metric", "value", "source"]]))
 
 # %% tags=["check"]
 assert table["accuracy"].between(0, 1).all() and table["rate_selected"].between(0, 1).all()
@@ -75,7 +75,8 @@ if len(table):
     title = "Only softmax is here"
     if len(sparse):
         best = sparse.loc[sparse["accuracy"].astype(float).idxmax()]
-        title = f"{best['model']}: {best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
+        reached = f"{best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
+        title = f"The best sparse one, {best['model']}: {reached}"
     figures.draw_score_against_rate(points, ax, title=title, ylabel="accuracy (test)")
     ax.set_xlabel("open cells (share)")
     figures.save_figure(fig, folder / "figures", "accuracy_against_cells")
@@ -84,10 +85,12 @@ if len(table):
 # %% [markdown]
 # ## 2. One pair, every attention
 #
-# Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel: grey cells are exactly 0, neighbours of exactly equal
-# weight are not parted.
+# Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel: premise words down, hypothesis words across; grey
+# cells are exactly 0, neighbours of exactly equal weight are not parted; each picture has its own scale. Without `runs`
+# two committed pictures stand here.
 
 # %%
+reference.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
 sources = {name: root() / p.runs_dir / name for name in p.runs}
 read = {name: saved.read_rationales(source, "test") for name, source in sources.items()}
 read = {name: rows for name, rows in read.items() if saved.read_parameters(sources[name])["model"] != "recurrent"}
@@ -125,7 +128,7 @@ for name, found in matrices.items():
     opened = np.concatenate([(z != 0).sum(1) for z in found])
     facts.append([name, (opened == 0).mean(), (opened == 1).mean(), opened.mean(), sums.mean(), null.mean()])
 names = ["run", "words that meet none", "one", "words met", "weight spent", "of it on NULL"]  # of gates: before any sum
-pd.DataFrame(facts, columns=names).round(3)
+figures.show_table(pd.DataFrame(facts, columns=names))
 
 # %% tags=["check"]
 for name, rows in read.items():

@@ -46,6 +46,11 @@ folders = {kind: [] for kind in (*PROBED, "search")}  # of the given runs, by wh
 for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
     folders["search" if given["searchable"] else given["corpus"]] += [root() / p.runs_dir / name]
+PICTURES = {  # shown without runs
+    "toy": ["digits_1", "digits_states", "digits_by_kind"],
+    "sst": ["sentence_inputs", "sentence_states", "separators_states", "speech_inputs", "sentiment_inputs"],
+    "xquad": ["question_states", "question_inputs", "speech_questions_states"],
+}
 everything, results = results, results[results["corpus"] == "toy"]
 print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the toy task")
 
@@ -65,11 +70,11 @@ marks = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
 table = reference.summary(results, marks).query("model != 'subject' and variant == ''").set_index("model")
 table = table.reindex([method for method in METHODS if method in table.index])
 took = results.query("metric == 'seconds' and split == 'train'").groupby("model")["value"].mean()
-shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float).round(4)
-display(shown.assign(seconds=took.reindex(shown.index).round(1)))
+shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
+display(figures.show_table(shown.assign(seconds=took.reindex(shown.index)).reset_index()))
 published = reference.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
-display(wide)
+display(figures.show_table(wide.reset_index(), digits=2))
 
 # %% tags=["check"]
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
@@ -97,13 +102,17 @@ if len(table):
 #
 # Each row is scaled by its largest value; grey is exactly 0. Row `truth` is the gold; those of `states` are the two
 # layers of one probe: at the digits' embeddings hardly anything can be dropped, because nothing there knows the query.
+# (Without `runs` this section and the next show committed pictures.)
+
+# %%
+reference.show_pictures(p, *PICTURES["toy"])
 
 # %% tags=["figure"]
 for path in folders["toy"][:1]:
     texts = saved.read_explained(path, "test")
     methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
-    for i, row in fitting.iterrows():
+    for k_of, row in enumerate(fitting.to_dict("records"), start=1):
         n, m = row["hypothesis"]
         values = {"truth": row["gold"]} | {
             f"{method}, layer {k}": layer for method in methods for k, layer in enumerate(row[method])
@@ -116,7 +125,7 @@ for path in folders["toy"][:1]:
         title = (f"more {n} than {m}? {'yes' if row['label'] else 'no'}; most for these digits: "
                  f"{max(share, key=share.get)}, {max(share.values()):.0%}")
         figures.draw_attention(heat, list(values), row["tokens"], ax, title=title)
-        figures.save_figure(fig, folder / "figures", f"digits_{i}")
+        figures.save_figure(fig, folder / "figures", f"digits_{k_of}")
         display(figures.show(fig))
 
 # %% [markdown]
@@ -138,7 +147,7 @@ for path in folders["toy"][:1]:
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))
     figures.draw_states(points, ax, title="Two numbers tell n, m and the rest apart")
-    figures.save_figure(fig, folder / "figures", "states")
+    figures.save_figure(fig, folder / "figures", "digits_states")
     display(figures.show(fig))
     lengths = [len(e.tokens) for e in examples]
     judged = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
@@ -156,7 +165,7 @@ if kept_by_kind:
                           f"{kept_by_kind[name][2]:.2f} ({name})" for name in
                           sorted(kept_by_kind, key=lambda name: kept_by_kind[name][2])[:2]) + ", others more",
                       ylabel="attribution / largest of its text")
-    figures.save_figure(fig, folder / "figures", "by_kind")
+    figures.save_figure(fig, folder / "figures", "digits_by_kind")
     display(figures.show(fig))
 
 # %% tags=["check"]
@@ -218,9 +227,11 @@ searched = reference.searched(everything)
 marks = list(reference.SEARCHED)
 table = reference.summary(searched, marks).sort_values(["variant", "model"])
 table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
-display((100 * table[marks].astype(float)).round(1).assign(seeds=table["seeds"]))
+shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
+display(figures.show_table(shown.rename_axis("masks").reset_index(), digits=1))
 published = reference.read_published().query("task == 'probes' and metric in @marks")
-display((100 * published.pivot_table(index="model", columns="metric", values="value")).reindex(columns=marks))
+wide = 100 * published.pivot_table(index="model", columns="metric", values="value").reindex(columns=marks)
+display(figures.show_table(wide.reset_index(), digits=1))
 
 # %% tags=["check"]
 if len(table):
@@ -262,7 +273,7 @@ if not p.runs:
 transformer = everything.query("corpus == 'sst' and split == 'test'")
 transformer = transformer[~transformer["variant"].str.startswith("gru")]
 published = reference.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
-print(published[["model", "metric", "value", "source"]].to_string(index=False))
+display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
 def show_layers(rows, scores):
@@ -273,7 +284,7 @@ def show_layers(rows, scores):
         layers = sum(name.startswith("kept_") for name in values.index)
         tables[method] = pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in scores})
         print(f"{method}, by layer")
-        display(tables[method].round(3))
+        display(figures.show_table(tables[method].rename_axis("layer").reset_index()))
     return tables
 
 
@@ -295,7 +306,11 @@ if by_layer:
 # %% [markdown]
 # One sentence through every method (Figures 5 and 7), by layers: what is dropped is grey. `masks` are free numbers of
 # this sentence alone (Figure 7d); with a baseline of their own they mask more (7c; in the paper everything).
-# Attributions that are no probabilities are scaled by the largest of their layer.
+# Attributions that are no probabilities are scaled by the largest of their layer. (Without `runs`: committed pictures
+# of the probes, here for the rest of the section.)
+
+# %%
+reference.show_pictures(p, *PICTURES["sst"])
 
 # %% tags=["figure"]
 sentence = "A fast , funny , highly enjoyable movie ."
@@ -400,11 +415,16 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
 asked = everything.query("corpus in ['xquad', 'squad'] and split == 'test'")
 show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"])
 alone = asked.query("model == 'subject' and metric in ['f1', 'exact_match']")
-print(alone.groupby("metric")["value"].mean().round(3).to_string() if len(alone) else "no run on questions yet")
+means = alone.groupby("metric")["value"].mean()
+print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no run on questions yet")
 
 # %% [markdown]
 # One question by layers (Figure 9); the model's answer is orange. Of the paragraph the words around the answer are
-# shown. Then, over all test questions, how many layers keep a word by its part of speech (Figure 10).
+# shown. Then, over all test questions, how many layers keep a word by its part of speech (Figure 10). (Without `runs`:
+# committed pictures.)
+
+# %%
+reference.show_pictures(p, *PICTURES["xquad"])
 
 # %% tags=["figure"]
 texts = {}  # of the first run on questions

@@ -239,7 +239,8 @@ def information(raw: Tensor, away: Tensor) -> Tensor:
     Parameters
     ----------
     raw : [B, T]
-    away : [B, T, D], ((h - mean) / std)^2
+    away : [B, T, D]
+        The square of (h - mean) / std.
     """
     keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
     return -F.logsigmoid(-raw) + ((lost.square() + keep.square() * away - 1) / 2).mean(-1)

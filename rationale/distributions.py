@@ -481,7 +481,9 @@ class BinaryConcrete(_UnitLaw):
 
     Parameters
     ----------
-    logits : real, temperature : positive; broadcast against each other.
+    logits : Tensor, real
+    temperature : Tensor, > 0
+        Broadcast against `logits`.
     """
 
     arg_constraints = {"logits": constraints.real, "temperature": constraints.positive}

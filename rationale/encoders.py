@@ -137,10 +137,10 @@ POOLS = ("final", "last", "mean", "max", "attention")
 class Pool(nn.Module):
     """One state a text.
 
-    final      both directions' final states; the paper's
-    last       the forward state at the last real token alone
-    mean, max  over the real tokens
-    attention  sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases
+        final      both directions' final states; the paper's
+        last       the forward state at the last real token alone
+        mean, max  over the real tokens
+        attention  sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases
 
     Source: eq. (R12), notebooks/05_reinforce.py. A text without tokens gives zeros.
 

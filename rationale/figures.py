@@ -21,6 +21,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from numbers import Real
 from pathlib import Path
 
 import matplotlib
@@ -47,6 +48,7 @@ BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red: text that b
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
 DASHES = ("-", "--", "-.", (0, (1, 1)))
 DRAWN = ("hardkuma", "bernoulli", "attention", "svm")  # models with the first looks
+CHANCE = ("random run of words", "unrelated", "the commonest answer")  # drawn as a line without marks
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -459,7 +461,9 @@ def draw_cdf(dist, ax: Axes, title: str = "") -> Axes:
 
 
 @_styled
-def draw_histogram_vs_density(samples, dist, ax: Axes, title: str = "", num_bins: int = 40) -> Axes:
+def draw_histogram_vs_density(
+    samples, dist, ax: Axes, title: str = "", num_bins: int = 40, mass_axis: bool = True
+) -> Axes:
     """A histogram of samples against the density they should have.
 
     Of a rectified law, samples that are exactly 0 or 1 are counted apart: squares, beside the exact masses as
@@ -470,6 +474,8 @@ def draw_histogram_vs_density(samples, dist, ax: Axes, title: str = "", num_bins
     ----------
     samples : [...], in [0, 1]
     dist : Distribution of batch shape []
+    mass_axis : bool
+        With the scale of the masses on the right.
     """
     samples = _numbers(samples, "samples").ravel()
     points = _inside(0, 1)
@@ -499,6 +505,8 @@ def draw_histogram_vs_density(samples, dist, ax: Axes, title: str = "", num_bins
                 zorder=7,
             )
         _draw_masses(dist, ax, prefix="")
+        if mass_axis:
+            _draw_mass_axis(ax, top)
     ax.legend(loc="upper center")
     return _dressed(ax, title, "h", "density (per unit of h)")
 
@@ -604,7 +612,7 @@ def draw_explorer(
     for view, ax in zip(views, panels, strict=True):
         if view == "samples":
             drawn = dist.icdf(torch.as_tensor(np.random.default_rng(seed).random(num_samples)))
-            draw_histogram_vs_density(drawn, dist, ax, title=f"{num_samples} samples")
+            draw_histogram_vs_density(drawn, dist, ax, title=f"{num_samples} samples", mass_axis=False)
         elif view == "cdf":
             draw_cdf(dist, ax, title="cdf")
         elif view == "Beta":
@@ -970,12 +978,14 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
         ax.set_ylim(0, 1.02)
         _percent(ax.yaxis)
     if error:
-        right.set_ylim(0)
+        tops = [line.get_ydata().max() for line in right.lines if len(line.get_ydata())]
+        right.set_ylim(0, 1.3 * max(tops, default=1) or 1)  # room for the legend
         right.set_ylabel("mean squared error")
     ax.xaxis.get_major_locator().set_params(integer=True)
     if right is ax:
         ax.legend(fontsize=11)
-        return _dressed(ax, title, "epoch", "mean squared error" if error else "share of words, of sentences")
+        shares = "share of words, of sentences" if "accuracy" in score else "share of words"
+        return _dressed(ax, title, "epoch", "mean squared error" if error else shares)
     right.spines["right"].set_visible(True)
     handles = [*right.get_legend_handles_labels()[0], *ax.get_legend_handles_labels()[0]]
     right.legend(handles=handles, fontsize=11)
@@ -1004,13 +1014,14 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
         "gap": PURPLE,
         "gap_average": BLACK,
     }
+    marker = "o" if len(step) < 3 else None  # a line of one point is none
     for name in (name for name in colours if name in names):
-        ax.plot(step, _numbers(trace[name], name), color=colours[name], label=name.replace("_", " "))
+        ax.plot(step, _numbers(trace[name], name), marker=marker, color=colours[name], label=name.replace("_", " "))
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
     _percent(ax.yaxis)
     right = ax.twinx()
-    right.plot(step, _numbers(trace["multiplier"], "multiplier"), "--", color=RED, label="multiplier")
+    right.plot(step, _numbers(trace["multiplier"], "multiplier"), "--", marker=marker, color=RED, label="multiplier")
     right.set_ylabel("multiplier (loss per unit of gap)", color=DARK_RED)
     right.tick_params(axis="y", colors=DARK_RED)
     right.spines["right"].set(color=DARK_RED, visible=True)
@@ -1066,6 +1077,7 @@ def draw_score_against_rate(
     """
     bases = {model: model.partition(", ")[0].lower() for model in points}
     looks = {base: DRAWN.index(base) for base in bases.values() if base in DRAWN}
+    plain = {"marker": "", "color": GREY, "linestyle": ":", "linewidth": 2.5}  # of what is no model
     free = iter(sorted(set(range(len(points) + len(DRAWN))) - set(looks.values())))
     drawn: set[str] = set()
     for model, rows in points.items():
@@ -1075,25 +1087,26 @@ def draw_score_against_rate(
         if base not in looks:
             looks[base] = next(free)
         look = looks[base]
-        ax.errorbar(
-            *table.T[:2],
-            yerr=table[:, 2] if table[:, 2].any() else None,
-            marker=MARKERS[look % len(MARKERS)],
-            color=PALETTE[look % len(PALETTE)],
-            linewidth=1.4,
-            linestyle="--" if second else "-",
-            markerfacecolor="white" if second else None,
-            capsize=4,
-            label=model,
-        )
+        models = {
+            "marker": MARKERS[look % len(MARKERS)],
+            "color": PALETTE[look % len(PALETTE)],
+            "linestyle": "--" if second else "-",
+            "linewidth": 1.4,
+            "markerfacecolor": "white" if second else None,
+        }
+        errors = table[:, 2] if table[:, 2].any() else None
+        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=model, **(plain if base in CHANCE else models))
     if band is not None:
         mean, spread = band
         ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
-        ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label="full text (± 2σ)", zorder=5)
+        label = "full text (± 2σ)" if spread else "full text"
+        ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
     ax.set_xlim(0, 1.02)
     _percent(ax.xaxis)
     if percent:
         _percent(ax.yaxis)
+    if ax.get_ylim()[0] < 0 <= min((row[1] for rows in points.values() for row in map(list, rows)), default=0):
+        ax.set_ylim(bottom=0)  # a whisker may end below what can be
     ax.legend()
     return _dressed(ax, title, "selected text (share of words)", ylabel)
 
@@ -1106,6 +1119,40 @@ class Html(str):
 
     def _repr_html_(self) -> str:
         return str(self)
+
+
+def show_table(table, digits: int = 3) -> Html:
+    """A DataFrame as a narrow table: what is the same in all rows stands above it once, what is missing is blank.
+
+    Columns without any value are left out, whole numbers have no decimals, and words of a column's name may break.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Its index is not shown: reset it where it says something.
+    digits : int
+        Decimals of numbers that are not whole.
+    """
+    table = table.dropna(axis=1, how="all") if len(table) else table
+    same = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
+    known = {name: [value for value in table[name] if value is not None and value == value] for name in table}
+    numbers = {name: values for name, values in known.items() if all(isinstance(value, Real) for value in values)}
+    decimals = {name: 0 if all(value == int(value) for value in some) else digits for name, some in numbers.items()}
+
+    def text(value, name: str) -> str:
+        if value is None or value != value:
+            return ""
+        return f"{value:z.{decimals[name]}f}" if name in decimals else html.escape(str(value))
+
+    shown = {name: [text(value, name) for value in table[name]] for name in table}
+    above = "; ".join(f"{name} {shown[name][0]}" for name in same if shown[name][0])
+    look = {name: "" if name in decimals else " style='text-align: left; vertical-align: top'" for name in table}
+    left = [name for name in table if name not in same]
+    heads = "".join(f"<th{look[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in left)
+    cells = zip(*([f"<td{look[name]}>{cell}</td>" for cell in shown[name]] for name in left), strict=True)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    caption = f"<caption style='text-align: left; caption-side: top'>In all rows: {above}</caption>" if above else ""
+    return Html(f"<table class='dataframe'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def _gates(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]]:

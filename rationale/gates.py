@@ -139,14 +139,14 @@ STRETCHED = ("hardkuma", "hard_concrete")  # gates with a support (left, right)
 def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
     """The value of each gate at test time, by a named rule.
 
-    argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
-                        *base* variable. The paper's rule; ties as in the authors' code: the interval only
-                        where it is strictly likelier than both masses, 1 where the masses are equal.
-    argmax_conditional  the same choice, but E[H | 0 < H < 1] where the interval wins
-    expected            E[H]; hardly ever exactly 0
-    threshold           1 where P(H != 0) >= threshold, else 0
-    sample              one draw
-    top_k               1 for the share `budget` of each text's tokens with the largest P(H != 0), else 0
+        argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
+                            *base* variable. The paper's rule; ties as in the authors' code: the interval only
+                            where it is strictly likelier than both masses, 1 where the masses are equal.
+        argmax_conditional  the same choice, but E[H | 0 < H < 1] where the interval wins
+        expected            E[H]; hardly ever exactly 0
+        threshold           1 where P(H != 0) >= threshold, else 0
+        sample              one draw
+        top_k               1 for the share `budget` of each text's tokens with the largest P(H != 0), else 0
 
     For gates without an interval (Bernoulli) both kinds of argmax are the threshold at 1/2.
 

@@ -108,7 +108,7 @@ def length_leak(fitted: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) ->
 
         R^2 = 1 - sum (n - n')^2 / sum (n - mean n)^2
 
-    Source: eq. (R15), notebooks/05_reinforce.py; trap I-7.
+    Source: eq. (R15), notebooks/05_reinforce.py.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def judge(folder: Path | str) -> dict[str, dict[str, float]]:
 
     faithfulness, calibration_error, passed_by_count and (not for dev, on which it is fitted) length_leak; where words
     have labels (SST) word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral),
-    word_base_rate (the precision of a random selection), and words_<label>, selected_<label>: how many words there
+    word_base_rate (the precision of a random selection), and `words_<label>`, `selected_<label>`: how many words there
     are, and how many of them are selected.
 
     Raises

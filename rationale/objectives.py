@@ -115,7 +115,7 @@ def count_switches(z: Tensor, mask: Tensor) -> Tensor:
         sum_{t<T_i} 1[z_t != 0] xor 1[z_{t+1} != 0]
 
     The end of the text is no switch; in the authors' code, where padding counts as unselected, a last word that is
-    selected pays one unless its text is the longest of the batch (trap I-16).
+    selected pays one unless its text is the longest of the batch.
 
     Examples
     --------
@@ -353,6 +353,8 @@ class Step(NamedTuple):
 class RationaleObjective(nn.Module):
     """Task loss of a sampled rationale, and what keeps the rationale short: penalties or constraints.
 
+    Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
+
     Parameters
     ----------
     selection : Constraint or None
@@ -382,8 +384,6 @@ class RationaleObjective(nn.Module):
     entropy : float, >= 0
         Reward for a nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a
         gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
-
-    Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost

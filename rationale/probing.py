@@ -315,6 +315,7 @@ def train_probe(p: SimpleNamespace, probe: Probe, subject: Subject, folder: Path
     def evaluate() -> dict[str, float]:
         return evaluate_probe(probe, batches["dev"], score)[0]
 
+    print(f"probe of {folder.name}", flush=True)
     state = fit(probe, objective, batches["train"], evaluate, choice, p, folder)
     found = {name: evaluate_probe(probe, batches[name], score) for name in ("dev", "test")}
     values = {name: keep for name, (_, keep) in found.items()}

@@ -29,7 +29,7 @@ from rationale import metrics, saved
 from rationale.errors import BadInput, command
 from rationale.extractor import WITHOUT_GATES
 from rationale.files import write_text
-from rationale.params import MASKS, completed, defaults, read_file
+from rationale.params import MASKS, completed, defaults, read_file, shown
 from rationale.probes import KINDS
 from rationale.runs import TRIALS, notebook_path, root
 
@@ -279,6 +279,15 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 
 
 SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # what runs differ in that are no seeds of each other
+
+
+def show_pictures(p: SimpleNamespace, *names: str) -> None:
+    """Where a notebook has no `runs` to draw from, display the committed pictures of these names."""
+    from IPython.display import SVG, display
+
+    for path in (folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
+        print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
+        display(SVG(filename=str(path)))
 
 
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:

@@ -8,7 +8,7 @@
     then: 31_selection_rates                     # optional: a notebook that gets `runs`, the runs' names
     then_params: [num_samples=10]                # optional: parameter files and overrides for it
 
-`make sweep SWEEP=name` reads params/sweeps/<name>.yaml and executes it with Snakemake (see Snakefile).
+`make sweep SWEEP=name` reads `params/sweeps/<name>.yaml` and executes it with Snakemake (see Snakefile).
 `python -m rationale.sweeps NAME` checks the file and shows what is done and what is to do.
 """
 

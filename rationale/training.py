@@ -68,10 +68,10 @@ AUTHORS_PATIENCE = 3  # epochs, on SST
 class Choice:
     """Which evaluation of a run is kept.
 
-    within_tolerance   after `patience` epochs, the best task score among evaluations whose rate lies within
-                       `tolerance` of `target`; while there is none, the one whose rate is nearest
-    authors            the lowest dev loss by more than a relative 1e-4, after `patience` epochs; Lagrangian terms
-                       count with their current multipliers (trap: such losses are not comparable between epochs)
+        within_tolerance   after `patience` epochs, the best task score among evaluations whose rate lies within
+                           `tolerance` of `target`; while there is none, the one whose rate is nearest
+        authors            the lowest dev loss by more than a relative 1e-4, after `patience` epochs; Lagrangian terms
+                           count with their current multipliers (such losses do not compare between epochs)
 
     Parameters
     ----------

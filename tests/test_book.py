@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+import griffe
 import jupytext
 import nbformat
 import pytest
@@ -142,6 +143,17 @@ def test_code_of_the_package_that_a_cell_shows_is_a_block_of_code(tmp_path: Path
     output = shown({"text/markdown": "```python\ndef f():\n    pass\n```", "text/plain": "<Markdown object>"})
     page = notebook_page(new_notebook(cells=[new_code_cell("show_source(f)", outputs=output)]), "x", "", tmp_path)
     assert page.endswith('``` { .python title="from the package" }\ndef f():\n    pass\n```\n'), page
+
+
+def test_the_reference_gives_each_parameter_its_own_default_and_each_field_its_comment() -> None:
+    found = griffe.load(
+        "rationale", docstring_parser="numpy", extensions=griffe.load_extensions("book.fields"), search_paths=[root()]
+    )
+    (support,) = (part.value for part in found["gates.HardKumaGate"].docstring.parsed if part.kind == "parameters")
+    assert {part.name: str(part.value) for part in support} == {"num_features": "None", "left": "-0.1", "right": "1.1"}
+    assert "[B, S, H]" in found["seq2seq.Memory.states"].docstring.value
+    assert "state" in found["seq2seq.Decoded"].members, "a field with a type is shown"
+    assert "size" not in found["counter.DigitCounter"].members, "a value with neither type nor comment is not"
 
 
 def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:

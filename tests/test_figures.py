@@ -6,6 +6,7 @@ import warnings
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -346,3 +347,15 @@ def test_a_model_looks_the_same_in_every_figure_and_a_second_variant_is_hollow()
     assert second["hardkuma, independent"].get_markerfacecolor() != "white", "alone it is solid"
     colours = [line.get_color() for name, line in first.items() if name != "hardkuma, independent"]
     assert len(set(colours)) == 4, "models differ"
+
+
+def test_a_table_is_as_narrow_as_what_it_says():
+    table = pd.DataFrame({
+        "corpus": ["sst"] * 3, "model": ["a<b", "b", "c"], "seeds": [1.0, 2.0, None],
+        "test_accuracy": [0.51234, -1e-9, 1], "nothing": [None] * 3,
+    })  # fmt: skip
+    shown = figures.show_table(table)
+    assert "In all rows: corpus sst" in shown and "nothing" not in shown, "what says nothing takes no column"
+    assert "a&lt;b" in shown and "<th>test accuracy</th>" in shown
+    assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
+    assert figures.show_table(table.head(0)).count("</th>") == 5 and figures.show_table(table.head(1)).count("</th>") == 4

@@ -18,7 +18,7 @@ class Vocabulary:
     words : iterable of str
         Distinct. The two special rows come first whether or not they are given, so that
         `Vocabulary(other.words)` is a copy.
-        A text that happens to contain "<pad>" is encoded as an unknown word, never as padding.
+        A text that happens to contain `<pad>` is encoded as an unknown word, never as padding.
 
     Raises
     ------
@@ -55,6 +55,8 @@ class Vocabulary:
 class Batch(NamedTuple):
     """B texts, padded to the longest of them.
 
+    Attributes
+    ----------
     tokens : long [B, T]
         Rows of the vocabulary; `Vocabulary.pad` where `mask` is False.
     mask : bool [B, T]

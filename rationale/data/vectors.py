@@ -90,7 +90,7 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
     Parameters
     ----------
     name_or_path : str or Path
-        A name, searched in the data folder as vectors/<name>.txt, .txt.gz, .txt.xz or as <name>.txt in any
+        A name, searched in the data folder as `vectors/<name>.txt`, .txt.gz, .txt.xz or as `<name>.txt` in any
         .zip there; or a file.
     words : iterable of str
         Only their rows become numbers. The number of fields is checked in every row of the file.
