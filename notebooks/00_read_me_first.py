@@ -146,7 +146,8 @@ papers = pd.read_csv(reference.folder() / "papers.csv", keep_default_na=False)
 papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
 for paper, part in papers.groupby("paper", sort=False):
     found = (part["committed"] + ", " + part["figure"]).str.removesuffix(", ")
-    shown = part.assign(where=part["notebook"] + ", " + part["section"], committed=found)
+    part = part.assign(note=part["note"].str.replace("`", ""))
+    shown = part.assign(where=(part["notebook"] + ", " + part["section"]).str.strip(", "), committed=found)
     shown = shown[["item", "what", "where", "from", "committed", "note"]].rename(columns={"note": "what differs"})
     display(Markdown(f"**{paper}**"), figures.show_table(shown))
 

@@ -438,6 +438,9 @@ for shape, rectified, base in zip(examples.b, examples.mean, examples.base.mean,
 # > jumps where the winner changes (`03_explore_shapes` maps the jumps). And "selected", $z\ne0$, is *not*
 # > the expected selection: a gate with $(\pi_0,\pi_c,\pi_1) = (.45, .35, .20)$ counts .55 in the
 # > constraint and 0 in the decision. Both rates are reported in every run of this repository.
+#
+# The rule is `argmax`; three others stand beside it: `argmax_conditional` takes the mean of the gate given that it is
+# inside, $E[H \mid 0 < H < 1]$; `expected` is $E[H]$ always; `threshold` says 1 where $P(H \ne 0) \ge 1/2$, else 0.
 
 # %%
 decided = {rule: decide(swept, rule) for rule in ("argmax", "argmax_conditional", "expected", "threshold")}

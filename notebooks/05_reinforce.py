@@ -385,6 +385,11 @@ answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".jo
 print(textwrap.fill(answers["how many draws?"], 100))
 
 # %% [markdown]
+# *Reading*: one model of each kind, on one seed, and seconds of a machine that may have had other work. What holds is
+# the first step: two draws that judge each other against one that nothing is subtracted from. With many draws a
+# baseline adds little, because their mean is already quiet.
+
+# %% [markdown]
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
 # tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
 # (`predicted_factor`). *Change* the baseline so and measure the factor along `exact` (`measured_factor`). *Explain*

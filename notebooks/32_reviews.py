@@ -88,7 +88,7 @@ marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recal
 marks += ["blind_random_span", "blind_first_words", "blind_last_words"]
 found = table(marks)
 found = found[found["precision"].notna() & (found["model"] != "full_text")].sort_values(keys)
-display(figures.show_table(found[[*keys, *marks, "seeds"]]))
+display(figures.show_table(found[[*keys, *marks, "seeds"]].drop(columns=["vectors", "sparsity"])))
 display(figures.show_table(published.query("metric == 'precision'")[["corpus", "aspect", "model", "target", "value",
                                                                      "source"]]))
 

@@ -358,4 +358,5 @@ def test_a_table_is_as_narrow_as_what_it_says():
     assert "In all rows: corpus sst" in shown and "nothing" not in shown, "what says nothing takes no column"
     assert "a&lt;b" in shown and "<th>test accuracy</th>" in shown
     assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
-    assert figures.show_table(table.head(0)).count("</th>") == 5 and figures.show_table(table.head(1)).count("</th>") == 4
+    assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table has its heads"
+    assert figures.show_table(table.head(1)).count("</th>") == 4
