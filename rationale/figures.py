@@ -782,14 +782,28 @@ def draw_lines(
     xscale: str = "linear",
     yscale: str = "linear",
 ) -> Axes:
-    """Lines over a shared x, told apart by colour, dash and (if asked) marker; `target`: a dotted level."""
+    """Lines over a shared x, told apart by colour, dash and (if asked) marker.
+
+    Parameters
+    ----------
+    x : [N]
+    lines : label -> [N]
+        Lines whose labels agree before ", " ("signed, expected" and "signed, selected") share a colour.
+    target : float or None
+        A dotted level.
+    markers : bool
+    xscale, yscale : "linear" or "log"
+    """
     x = _numbers(x, "x")
+    bases = [label.partition(", ")[0] for label in lines]
+    shared = len(set(bases)) < len(bases)
     for i, (label, y) in enumerate(lines.items()):
+        colour, dash = (list(dict.fromkeys(bases)).index(bases[i]), bases[:i].count(bases[i])) if shared else (i, i)
         ax.plot(
             x,
             _numbers(y, label),
-            color=PALETTE[i % len(PALETTE)],
-            linestyle=DASHES[i % len(DASHES)],
+            color=PALETTE[colour % len(PALETTE)],
+            linestyle=DASHES[dash % len(DASHES)],
             marker=MARKERS[i % len(MARKERS)] if markers else None,
             label=label,
         )

@@ -75,6 +75,9 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_PROBES}/question_states.svg",
     f"{OF_PROBES}/question_inputs.svg",
     f"{OF_PROBES}/speech_questions_states.svg",
+    f"{OF_PROBES}/digits_1.svg",
+    f"{OF_PROBES}/digits_states.svg",
+    f"{OF_PROBES}/digits_by_kind.svg",
     f"{OF_PAIRS}/entailment_hardkuma-selection0.2-seed1.svg",
     f"{OF_PAIRS}/contradiction_oscarmax-seed1.svg",
 )
