@@ -3,7 +3,6 @@
 import functools
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +31,7 @@ def command(main: Callable[..., int]) -> Callable[..., int]:
             return 2
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print on the way out
-            return 128 + signal.SIGPIPE
+            return 141  # 128 + SIGPIPE, as a shell has it
 
     return guarded
 
