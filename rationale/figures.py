@@ -1150,9 +1150,10 @@ def show_table(table, digits: int = 3) -> Html:
     table = table.dropna(axis=1, how="all") if len(table) else table
     same = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
     known = {name: [value for value in table[name] if value is not None and value == value] for name in table}
-    numbers = {name: values for name, values in known.items() if all(isinstance(value, Real) for value in values)}
-    decimals = {
-        name: 0 if all(float(value).is_integer() for value in some) else digits for name, some in numbers.items()
+    decimals = {  # of the columns of numbers
+        name: 0 if all(float(value).is_integer() for value in values) else digits
+        for name, values in known.items()
+        if all(isinstance(value, Real) for value in values)
     }
 
     def text(value, name: str) -> str:
