@@ -98,7 +98,9 @@ agenda = [  # meeting, minutes, what, notebook, section or number of the exercis
     (5, 20, "discuss", "", ""),
 ]
 plan = pd.DataFrame(agenda, columns=["meeting", "minutes", "what", "notebook", "where"])
-plan.style.hide(axis="index")
+places = [{"exercise": f"exercise {row.where}", "discuss": f"question {row.meeting}"}.get(row.what, row.where)
+          for row in plan.itertuples()]
+figures.show_table(plan.assign(where=places))
 
 # %% tags=["check"]
 for meeting, part in plan.groupby("meeting"):
