@@ -53,6 +53,7 @@ COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --
 OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
 OF_PAIRS = "23_read_nli/committed/figures"  # of `23_read_nli`, of runs of `13_train_nli`
+OF_TEXTS = "25_read_seq2seq/committed/figures"  # of `25_read_seq2seq`, of runs of `15_train_seq2seq`
 FIGURES = (  # below OUTPUTS; kept where the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -80,6 +81,10 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_PROBES}/digits_by_kind.svg",
     f"{OF_PAIRS}/entailment_hardkuma-selection0.2-seed1.svg",
     f"{OF_PAIRS}/contradiction_oscarmax-seed1.svg",
+    f"{OF_TEXTS}/text1_sparsemax-seed1.svg",
+    f"{OF_TEXTS}/text1_oscarmax-seed1.svg",
+    f"{OF_TEXTS}/text2_mails-softmax-seed1.svg",
+    f"{OF_TEXTS}/text2_mails-fusedmax-seed1.svg",
 )
 
 
