@@ -79,9 +79,9 @@ points = {
 }
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 5.5))
+fig, ax = figures.new_figure(size=(10, 5.5))
 half = {name: min(rows, key=lambda row: abs(row[0] - 0.5)) for name, rows in points.items() if name != "attention"}
-title = ", ".join(f"{name} {accuracy:.1%} from {rate:.0%}" for name, (rate, accuracy, _) in half.items())
+title = ", ".join(f"{name} {accuracy:.1%} ({rate:.0%})" for name, (rate, accuracy, _) in half.items())
 title = f"Near half of the words: {title}" if title else "Full text"
 figures.draw_score_against_rate(points, ax, band, title=title, ylabel="accuracy (SST, test)")
 figures.save_figure(fig, folder / "figures", "accuracy_against_rate")
