@@ -196,9 +196,20 @@ def _described(fig: Figure) -> str:
     return fig.get_suptitle() or "; ".join(title for title in titles if title)
 
 
+def _room(ax: Axes) -> float:
+    """Inches from the left end of the axes to where the next panel, or the figure, ends."""
+    place, width = ax.get_subplotspec(), ax.figure.get_figwidth()
+    if place is None or place.get_gridspec().ncols == 1:
+        return width - 0.9
+    shares = place.get_gridspec().get_width_ratios()
+    return width * sum(shares[column] for column in place.colspan) / sum(shares) - 0.4
+
+
 def _dressed(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
     if title:
-        ax.set_title(title)
+        text = ax.set_title(title)
+        letter = 0.62 / 72 * max(map(len, title.split("\n")))  # inches of the longest line for each point of its size
+        text.set_fontsize(max(9, min(text.get_fontsize(), _room(ax) / letter)))
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     if xlabel == "epoch":

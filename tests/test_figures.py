@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rationale import figures
@@ -347,6 +348,17 @@ def test_a_model_looks_the_same_in_every_figure_and_a_second_variant_is_hollow()
     assert second["hardkuma, independent"].get_markerfacecolor() != "white", "alone it is solid"
     colours = [line.get_color() for name, line in first.items() if name != "hardkuma, independent"]
     assert len(set(colours)) == 4, "models differ"
+
+
+@pytest.mark.parametrize("length", [10, 60, 75, 90])
+def test_a_long_title_gets_smaller_letters_and_fits(length):
+    fig, ax = figures.new_figure(size=(9, 5))
+    title = ("A finding of 52% that is long enough, " * 3)[:length]
+    figures.draw_lines([0, 1], {"y": [0, 1]}, ax, title=title, ylabel="accuracy (SST, test)")
+    FigureCanvasAgg(fig).draw()
+    (text,) = (text for text in ax.get_children() if getattr(text, "get_text", str)() == title)
+    assert text.get_window_extent().x1 <= fig.bbox.x1, f"{text.get_fontsize():.1f} points"
+    assert text.get_fontsize() == figures.LOOK["axes.titlesize"] or length > 50, "a short one stays as it is"
 
 
 def test_a_table_is_as_narrow_as_what_it_says():
