@@ -53,7 +53,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #
 # | | paper | prepare |
 # |---|---|---|
-# | 1 | Lei et al. 2016, up to the experiments | `make demo`; `10_first_rationale` |
+# | 1 | Lei et al. 2016, without experiments (its own gates come in meeting 3) | `make demo`; `10_first_rationale` |
 # | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_kumaraswamy`, sections 1 to 3; `02_hardkuma`, sections 1 to 5 |
 # | 3 | Bastings et al. 2019, sec. 4 to 6 | `04_selecting_text`, sections 3, 7 to 9; `05_reinforce`, sections 2 and 3 |
 # | 4 | Niculae and Blondel 2017 | `06_sparse_attention`, sections 1 to 5, 9 and 12; `13_train_nli`, section 2 |

@@ -102,8 +102,8 @@ for part in splits.values():
 # $$s_{ij} = F(p_i)\cdot F(q_j), \qquad \beta_i = \sum_j W_{ij}\, q_j, \quad \alpha_j = \sum_i V_{ji}\, p_i, \qquad
 # \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
 #
-# No network reads the order of the words; only the alignments $W$ and $V$ see both sentences. They come from a map of
-# the scores, in each direction by itself, over the words that are there:
+# No network reads the order of the words; only the alignments $W$ and $V$ see both sentences. They come from a map
+# $\Pi_\Omega$ of the scores ((A1), `06_sparse_attention`), in each direction by itself, over the words that are there:
 #
 # $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}), \tag{N2}$$
 #
@@ -209,10 +209,10 @@ if p.model != "recurrent":
 
 # %% tags=["check"]
 if p.model != "recurrent":
-    column = [flat.view(len(e.tokens), -1)[:, 0] for e, flat in zip(pairs, evaluation.z, strict=True)]
+    column = [flat.view(len(e.tokens), -1)[:, 0].double() for e, flat in zip(pairs, evaluation.z, strict=True)]
     table = pd.DataFrame({"word": [word for e in pairs for word in e.tokens], "weight": np.concatenate(column)})
     total = sum(of_null[word] for word in table["word"])
-    assert abs(total - table["weight"].sum()) < 1e-3, "the means, times the counts, are all weight on NULL"
+    assert abs(total / table["weight"].sum() - 1) < 1e-6, "the means, times the counts, are all weight on NULL"
     common = table["word"].value_counts().index[:12]
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()

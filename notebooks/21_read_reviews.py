@@ -41,8 +41,8 @@ flagged = rows.get("gold", [None] * len(rows))
 gold = [torch.tensor(flags, dtype=torch.bool) if isinstance(flags, list) else None for flags in flagged]
 judged = [i for i, flags in enumerate(gold) if flags is not None and flags.any()]
 classes = "accuracy" in scores["test"]
-print(f"{p.run}: {trained['corpus']}, {trained['aspect']}, model {trained['model']}; {len(rows)} test reviews, "
-      f"{len(judged)} with a gold rationale")
+print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}, model {trained['model']}; "
+      f"{len(rows)} test reviews, {len(judged)} with a gold rationale")
 
 # %% [markdown]
 # ## 1. Predictions

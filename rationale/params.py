@@ -33,9 +33,13 @@ class Key:
         """What may be given, in words; `choices` may be fewer than its own."""
         if choices or self.choices:
             return f"{'some' if self.type is list else 'one'} of " + ", ".join(choices or self.choices)
-        name = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list of texts"}[
-            self.type
-        ]
+        name = {
+            int: "a whole number",
+            float: "a number",
+            bool: "true or false",
+            str: "text",
+            list: "a list of texts, [a, b]",
+        }[self.type]
         return f"{name} in {self.interval}" if self.interval else name
 
 
@@ -182,8 +186,10 @@ def within(value: float, interval: str) -> bool:
     return above and below
 
 
-def check(name: str, value: Any, where: str = "") -> Any:
+def check(name: str, value: Any, where: str = "", among: tuple[str, ...] = ()) -> Any:
     """`value` as parameter `name` wants it (a whole number becomes a float where floats are due).
+
+    `among` are the choices that a message names, where they are fewer than all (see `choices`).
 
     Raises
     ------
@@ -207,7 +213,7 @@ def check(name: str, value: Any, where: str = "") -> Any:
     )
     if not in_range:
         text = f'text "{value}"' if isinstance(value, str) and key.type is not str else _show(value)
-        raise BadInput(f"{where}{name}: {text} is not accepted, give {key.accepts()} ({key.meaning}){hint}")
+        raise BadInput(f"{where}{name}: {text} is not accepted, give {key.accepts(among)} ({key.meaning}){hint}")
     return value
 
 
@@ -303,7 +309,7 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
             if is_override(item) and name in overridden:
                 raise BadInput(f"{where}{name}: given twice on the command line")
             overridden |= {name} if is_override(item) else set()
-            values[name] = check(name, value, where)
+            values[name] = check(name, value, where, choices(name, values))
     _check_together(values, f"{shown(notebook)}: ")
     return values
 

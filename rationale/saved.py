@@ -262,6 +262,8 @@ def _lacks(folder: Path | str, name: str) -> str:
     """What is wrong with a folder that has no file of this name; if it is not there, which finished runs are."""
     if Path(folder).is_dir():
         return f"holds no {name}"
+    if Path(folder).with_name(f"{Path(folder).name}.partial").is_dir():
+        return "a run that has not finished; the same command continues it"
     there = sorted(path.parent.name for path in Path(folder).parent.glob("*/run.ipynb"))
     return f"no such run (there: {', '.join(there) or 'none; `make run` makes one'})"
 
