@@ -86,7 +86,7 @@ def test_an_empty_parameter_file_changes_nothing(tmp_path):
         ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
         ("seed:\n", ["p.yaml:1", "seed", "empty"]),
         ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
-        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, attention, svm, hardkuma"]),
+        ("model: hardkumar\n", ["p.yaml:1", "model", "hardkumar", "full_text, attention, hardkuma"]),
         ("vectors: no\n", ["p.yaml:1", "vectors", "false", "text"]),
         ("runs: a\n", ["p.yaml:1", "runs", "list"]),
         ("runs: [1]\n", ["p.yaml:1", "runs", "list"]),
