@@ -152,7 +152,8 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 
 # %% tags=["check"]
 if not p.runs and len(results):
-    kept = table(["mse", "precision", "blind_random_span"]).set_index(["corpus", "model", "variant", "target"])
+    kept = table(["mse", "precision", "blind_random_span"])
+    kept = kept.set_index(["corpus", "model", "variant", "target"]).sort_index()
     look = kept[kept["aspect"] == "look"].loc["synthetic"].sort_index()
     ours, coins = look.loc["hardkuma", ""], look.loc["bernoulli", "independent"]
     assert ours.loc[0.1, "mse"] < look.loc[("full_text", "", 1.0), "mse"], "better from a tenth"
