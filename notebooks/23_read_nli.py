@@ -15,7 +15,7 @@
 # **You will learn** what sparse attention costs on textual entailment, and how the maps differ where they look.
 #
 # **You need** runs of `13_train_nli` (`make sweep SWEEP=nli`); without `runs` the committed results are read, and there
-# are no alignments to show.
+# are two committed pictures.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/13_train_nli"  # folder of the runs

@@ -16,7 +16,7 @@
 # says more than one to the input.
 #
 # **You need** `07_diffmask`; runs of `14_train_probes` (`make sweep SWEEP=probes_toy`); without `runs` the committed
-# results are read, and there is no text to show.
+# results are read, and committed pictures stand for the texts.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs

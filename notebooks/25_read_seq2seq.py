@@ -15,7 +15,7 @@
 # **You will learn** what exact zeros and fused segments cost, in quality and in time, and what they show a reader.
 #
 # **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`); without `runs` the
-# committed results are read, and there are no texts to show.
+# committed results are read, and committed pictures stand for the texts.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs

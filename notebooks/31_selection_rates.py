@@ -157,7 +157,7 @@ off = extractors.assign(
     expected_minus_target=100 * (extractors["rate_expected"] - extractors["target"]),
     selected_minus_target=100 * (extractors["rate_selected"] - extractors["target"]),
 )
-off[["vectors", "model", "target", "expected_minus_target", "selected_minus_target", "seeds"]].round(2)
+figures.show_table(off[["vectors", "model", "target", "expected_minus_target", "selected_minus_target", "seeds"]], 2)
 
 # %% tags=["figure"]
 if len(extractors):
