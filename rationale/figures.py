@@ -209,7 +209,8 @@ def _dressed(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
     if title:
         text = ax.set_title(title)
         letter = 0.62 / 72 * max(map(len, title.split("\n")))  # inches of the longest line for each point of its size
-        text.set_fontsize(max(9, min(text.get_fontsize(), _room(ax) / letter)))
+        if letter * text.get_fontsize() > (room := _room(ax)):
+            text.set_fontsize(max(9, room / letter))
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     if xlabel == "epoch":
