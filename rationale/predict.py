@@ -167,15 +167,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(row: dict, run) -> str:
+    from rationale.data import beer, hotels
     from rationale.data.nli import NULL
     from rationale.figures import highlight_ansi
-    from rationale.params import ASPECTS
 
     if "label" in row:
         answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
         p = vars(run.parameters)
-        rated = ASPECTS[p.get("corpus", "synthetic")][:-1] if p["aspect"] == "all" else [p["aspect"]]
+        rated = {"beer": beer, "hotels": hotels}[p["corpus"]].ASPECTS if p["aspect"] == "all" else [p["aspect"]]
         answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(rated, row["prediction"], strict=True))
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]

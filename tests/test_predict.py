@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from rationale.data import read_sst
 from rationale.data.nli import LABELS
 from rationale.data.synthetic import read_synthetic
 from rationale.errors import BadInput
-from rationale.predict import main, predict, read_texts, tokenise
+from rationale.predict import _shown, main, predict, read_texts, tokenise
 from rationale.saved import load_run, save_run
 from tests import test_aligner as aligners
 
@@ -82,6 +83,13 @@ def test_scores_are_given_as_numbers(scored, capsys):
     assert 0 <= score <= 1
     _, out, _ = told(capsys, scored, "--text", "the smell")
     assert out.startswith(f"look {score:.2f}"), "a score says what it is about"
+
+
+@pytest.mark.parametrize(("corpus", "last"), [("beer", "overall"), ("hotels", "service")])
+def test_of_all_aspects_each_score_has_its_name(corpus, last):
+    row = {"tokens": ["fine"], "z": [1.0], "prediction": [0.1, 0.2, 0.3, 0.4, 0.5], "unknown": []}
+    answer = _shown(row, SimpleNamespace(parameters=SimpleNamespace(corpus=corpus, aspect="all"))).split("   ")[0]
+    assert answer.split(", ")[-1] == f"{last} 0.50" and answer.count(",") == 4
 
 
 def test_unknown_words_are_reported(scored, capsys):
