@@ -33,7 +33,6 @@ sparsity: float = 0.03  # price of a selected word, in nats
 # %%
 import itertools
 import math
-import textwrap
 import time
 
 import pandas as pd
@@ -271,7 +270,7 @@ answers["is it biased?"] = (
     f"no: {p.num_samples:,} draws meet the exact sum over 1,024 selections within 4 standard errors, "
     f"but the noise of one draw is {noisy.norm() / exact.norm():.0f} times the gradient"
 )
-print(textwrap.fill(answers["is it biased?"], 100))
+print(answers["is it biased?"])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
@@ -382,7 +381,7 @@ fig
 answers["how many draws?"] = "steps (seconds) to a task loss of 0.2: " + "; ".join(
     f"{name}: {row['steps']} ({row['seconds']:.1f})" for name, row in results.items()
 ).replace("nan (nan)", "not reached")
-print(textwrap.fill(answers["how many draws?"], 100))
+print(answers["how many draws?"])
 
 # %% [markdown]
 # *Reading*: one model of each kind, on one seed, and seconds of a machine that may have had other work. What holds is
@@ -451,7 +450,7 @@ fig
 answers["is the regulariser's gradient missing?"] = (
     f"no, but it is noisy: on one draw its noise is {ratio:.0f} times its size; in closed form it has none"
 )
-print(textwrap.fill(answers["is the regulariser's gradient missing?"], 100))
+print(answers["is the regulariser's gradient missing?"])
 
 # %% [markdown]
 # ### A price without noise, and a predictor that knows nothing yet
@@ -536,7 +535,7 @@ answers["threshold at test time?"] = "; ".join(
     f"{name}: {row['accuracy']:.0%} right at {row['rate']:.0%}" for name, row in table.items()
     if name in ("0.1", "0.5", "0.9", "one draw", "mean of 8 draws", "top 10 %")
 )  # fmt: skip
-print(textwrap.fill(answers["threshold at test time?"], 100))
+print(answers["threshold at test time?"])
 
 # %% [markdown]
 # For dependent gates even "the most probable selection" is a question: deciding gate after gate (greedy) need not find
@@ -560,7 +559,7 @@ if settles:
 answers["greedy or most probable?"] = (
     f"greedy finds the most probable selection in {agree} of 100 texts and loses {lost:.3f} nats on average"
 )
-print(textwrap.fill(answers["greedy or most probable?"], 100))
+print(answers["greedy or most probable?"])
 
 # %% [markdown]
 # ## 6. L0, L1, L2
@@ -622,7 +621,7 @@ answers["L0, L1 or L2?"] = "the same for binary gates; for HardKuma: " + "; ".jo
     f"{name}: {row['rate']:.0%} selected, {row['partly open']:.0%} partly open, {row['accuracy']:.0%} right"
     for name, row in normed.items()
 )
-print(textwrap.fill(answers["L0, L1 or L2?"], 100))
+print(answers["L0, L1 or L2?"])
 
 # %% [markdown]
 # ## 7. Could it be reparameterised?
@@ -700,7 +699,7 @@ answers["reparameterise?"] = (
     f"straight-through is biased (by {bias:.0%} of the gradient's length); at one word of ten "
     + ", ".join(f"{name} {row['accuracy']:.0%} right" for name, row in gate_results.items())
 )
-print(textwrap.fill(answers["reparameterise?"], 100))
+print(answers["reparameterise?"])
 
 # %% [markdown]
 # ### Footnote 8: the Lagrangian on Bernoulli gates
@@ -743,7 +742,7 @@ answers["a Lagrangian on Bernoulli gates?"] = (
     f"target 20 %; authors' recipe: everything selected for {opened} steps, in the end {ends['authors']:.0%}; "
     f"signed rule: {ends['signed']:.0%}"
 )
-print(textwrap.fill(answers["a Lagrangian on Bernoulli gates?"], 100))
+print(answers["a Lagrangian on Bernoulli gates?"])
 
 # %% [markdown]
 # Two things go wrong together. The noise hides the task, so that only the price moves the gates; and an open Bernoulli
@@ -814,7 +813,7 @@ fig
 answers["does the last state prefer the end?"] = "mean position of kept signals (0.5: none preferred): " + "; ".join(
     f"{mode}: {places(mode)}" for mode in modes
 )
-print(textwrap.fill(answers["does the last state prefer the end?"], 100))
+print(answers["does the last state prefer the end?"])
 
 # %% [markdown]
 # With the signal in a single random place there is nothing to prefer, and a model that could only find late signals
@@ -939,7 +938,7 @@ answers["is a rationale just attention?"] = "; ".join(
     f"comprehensiveness {row['comprehensiveness']:.2f}, {row['right from it']:.0%} right from the shown word alone"
     for name, row in faithful.items()
 )
-print(textwrap.fill(answers["is a rationale just attention?"], 100))
+print(answers["is a rationale just attention?"])
 
 # %% [markdown]
 # ## 10. What leaks beside the rationale
@@ -977,7 +976,7 @@ fig
 answers["does anything leak?"] = (
     f"the length, from an unread text: R2 {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)"
 )
-print(textwrap.fill(answers["does anything leak?"], 100))
+print(answers["does anything leak?"])
 
 # %% [markdown]
 # ## 11. Is the evaluation ambiguous?
@@ -1021,7 +1020,7 @@ answers["is the evaluation ambiguous?"] = (
     + "; ".join(f"{name}: precision {r['precision']:.0%}, recall {r['recall']:.0%}" for name, r in measured.items())
 )
 for question, answer in answers.items():
-    print(question, textwrap.fill(answer, 100, initial_indent="    ", subsequent_indent="    "), sep="\n")
+    print(f"{question}\n    {answer}")
 
 # %% [markdown]
 # ## Summary

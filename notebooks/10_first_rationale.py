@@ -89,7 +89,8 @@ variance = np.var([e.label[0] for e in splits["dev"]])
 print(f"{len(splits['train'])} reviews to learn from; {gold_rate:.1%} of the words of a review are its rationale")
 print(f"always saying the mean score costs {variance:.4f} (the variance, a mean squared error)")
 assert all(len(e.tokens) == len(e.rationale) for e in splits["dev"])
-assert 0 < gold_rate < 0.3, "some words are the rationale, most are not"
+spoken_of = synthetic.MENTIONED[synthetic.ASPECTS.index(p.aspect)]  # the share of reviews
+assert 0.05 * spoken_of < gold_rate < 0.3
 
 # %% [markdown]
 # ## 2. A selector and a predictor

@@ -212,7 +212,7 @@ if p.model != "recurrent":
     column = [flat.view(len(e.tokens), -1)[:, 0].double() for e, flat in zip(pairs, evaluation.z, strict=True)]
     table = pd.DataFrame({"word": [word for e in pairs for word in e.tokens], "weight": np.concatenate(column)})
     total = sum(of_null[word] for word in table["word"])
-    assert abs(total / table["weight"].sum() - 1) < 1e-6, "the means, times the counts, are all weight on NULL"
+    assert abs(total - table["weight"].sum()) < 1e-3, "the means, times the counts, are all weight on NULL"
     common = table["word"].value_counts().index[:12]
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()

@@ -114,8 +114,7 @@ if "bernoulli" in curve and "hardkuma" in curve:
 #
 # Figure 5: the words of the dev set by their own sentiment (labels that no model saw), and how many of them are kept
 # at about a quarter of the text, which is where the paper compares: each model's run that is nearest to it. Who keeps
-# less keeps fewer words of every kind, so compare the shares of a row, by which `head` says: very negative to very
-# positive.
+# less keeps fewer words of every kind, so compare the shares within a row: very negative to very positive.
 
 # %%
 counts = results[(results["split"] == "dev") & (results["vectors"] == main_vectors) & (results["seed"] == 1)]
@@ -307,13 +306,14 @@ if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
 # ## 8. The authors' Bernoulli recipe
 #
 # One draw, nothing subtracted, the price counted on the draw, and the threshold at 1/2: their code, in
-# `params/sst/bernoulli_authors.yaml`, at a price of 0.01, on three sets of word vectors.
+# `params/sst/bernoulli_authors.yaml`, at a price of 0.01, on three sets of word vectors (*IMDb / 3* are divided by
+# three).
 
 # %%
 history = reference.read_history()
 recipe = reference.parameters_of("sst/bernoulli_authors.yaml") | {"model": "bernoulli", "epochs": 12, "sparsity": 0.01}
 vectors_of = {"IMDb, 300": {"vectors": "imdb.w2v.300d"}, "GloVe, 50": {"vectors": "glove.6B.50d"},
-              "IMDb / 3": {"vectors": "imdb.w2v.300d", "vectors_scale": 0.3333}}  # divided by 3; fmt: skip
+              "IMDb / 3": {"vectors": "imdb.w2v.300d", "vectors_scale": 0.3333}}  # fmt: skip
 authors_on = {name: committed_runs(name, **recipe, **which) for name, which in vectors_of.items()}
 epochs = range(1, 13)
 

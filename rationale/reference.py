@@ -286,9 +286,6 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------------- tables from it
 
 
-SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # what runs differ in that are no seeds of each other
-
-
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
     """Where a notebook has no `runs` to draw from, display the committed pictures of these names."""
     from IPython.display import SVG, display
@@ -296,6 +293,9 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
     for path in (folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
         print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
         display(SVG(filename=str(path)))
+
+
+SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # what runs differ in that are no seeds of each other
 
 
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
