@@ -36,10 +36,10 @@ right: float = 1.1  # upper end of that support
 rule: str = "argmax"  # from gate to decision at test time
 selection: float = 1.0  # target share of cells of HardKuma; 1 = no constraint
 measure: str = "selected"  # what is compared with the target: selected (open by the rule), expected or training
-measure_every: int = 2  # training steps between two measurements without dropout
+measure_every: int = 4  # training steps between two measurements without dropout
 dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
 multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.05  # step of the multiplier
+multiplier_rate: float = 0.1  # step of the multiplier
 quadratic: float = 20.0  # weight of the squared violation
 smoothing: float = 0.9  # share of the past in the moving averages
 batch_size: int = 64  # pairs a training step

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from rationale.data import Sides
 from rationale.distributions import HardKuma
-from rationale.encoders import Dropout, LSTMEncoder
+from rationale.encoders import Dropout, LSTMEncoder, ReLUDropout
 from rationale.extractor import HEADS, Draw, Output, initialise, repeated, sample
 from rationale.gates import decide
 from rationale.mappings import MAPPINGS, arguments_of
@@ -28,17 +28,39 @@ from rationale.mappings import MAPPINGS, arguments_of
 REACH = 11  # intra-sentence attention: distances beyond share one weight
 
 
-def together(layers: Callable[[Tensor], Tensor], first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Layers for single words, on both sides at once: [B, P, ...] and [B, Q, ...] to [B, P, H] and [B, Q, H]."""
-    words = layers(torch.cat([first.flatten(0, 1), second.flatten(0, 1)]))
-    ahead, behind = words.split([first.shape[0] * first.shape[1], second.shape[0] * second.shape[1]])
-    return ahead.view(*first.shape[:2], -1), behind.view(*second.shape[:2], -1)
+class Words(NamedTuple):
+    """The words of both sides of B pairs as features, premises before hypotheses: a layer reads all of them at once."""
+
+    both: Tensor  # [B P + B Q, H]
+    lengths: tuple[int, int]  # P, Q
+
+    @classmethod
+    def of(cls, premise: Tensor, hypothesis: Tensor) -> "Words":
+        """[B, P, ...] and [B, Q, ...], or the numbers of words [B, P] and [B, Q]."""
+        both = torch.cat([premise.flatten(0, 1), hypothesis.flatten(0, 1)])
+        return cls(both, (premise.shape[1], hypothesis.shape[1]))
+
+    def through(self, layers: Callable[[Tensor], Tensor]) -> "Words":
+        return Words(layers(self.both), self.lengths)
+
+    def sides(self) -> tuple[Tensor, Tensor]:
+        """[B, P, H] and [B, Q, H]; not copies."""
+        rows = len(self.both) // sum(self.lengths)
+        parts = self.both.split([rows * length for length in self.lengths])
+        premise, hypothesis = (part.unflatten(0, (rows, -1)) for part in parts)
+        return premise, hypothesis
+
+
+def products(words: Words) -> Tensor:
+    """Dot products of each premise word with each hypothesis word, [B, P, Q]."""
+    premise, hypothesis = words.sides()
+    return premise @ hypothesis.mT
 
 
 def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
     """Two layers with ReLU and dropout after each."""
-    layers = [nn.Linear(num_inputs, size), nn.ReLU(), Dropout(dropout)]
-    return nn.Sequential(*layers, nn.Linear(size, size), nn.ReLU(), Dropout(dropout))
+    first = nn.Linear(num_inputs, size), ReLUDropout(dropout)
+    return nn.Sequential(*first, nn.Linear(size, size), ReLUDropout(dropout))
 
 
 class Alignment(NamedTuple):
@@ -71,14 +93,9 @@ class MappedAttention(nn.Module):
         super().__init__()
         self.compare, self.mapping, self.arguments = feed_forward(num_features, size, dropout), mapping, arguments
 
-    def scores(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
-        """[B, P, H] and [B, Q, H] to [B, P, Q]."""
-        first, second = together(self.compare, premise, hypothesis)
-        return first @ second.mT
-
-    def forward(self, premise: Tensor, hypothesis: Tensor, cells: Tensor, draw: Draw) -> Alignment:
+    def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
         """`cells`: bool [B, P, Q]; `draw` is not needed."""
-        scores, mapping = self.scores(premise, hypothesis), MAPPINGS[self.mapping]
+        scores, mapping = products(words.through(self.compare)), MAPPINGS[self.mapping]
         weights = mapping(scores, cells, **self.arguments)
         return Alignment(weights, mapping(scores.mT, cells.mT, **self.arguments), weights.flatten(1), None)
 
@@ -109,14 +126,14 @@ class HardKumaAttention(nn.Module):
         self.compare_b = feed_forward(num_features, size, dropout)
         self.left, self.right, self.normalised = left, right, normalised
 
-    def gates(self, premise: Tensor, hypothesis: Tensor) -> HardKuma:
-        """[B, P, H] and [B, Q, H] to gates of batch shape [B, P Q]."""
-        sides = (together(compare, premise, hypothesis) for compare in (self.compare_a, self.compare_b))
-        a, b = (F.softplus(first @ second.mT).flatten(1) for first, second in sides)
+    def gates(self, words: Words) -> HardKuma:
+        """Gates of batch shape [B, P Q]."""
+        scores = (products(words.through(compare)) for compare in (self.compare_a, self.compare_b))
+        a, b = (F.softplus(score).flatten(1) for score in scores)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
-    def forward(self, premise: Tensor, hypothesis: Tensor, cells: Tensor, draw: Draw) -> Alignment:
-        gates = self.gates(premise, hypothesis)
+    def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
+        gates = self.gates(words)
         z = draw(gates) * cells.flatten(1)
         weights = z.view(cells.shape)
         if not self.normalised:
@@ -186,22 +203,23 @@ class Aligner(nn.Module):
         self.compare = feed_forward(2 * features, size, dropout)
         self.aggregate, self.head = feed_forward(2 * size, size, dropout), head
 
-    def words(self, tokens: Tensor) -> Tensor:
-        """Words [N] as features [N, H]."""
-        return self.dropout(self.project(F.embedding(tokens, self.vectors)))
-
-    def read(self, sides: Sides) -> tuple[Tensor, Tensor]:
-        """The words of both sides as features, [B, P, H] and [B, Q, H]."""
-        premise, hypothesis = together(self.words, sides.premise, sides.hypothesis)
+    def read(self, sides: Sides) -> Words:
+        """The words of both sides as features."""
+        words = Words.of(sides.premise, sides.hypothesis).through(
+            lambda numbers: self.dropout(self.project(F.embedding(numbers, self.vectors)))
+        )
         if self.intra is None:
-            return premise, hypothesis
-        return self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask)
+            return words
+        premise, hypothesis = words.sides()
+        return Words.of(self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask))
 
-    def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Tensor, Tensor, Alignment]:
-        """Features of both sides and their alignment, K times after each other."""
-        premise, hypothesis = (repeated(words, num_samples) for words in self.read(sides))
-        cells = repeated(mask, num_samples).view(*premise.shape[:2], hypothesis.shape[1])
-        return premise, hypothesis, self.selector(premise, hypothesis, cells, draw)
+    def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Words, Alignment]:
+        """Features of the words and their alignment, K times after each other."""
+        words = self.read(sides)
+        if num_samples > 1:
+            words = Words.of(*(repeated(side, num_samples) for side in words.sides()))
+        cells = repeated(mask, num_samples).view(-1, *words.lengths)
+        return words, self.selector(words, cells, draw)
 
     def decided(self, mask: Tensor) -> Draw:
         """The test-time rule, ready for the gates of a batch with this mask of cells."""
@@ -209,7 +227,7 @@ class Aligner(nn.Module):
 
     def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
         """The gates alone, batch shape [B, P Q]; None if the weights are a mapping's."""
-        return self.aligned(sides, mask, draw or self.decided(mask))[2].gates
+        return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
         """Align and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
@@ -222,14 +240,15 @@ class Aligner(nn.Module):
         num_samples : int, K >= 1
         """
         draw = sample if self.training else self.decided(repeated(mask, num_samples))
-        premise, hypothesis, met = self.aligned(sides, mask, draw, num_samples)
-        compared = together(
-            self.compare,
-            torch.cat([premise, met.of_hypothesis @ hypothesis], -1),
-            torch.cat([hypothesis, met.of_premise @ premise], -1),
-        )
+        words, met = self.aligned(sides, mask, draw, num_samples)
+        premise, hypothesis = words.sides()
+        others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
+        compared = Words(torch.cat([words.both, others.both], -1), words.lengths).through(self.compare)
         masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
-        summed = [(words * real.unsqueeze(-1)).sum(1) for words, real in zip(compared, masks, strict=True)]
+        summed = [
+            (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
+            for side, real in zip(compared.sides(), masks, strict=True)
+        ]
         return Output(self.head(self.aggregate(torch.cat(summed, -1))), met.z, met.gates)
 
 
@@ -248,12 +267,12 @@ class RecurrentPair(nn.Module):
         self.register_buffer("vectors", vectors)
         self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)
         features = 4 * self.encoder.output_size
-        self.join = nn.Sequential(nn.Linear(features, features), nn.ReLU(), Dropout(dropout))
-        self.dropout, self.head = Dropout(dropout), head
+        self.join = nn.Sequential(nn.Linear(features, features), ReLUDropout(dropout))
+        self.dropout, self.head = ReLUDropout(dropout), head
 
     def read(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Words [B, T] as a sentence [B, 2 H]."""
-        words = self.dropout(torch.relu(self.project(F.embedding(tokens, self.vectors))))
+        words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
         return self.encoder(words, mask)[1]
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:

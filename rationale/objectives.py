@@ -551,9 +551,9 @@ class RationaleObjective(nn.Module):
         if self.selection is not None and self.measure == "training":
             self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
-            model.selector.eval()  # without dropout, as at test time
+            model.eval()  # without dropout, as at test time
             gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
-            model.selector.train()
+            model.train()
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)

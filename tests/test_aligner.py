@@ -141,6 +141,18 @@ def test_the_constraint_is_the_mean_over_the_cells_of_each_pair_and_evaluation_l
         torch.testing.assert_close(value, before[name])
 
 
+@pytest.mark.parametrize("intra", [False, True])
+def test_the_constraint_is_measured_without_any_dropout(intra):
+    batch, vectors = a_batch()
+    p = settings(model="hardkuma", selection=0.3, measure="expected", dropout=0.5, intra=intra)
+    built, objective = build_aligner(p, vectors, "classes", 2).train(), build_objective(p).train()
+    objective(built, batch)
+    assert built.training and built.dropout.training and built.selector.training, "training goes on with dropout"
+    held, kept = objective.selection, built.eval().gates(batch.tokens, batch.mask).log_prob_nonzero.exp()
+    by_hand = torch.stack([row[cells].mean() for row, cells in zip(kept, batch.mask, strict=True)]).mean()
+    assert (held.amount / held.size).item() == pytest.approx(by_hand.item(), abs=1e-6)
+
+
 @pytest.mark.parametrize("model", ["fusedmax", "hardkuma", "recurrent"])
 def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
     p = settings(model=model, hidden_size=12, epochs=14, learning_rate=0.02, dropout=0.0, embedding_size=12, lam=0.01)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rationale.encoders import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell
+from rationale.encoders import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell, ReLUDropout
 
 LENGTHS = [[5, 5, 5], [7, 1, 4, 2, 7], [1], [1, 1], [3, 9, 2, 6]]
 
@@ -234,6 +234,20 @@ def test_dropped_units_are_independent_of_their_neighbours():
     for lag in (1, 2, 3, 4, 8):
         together = (dropped[lag:] * dropped[:-lag]).mean().item()
         assert abs(together - 0.09) < 0.004, f"units {lag} apart are dropped together with probability {together:.4f}"
+
+
+def test_relu_and_dropout_in_one_equal_one_after_the_other():
+    inputs = torch.randn(37, 41, dtype=torch.float64, requires_grad=True)
+    for p in (0.0, 0.2, 1.0):
+        torch.manual_seed(0)
+        apart = Dropout(p)(inputs.relu())
+        torch.manual_seed(0)
+        in_one = ReLUDropout(p)(inputs)
+        assert torch.equal(in_one, apart)
+        slope = torch.randn_like(inputs)
+        wanted, found = (torch.autograd.grad((slope * units).sum(), inputs)[0] for units in (apart, in_one))
+        torch.testing.assert_close(found, wanted)
+    assert torch.equal(ReLUDropout(0.5).eval()(inputs), inputs.relu()), "nothing is dropped in evaluation mode"
 
 
 def test_dropout_at_its_edges():
