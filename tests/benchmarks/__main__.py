@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from rationale.errors import BadInput
+from rationale.runs import USUAL
 
 EPILOG = """\
 Close other programs first: a busy machine changes all figures, the ratios least.
@@ -22,7 +23,8 @@ Close other programs first: a busy machine changes all figures, the ratios least
 How the figures are made. The callables of a group are called in turn, round after round, so that a machine
 that slows down does so for all of them; the first two rounds are thrown away. `times as fast` compares each with
 the first of its group, round by round: the median of these ratios, and their quartiles in brackets.
-Whole runs and sweeps are made once, without rounds; their figures are seconds.
+Whole runs and sweeps are made once, without rounds; their figures are seconds. Memory is kept as in runs
+(GLIBC_TUNABLES; see `USUAL` in rationale/runs.py).
 
 examples:
   python -m tests.benchmarks                               everything, some ten minutes
@@ -155,5 +157,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def as_runs_do() -> None:
+    """Start this program again with a run's settings of memory, which are read when a process begins."""
+    name, kept = "GLIBC_TUNABLES", USUAL["GLIBC_TUNABLES"]
+    if os.environ.get(name) == kept:
+        del os.environ[name]  # the programs that this one starts are as they always are
+    elif sys.platform == "linux" and name not in os.environ:
+        os.environ[name] = kept
+        os.execv(sys.executable, [sys.executable, "-m", __package__, *sys.argv[1:]])
+
+
 if __name__ == "__main__":
+    as_runs_do()
     sys.exit(main())
