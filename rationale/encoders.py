@@ -15,8 +15,9 @@ from rationale.recurrence import RCNNCell, Scan
 
 
 def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
-    """What dropout multiplies by on a CPU: 0 with probability p, else the second value, the scale. One draw of 64 bits
-    decides on four units, so p is that to the nearest 1/65536, and the scale is the one for it.
+    """What dropout multiplies the units of `like` by, on a CPU: 0 with probability p, else the scale; and the scale.
+
+    One draw of 64 bits decides on four units: p is held to 1/65536, and the scale keeps the mean exact.
     """
     share = round(65536 * p)
     scale = 65536 / max(65536 - share, 1)
@@ -26,13 +27,13 @@ def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`, some five times as fast on a CPU; the share that is dropped is right to 1/65536, the mean exact."""
+    """`nn.Dropout`, some five times as fast on a CPU; see `kept_units`."""
 
-    def usual(self, inputs: Tensor) -> bool:
+    def _left_to_torch(self, inputs: Tensor) -> bool:
         return not self.training or not self.p or inputs.device.type != "cpu"
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.usual(inputs):
+        if self._left_to_torch(inputs):
             return super().forward(inputs)
         return inputs * kept_units(inputs, self.p)[0]
 
@@ -58,7 +59,7 @@ class ReLUDropout(Dropout):
     """ReLU, then dropout: one pass over the units and one back."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.usual(inputs):
+        if self._left_to_torch(inputs):
             return super().forward(inputs.relu())
         return _ReLUDropout.apply(inputs, self.p)
 
