@@ -83,6 +83,8 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
     f"{OF_PAIRS}/contradiction_oscarmax-seed1.svg",
     f"{OF_TEXTS}/text1_sparsemax-seed1.svg",
     f"{OF_TEXTS}/text1_oscarmax-seed1.svg",
+    f"{OF_TEXTS}/text1_sparsemax-languagefr-seed1.svg",
+    f"{OF_TEXTS}/text1_sparsemax-gamma4-languagefr-seed1.svg",
     f"{OF_TEXTS}/text2_mails-softmax-seed1.svg",
     f"{OF_TEXTS}/text2_mails-fusedmax-seed1.svg",
 )
@@ -461,9 +463,10 @@ def texts_table(results: pd.DataFrame) -> str:
     heads = ["task", "corpus", "attention", *marks.values(), "weights that are 0", "seeds"]
     rows = []
     results = results[results["task"].isin(["translation", "summarisation"])]
-    for (task, corpus, aspect), part in results.groupby(["task", "corpus", "aspect"], sort=False):
+    results = results.sort_values(["task", "aspect"], ascending=[False, True], kind="stable")
+    for (task, *text), part in results.groupby(["task", "corpus", "aspect"], sort=False):
         for row in summary(part, [*marks, "zeros"]).to_dict("records"):
-            cells = [task, ", ".join(filter(None, (corpus, aspect))), row["model"]]
+            cells = [task, *(", ".join(filter(None, some)) for some in (text, (row["model"], row["variant"])))]
             cells += [_cell(row[name], "{:.2f}") for name in marks]
             cells += [f"{100 * row['zeros']:.0f} %"]
             rows.append([*cells, str(int(row["seeds"]))])

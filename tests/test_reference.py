@@ -300,12 +300,15 @@ def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
     runs = [
         run_of(tmp_path, "15_train_seq2seq", "a", {"bleu": 30.0, "zeros": 0.0}, language="fr"),
         run_of(tmp_path, "15_train_seq2seq", "b", rouge, corpus="aeslc", model="fusedmax"),
+        run_of(tmp_path, "15_train_seq2seq", "c", {"bleu": 29.0, "zeros": 0.9}, model="sparsemax", gamma=4.0),
     ]
     rows = pd.concat(map(reference.rows_of, runs))
     assert set(rows["task"]) == {"translation", "summarisation"}
     table = reference.texts_table(rows)
     assert "| translation | multi30k, fr to en | softmax | 30.00 |  |  |  | 0 % | 1 |" in table, table
+    assert "| translation | multi30k, de to en | sparsemax, gamma=4.0 | 29.00 |  |  |  | 90 % | 1 |" in table, table
     assert "| summarisation | aeslc | fusedmax |  | 20.00 | 10.00 | 19.00 | 50 % | 1 |" in table, table
+    assert table.index("de to en") < table.index("fr to en") < table.index("aeslc"), table
 
 
 def test_the_table_of_masked_transformers_has_means_over_layers_and_the_published_rows_below():
