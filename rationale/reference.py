@@ -268,6 +268,11 @@ def collect(outputs: Path) -> pd.DataFrame:
     lines = {json.loads(line)["run"]: line for line in old}
     lines |= {record["run"]: json.dumps(record) for record in records}
     write_text(path, "".join(lines[name] + "\n" for name in sorted(lines)))
+    for record in map(json.loads, lines.values()):  # the defaults may have changed since a run was collected
+        notebook = record["run"].split("/")[0]
+        if notebook in ATTENTIONS:
+            table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)
+    _write_table("results.csv", table)
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
             write_text(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
@@ -281,8 +286,12 @@ def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
         old = read_results(path) if name == "results.csv" else pd.read_csv(path)
         new = pd.concat([new, old[~old["run"].isin(runs)]])  # in this order: the new table's columns come first
     new = new.sort_values("run", kind="stable").reset_index(drop=True)
-    write_text(path, new.to_csv(index=False, float_format="%.6g"))
+    _write_table(name, new)
     return new
+
+
+def _write_table(name: str, table: pd.DataFrame) -> None:
+    write_text(folder() / name, table.to_csv(index=False, float_format="%.6g"))
 
 
 # ------------------------------------------------------------------------------------------------- tables from it

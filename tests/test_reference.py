@@ -295,6 +295,19 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
     assert "| nli_small | hardkuma | 10% | 60.0 | 5.0 | 10.0 | 1 |" in table, table
 
 
+def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
+    facts = {"accuracy": 0.65, "rate_selected": 1.0}
+    run_of(home, "13_train_nli", "a", facts, dropout=0.2)
+    reference.collect(home)
+    path = reference.folder() / "results.csv"
+    path.write_text(path.read_text().replace("dropout=0.2", ""))  # as if that had been the default
+    run_of(home / "later", "13_train_nli", "b", facts)
+    table = reference.collect(home / "later")
+    found = table.groupby("run")["variant"].unique().map(list).to_dict()
+    assert found == {"13_train_nli/a": ["dropout=0.2"], "13_train_nli/b": [""]}, found
+    assert reference.read_results().query("run == '13_train_nli/a'")["variant"].eq("dropout=0.2").all()
+
+
 def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
     rouge = {"rouge1": 20.0, "rouge2": 10.0, "rougeL": 19.0, "zeros": 0.5}
     runs = [
