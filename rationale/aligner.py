@@ -63,6 +63,12 @@ def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(*first, nn.Linear(size, size), ReLUDropout(dropout))
 
 
+def beside(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
+    """layers([words; others]) [N, S] of [N, H] each, without the copies of joining them."""
+    of_words, of_others = layers[0].weight.chunk(2, 1)
+    return layers[1:](F.linear(words, of_words, layers[0].bias).addmm_(others, of_others.mT))
+
+
 class Alignment(NamedTuple):
     """Weights of the hypothesis for each premise word [B, P, Q], and of the premise for each hypothesis word [B, Q, P].
 
@@ -243,7 +249,7 @@ class Aligner(nn.Module):
         words, met = self.aligned(sides, mask, draw, num_samples)
         premise, hypothesis = words.sides()
         others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
-        compared = Words(torch.cat([words.both, others.both], -1), words.lengths).through(self.compare)
+        compared = Words(beside(self.compare, words.both, others.both), words.lengths)
         masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)

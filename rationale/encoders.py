@@ -17,13 +17,14 @@ from rationale.recurrence import RCNNCell, Scan
 def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
     """What dropout multiplies the units of `like` by, on a CPU: 0 with probability p, else the scale; and the scale.
 
-    One draw of 64 bits decides on four units: p is held to 1/65536, and the scale keeps the mean exact.
+    One draw of 64 bits decides on eight units. The share 256 p is rounded up or down at random, anew in every call, so
+    that a unit is dropped with probability p exactly; the scale is the one for the rounded share.
     """
-    share = round(65536 * p)
-    scale = 65536 / max(65536 - share, 1)
-    draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    units = draws.view(torch.int16)[: like.numel()].view(like.shape)
-    return units.to(like.dtype).ge_(share - 32768).mul_(scale), scale
+    share = int(256 * p + torch.rand((), dtype=torch.float64).item())
+    scale = 256 / max(256 - share, 1)
+    draws = torch.empty(-(-like.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+    units = draws.view(torch.int8)[: like.numel()].view(like.shape)
+    return units.to(like.dtype).ge_(share - 128).mul_(scale), scale
 
 
 class Dropout(nn.Dropout):

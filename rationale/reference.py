@@ -260,9 +260,9 @@ def collect(outputs: Path) -> pd.DataFrame:
     if (folder() / "results.csv").exists():  # an agreement with seeds that are not here any more stays
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
-    table = _merge("results.csv", rows, names)
+    table = _merged("results.csv", rows, names)
     epochs = pd.concat(history).astype({"epoch": int})  # a run without any epoch would make them text
-    _merge("history.csv", epochs.reindex(columns=HISTORY), names)
+    epochs = _merged("history.csv", epochs.reindex(columns=HISTORY), names)
     path = folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = {json.loads(line)["run"]: line for line in old}
@@ -272,26 +272,21 @@ def collect(outputs: Path) -> pd.DataFrame:
         notebook = record["run"].split("/")[0]
         if notebook in ATTENTIONS:
             table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)
-    _write_table("results.csv", table)
+    for name, written in (("results.csv", table), ("history.csv", epochs)):
+        write_text(folder() / name, written.to_csv(index=False, float_format="%.6g"))
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
             write_text(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
     return table
 
 
-def _merge(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """Replace the rows of these runs in a committed table and write it, sorted by run."""
+def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
+    """A committed table with the rows of these runs replaced by new ones, sorted by run."""
     path = folder() / name
     if path.exists():
         old = read_results(path) if name == "results.csv" else pd.read_csv(path)
         new = pd.concat([new, old[~old["run"].isin(runs)]])  # in this order: the new table's columns come first
-    new = new.sort_values("run", kind="stable").reset_index(drop=True)
-    _write_table(name, new)
-    return new
-
-
-def _write_table(name: str, table: pd.DataFrame) -> None:
-    write_text(folder() / name, table.to_csv(index=False, float_format="%.6g"))
+    return new.sort_values("run", kind="stable").reset_index(drop=True)
 
 
 # ------------------------------------------------------------------------------------------------- tables from it
