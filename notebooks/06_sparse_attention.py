@@ -33,7 +33,17 @@ import pandas as pd
 import torch
 
 from rationale import figures, mapping_rows, widgets
-from rationale.mappings import MAPPINGS, all_mappings, dead, fusedmax, oscarmax, softmax, sparsemax, sq_pnorm_max
+from rationale.mappings import (
+    MAPPINGS,
+    all_mappings,
+    dead,
+    fusedmax,
+    oscarmax,
+    settled,
+    softmax,
+    sparsemax,
+    sq_pnorm_max,
+)
 from rationale.params import validated
 from rationale.runs import results_folder
 
@@ -421,6 +431,37 @@ figures.draw_lines(steps, {name: [share for _, share in run] for name, run in ru
                    title=f"Dead rows in the end: {' or '.join(f'{run[-1][1]:.0%}' for run in runs.values())}",
                    xlabel="training step", ylabel="share of dead rows, at lam = 0.5")
 figures.save_figure(fig, folder, "warm_up")
+figures.show(fig)
+
+# %% [markdown]
+# **Settled too early.** A row can also lose its gradient by deciding. The rank of section 8 is 0, so
+#
+# $$J = 0 \iff \text{all } y_i \neq 0 \text{ are equal}, \tag{A8}$$
+#
+# of which the uniform row of (A7) is one case and the row with a single weight the other: where a map has settled on a
+# wrong word, nothing tells it. A larger $\gamma$ flattens the map and keeps more rows open; softmax never settles.
+# Translators log the share of such rows (`train_settled`), and `25_read_seq2seq` shows one that got stuck.
+
+# %%
+flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)
+closed = {name: [settled(mapping(wide, gamma=gamma)).double().mean().item() for gamma in flatness.tolist()]
+          for name, mapping in MAPPINGS.items()}  # fmt: skip
+
+# %% tags=["check"]
+for name, mapping in MAPPINGS.items():
+    v = wide.clone().requires_grad_()
+    y = mapping(v)
+    slope = torch.autograd.grad((y * scores_of(400, 12)).sum(), v)[0]
+    assert ((slope.abs().amax(-1) < 1e-12) == settled(y.detach())).all(), f"{name}: (A8)"
+    assert closed[name] == sorted(closed[name], reverse=True), f"{name}: the flatter, the fewer rows are settled"
+assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(closed["softmax"]) == 0
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.4))
+title = f"At gamma 1 sparsemax settles {closed['sparsemax'][2]:.0%} of the rows, at 4 {closed['sparsemax'][4]:.0%}"
+figures.draw_lines(flatness, closed, ax, title=title, xlabel="gamma (scores of standard deviation 2, 12 a row)",
+                   ylabel="share of rows without gradient", xscale="log", markers=True)
+figures.save_figure(fig, folder, "settled")
 figures.show(fig)
 
 # %% [markdown]

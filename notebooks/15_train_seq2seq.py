@@ -109,8 +109,9 @@ figures.show_source(seq2seq.Seq2Seq.step)
 # %% [markdown]
 # ## 3. Training and search
 #
-# The loop is that of all the other tasks. Search keeps the `beam` likeliest beginnings; a finished one competes by its
-# log-probability a word.
+# The loop is that of all the other tasks; beside the loss it logs for which share of the words the attention is settled
+# and has no gradient any more ((A8), `06_sparse_attention`). Search keeps the `beam` likeliest beginnings; a finished
+# one competes by its log-probability a word.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)
@@ -121,12 +122,18 @@ perplexities = [np.exp(row["dev_task"]) for row in result.history]
 if len(targets.splits["train"]) >= 10_000:
     assert perplexities[-1] < len(result.vocabularies[1]) / 10, "far better than guessing"
 assert all(np.isfinite(list(found.values())).all() for found in result.metrics.values())
+assert p.model != "softmax" or p.gamma < 1 or result.history[-1]["train_settled"] < 0.01, "softmax never settles"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
+fig, (left, right) = figures.new_figure(ncols=2, size=(13, 4.6))
 title = f"Perplexity on dev falls to {min(perplexities):.1f}"
-figures.draw_lines(np.arange(1, 1 + len(perplexities)), {"dev": perplexities}, ax, title=title, xlabel="epoch",
-                   ylabel="perplexity a word", markers=True)
+steps, settled = np.arange(1, 1 + len(perplexities)), [row["train_settled"] for row in result.history]
+figures.draw_lines(steps, {"dev": perplexities}, left, title=title, xlabel="epoch", ylabel="perplexity a word",
+                   markers=True)
+title = f"Words whose attention has no gradient: {settled[-1]:.0%}"
+figures.draw_lines(steps, {"train": settled}, right, title=title, xlabel="epoch", ylabel="share of words, (A8)",
+                   markers=True)
+right.set_ylim(-0.02, 1.02)
 figures.save_figure(fig, folder / "figures", "perplexity")
 figures.show(fig)
 

@@ -24,11 +24,13 @@ runs: list = []  # names of the runs; empty = the committed outputs/reference/re
 # %%
 import numpy as np
 import pandas as pd
+import torch
 from IPython.display import display
 
 from rationale import figures, reference, saved
 from rationale.data.nli import LABELS
-from rationale.params import validated
+from rationale.mappings import settled
+from rationale.params import MAPPINGS, validated
 from rationale.runs import results_folder, root
 
 # %%
@@ -104,7 +106,8 @@ if not p.runs:
 reference.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
 sources = {name: root() / p.runs_dir / name for name in p.runs}
 read = {name: saved.read_rationales(source, "test") for name, source in sources.items()}
-read = {name: rows for name, rows in read.items() if saved.read_parameters(sources[name])["model"] != "recurrent"}
+models = {name: saved.read_parameters(source)["model"] for name, source in sources.items()}
+read = {name: rows for name, rows in read.items() if models[name] != "recurrent"}
 matrices = {
     name: [np.array(row.z).reshape(len(row.tokens), len(row.hypothesis)) for row in rows.itertuples()]
     for name, rows in read.items()
@@ -130,6 +133,8 @@ for k, label in enumerate(LABELS):
 # ## 3. Words that meet nothing
 #
 # A map gives every premise word a weight of 1 to spend, if need be on `@@NULL@@`; a row of HardKuma gates may be empty.
+# *Settled*: all weights that are not 0 are equal, so a map gets no gradient there ((A8), `06_sparse_attention`); gates
+# get theirs one by one.
 
 # %%
 facts = []
@@ -137,8 +142,10 @@ for name, found in matrices.items():
     sums = np.concatenate([z.sum(1) for z in found])
     null = np.concatenate([z[:, 0] for z in found])
     opened = np.concatenate([(z != 0).sum(1) for z in found])
-    facts.append([name, (opened == 0).mean(), (opened == 1).mean(), opened.mean(), sums.mean(), null.mean()])
-names = ["run", "words that meet none", "one", "words met", "weight spent", "of it on NULL"]  # of gates: before any sum
+    equal = np.concatenate([settled(torch.tensor(z)) for z in found]).mean() if models[name] in MAPPINGS else None
+    facts.append([name, (opened == 0).mean(), (opened == 1).mean(), equal, opened.mean(), sums.mean(), null.mean()])
+names = ["run", "words that meet none", "one", "settled", "words met", "weight spent", "of it on NULL"]
+# the last two, of gates: before they are divided by any sum
 figures.show_table(pd.DataFrame(facts, columns=names))
 
 # %% tags=["check"]

@@ -201,6 +201,21 @@ def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: fl
     return torch.where(mask, scores - mean, 0.0).cumsum(-1).abs().amax(-1) <= gamma * lam
 
 
+def settled(weights: Tensor) -> Tensor:
+    """Whether all weights [..., T] of a row that are not 0 are equal, bool [...]: there the Jacobian of a map is 0.
+
+    Uniform rows of fusedmax (`dead`) are, and rows with a single weight: no gradient tells them to look elsewhere.
+    Source: eq. (A8), notebooks/06_sparse_attention.py.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]])
+    >>> settled(sparsemax(scores)), settled(sparsemax(scores, gamma=4.0))
+    (tensor([False,  True]), tensor([False, False]))
+    """
+    return weights.amax(-1) == weights.where(weights > 0, torch.inf).amin(-1)
+
+
 def _check(scores: Tensor, mask: Tensor | None, gamma: float, lam: float = 0.0) -> Tensor | None:
     if not gamma > 0:
         raise ValueError(f"gamma: got {gamma!r}, accepted is a number > 0")

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.data import Batch, Vocabulary
 from rationale.encoders import Dropout
-from rationale.mappings import MAPPINGS, arguments_of
+from rationale.mappings import MAPPINGS, arguments_of, settled
 from rationale.objectives import Step
 
 LAYERS = 2
@@ -112,17 +112,18 @@ class Seq2Seq(nn.Module):
 
 
 class WordLoss(nn.Module):
-    """Cross-entropy of the target's words, in nats a word.
+    """Cross-entropy of the target's words, in nats a word; logs for how many of them the attention has no gradient.
 
     Source: eq. (Q3), notebooks/15_train_seq2seq.py.
     """
 
     def forward(self, model: Seq2Seq, batch: Batch) -> Step:
         sides = batch.tokens
-        outputs, _ = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
+        outputs, weights = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
         real = sides.hypothesis_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.hypothesis[real])
-        return Step(loss, {"task": loss.detach()})
+        without = settled(weights.detach()[real]).to(loss.dtype).mean()
+        return Step(loss, {"task": loss.detach(), "settled": without})
 
 
 class Said(NamedTuple):

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from torch.autograd import gradcheck
 
 from rationale import mappings, params
-from rationale.mappings import dead, fusedmax, oscarmax, softmax, sparsemax, sq_pnorm_max
+from rationale.mappings import dead, fusedmax, oscarmax, settled, softmax, sparsemax, sq_pnorm_max
 
 SPARSE = {
     "sparsemax": sparsemax,
@@ -229,6 +229,30 @@ def test_fusedmax_is_uniform_without_gradient_exactly_where_the_criterion_says(s
     assert (flat == criterion).all(), "uniform iff the criterion says so"
     assert (x.grad[criterion].abs() < 1e-12).all(), "no gradient there"
     assert criterion.all() or scale > 0.01, "fresh scores are all dead"
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("scale", [0.02, 1.0, 10.0])
+def test_a_row_is_settled_where_its_jacobian_is_zero(name, scale):
+    torch.manual_seed(0)
+    x = (scale * torch.randn(200, 7, dtype=torch.float64)).requires_grad_()
+    mask = torch.rand(200, 7) < 0.8
+    mask[:, 0] = True
+    y = EVERY[name](x, mask)
+    (slope,) = torch.autograd.grad((y * torch.randn_like(y)).sum(), x)
+    flat = slope.abs().amax(-1) < 1e-12
+    found = settled(y.detach())
+    assert torch.equal(found, flat), f"{name}: {(found != flat).sum()} of 200 rows, {y[found != flat][:3].tolist()}"
+    some = mask.sum(1) > 1
+    assert found[~some].all(), "a row of one score has nothing to decide"
+    if name == "softmax":
+        assert not found[some].any(), "softmax never settles"
+    elif scale == 10.0:
+        assert 0.5 < found[some].double().mean() < 1, "scores far apart decide most rows, but not all"
+
+
+def test_a_row_of_which_nothing_is_there_is_not_settled():
+    assert settled(torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("name", EVERY)
