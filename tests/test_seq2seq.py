@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rationale.data import Example, PairBatches, Vocabulary
+from rationale.data import Batch, Example, PairBatches, Sides, Vocabulary
 from rationale.mappings import MAPPINGS
 from rationale.seq2seq import WordLoss, beam_search, build_seq2seq
 
@@ -85,6 +85,20 @@ def test_rows_of_a_batch_are_searched_as_if_they_were_alone():
         n = mask[row].sum()
         alone = beam_search(model, source[row : row + 1, :n], mask[row : row + 1, :n], beam=3, longest=7)[0]
         assert found.words == alone.words and found.log_prob == pytest.approx(alone.log_prob, abs=1e-5)
+
+
+def test_the_loss_counts_the_real_words_whose_attention_is_settled():
+    torch.manual_seed(0)
+    source, target = torch.randint(3, 9, (5, 4)), torch.randint(3, 6, (5, 6))
+    real = torch.arange(6) < torch.tensor([[6], [1], [3], [2], [5]])
+    there = torch.arange(4) < torch.tensor([[4], [1], [2], [3], [4]])
+    batch = Batch(Sides(source, there, target, real), real, torch.zeros(5), torch.arange(5))
+    for gamma, least, most in ((1e-6, 0.9, 1), (1.0, 0.05, 0.06)):  # 1 of 17 words has but one to look at
+        model = model_of(model="sparsemax", gamma=gamma)
+        weights = model(source, there, target)[1]
+        alike = [len({w for w in row.tolist() if w}) == 1 for row in weights[real]]
+        found = WordLoss()(model, batch).parts["settled"].item()
+        assert found == pytest.approx(sum(alike) / len(alike)) and least <= found <= most, (gamma, found)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sparsemax"])
