@@ -394,6 +394,12 @@ def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([first, "|" + "---|" * len(heads), *others])
 
 
+def _said_once(rows: list[list[str]]) -> list[list[str]]:
+    """Rows without the first cell where it is that of the row before."""
+    before = [None, *(row[0] for row in rows)]
+    return [["" if row[0] == last else row[0], *row[1:]] for row, last in zip(rows, before, strict=False)]
+
+
 def _cell(value: float, form: str = "{:.1f}") -> str:
     """A number in a table; empty for NaN, which is what a run has not."""
     return "" if value != value else form.format(value)
@@ -592,9 +598,9 @@ def bench_table(_: pd.DataFrame) -> str:
                 milliseconds = f"{way['median_ms']:.{1 if way['median_ms'] >= 10 else 2}f}"
                 compared.setdefault((group["group"], way["name"]), {})[group["threads"]] = [milliseconds, fast]
     rows = [[*names, *(c for n in counts for c in cells.get(n, ["", ""]))] for names, cells in compared.items()]
-    tables = [_markdown(["what", "way", *heads], rows)]
+    tables = [_markdown(["what", "way", *heads], _said_once(rows))]
     if whole:
-        tables.append(_markdown(["what", "part", "seconds"], whole))
+        tables.append(_markdown(["what", "part", "seconds"], _said_once(whole)))
     machine = bench["machine"]
     where = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."
     return "\n\n".join([*tables, where])
