@@ -347,7 +347,8 @@ figures.show(fig)
 # %% [markdown]
 # *Reading*: (a row is a weight, a column the score that moves it; absolute values; grey is exactly 0.) Softmax moves
 # every weight with every score. A sparse map moves the support only, and equal weights as one. The rank is the number
-# of different weights that are not 0, less one: they sum to 1.
+# of groups in the support, less one: the weights sum to 1. (What is not pooled is a group by itself; here the groups
+# are the different weights, but scores that tie under sparsemax keep a gradient each.)
 
 # %% [markdown]
 # ## 9. Dead on arrival
@@ -434,25 +435,31 @@ figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 
 # %% [markdown]
-# **Settled too early.** A row can also lose its gradient by deciding. The rank of section 8 is 0, so
+# **Settled too early.** A row can also lose its gradient by deciding. By the rank of section 8
 #
-# $$J = 0 \iff \text{all } y_i \neq 0 \text{ are equal}, \tag{A8}$$
+# $$J = 0 \iff \text{the support is a single group}, \tag{A8}$$
 #
 # of which the uniform row of (A7) is one case and the row with a single weight the other: where a map has settled on a
-# wrong word, nothing tells it. A larger $\gamma$ flattens the map and keeps more rows open; softmax never settles.
+# wrong word, nothing tells it. A larger $\gamma$ flattens the map and keeps more rows open; softmax settles only where
+# the other weights are too small for the computer.
 # Translators log the share of such rows (`train_settled`), and `25_read_seq2seq` shows one that got stuck.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)
-closed = {name: [settled(mapping(wide, gamma=gamma)).double().mean().item() for gamma in flatness.tolist()]
-          for name, mapping in MAPPINGS.items()}  # fmt: skip
+prices = {"fusedmax": 0.1, "oscarmax": 0.01}
+closed = {name: [settled(mapping(wide, gamma=gamma), name, prices.get(name, 0)).double().mean().item()
+                 for gamma in flatness.tolist()] for name, mapping in MAPPINGS.items()}  # fmt: skip
+tied = torch.tensor([1.0, -5.0, 1.0, 1.0], dtype=torch.float64)  # one word three times, for example
+for name, mapping in MAPPINGS.items():
+    print(f"{name:12} {mapping(tied).numpy().round(3)} settled: {settled(mapping(tied), name, prices.get(name, 0))}")
 
 # %% tags=["check"]
+both = torch.cat([wide, wide.round(), tied.repeat(1, 3)])  # without ties and with
 for name, mapping in MAPPINGS.items():
-    v = wide.clone().requires_grad_()
+    v = both.clone().requires_grad_()
     y = mapping(v)
-    slope = torch.autograd.grad((y * scores_of(400, 12)).sum(), v)[0]
-    assert ((slope.abs().amax(-1) < 1e-12) == settled(y.detach())).all(), f"{name}: (A8)"
+    slope = torch.autograd.grad((y * scores_of(*both.shape)).sum(), v)[0]
+    assert ((slope.abs().amax(-1) < 1e-12) == settled(y, name, prices.get(name, 0))).all(), f"{name}: (A8)"
     assert closed[name] == sorted(closed[name], reverse=True), f"{name}: the flatter, the fewer rows are settled"
 assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(closed["softmax"]) == 0
 

@@ -167,11 +167,11 @@ for names in together.values():
 #
 # For each run, of all words it said to the test set: on how many source words a weight falls, and which share of the
 # neighbours that both have weight have exactly the same. *Settled* is the share of words where all weights that are
-# not 0 are equal, so that no gradient comes back ((A8), `06_sparse_attention`). *Different words*: each word said looks
-# most at some source word; how many different ones these are, for one word said (1: always another; near 0: always the
-# same, so the attention is stuck). *Cut off* is the share of texts that ran into the limit (`longest`): a hypothesis is
-# judged by its log-probability a word, so where a model repeats itself with certainty ("! ! ! !") every further word
-# makes it better. ROUGE does not see that, because it does not count punctuation.
+# not 0 are one group, so that no gradient comes back ((A8), `06_sparse_attention`). *Different words*: each word said
+# looks most at some source word; how many different ones these are, for one word said (1: always another; near 0:
+# always the same, so the attention is stuck). *Cut off* is the share of texts that ran into the limit (`longest`): a
+# hypothesis is judged by its log-probability a word, so where a model repeats itself with certainty ("! ! ! !") every
+# further word makes it better. ROUGE does not see that, because it does not count punctuation.
 
 # %%
 facts = []
@@ -183,11 +183,11 @@ for name, rows in read.items():
     seen = np.concatenate([(w != 0).sum(1) for w in some])
     both = [(w[:, 1:] != 0) & (w[:, :-1] != 0) for w in some]
     equal = sum(((w[:, 1:] == w[:, :-1]) & b).sum() for w, b in zip(some, both, strict=True))
-    limit = saved.read_parameters(root() / p.runs_dir / name)["longest"] - 1
+    of_run = saved.read_parameters(root() / p.runs_dir / name)
     different = np.mean([len(set(w.argmax(1))) / len(w) for w in some])
-    no_gradient = np.concatenate([settled(torch.tensor(w)) for w in some]).mean()
+    no_gradient = np.concatenate([settled(torch.tensor(w), of_run["model"], of_run["lam"]) for w in some]).mean()
     facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
-                  different, np.mean([len(weights) >= limit for weights in rows["weights"]])])
+                  different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
 names = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
 figures.show_table(pd.DataFrame(facts, columns=names))
 

@@ -63,10 +63,14 @@ def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(*first, nn.Linear(size, size), ReLUDropout(dropout))
 
 
-def beside(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
-    """layers([words; others]) [N, S] of [N, H] each, without the copies of joining them."""
-    of_words, of_others = layers[0].weight.chunk(2, 1)
-    return layers[1:](F.linear(words, of_words, layers[0].bias).addmm_(others, of_others.mT))
+def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
+    """layers([words; others]) [N, S] of [N, H] each, without the copy that joining them makes."""
+    first, *rest = layers
+    of_words, of_others = first.weight.chunk(2, 1)
+    units = F.linear(words, of_words, first.bias) + F.linear(others, of_others)
+    for layer in rest:
+        units = layer(units)
+    return units
 
 
 class Alignment(NamedTuple):
@@ -249,7 +253,7 @@ class Aligner(nn.Module):
         words, met = self.aligned(sides, mask, draw, num_samples)
         premise, hypothesis = words.sides()
         others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
-        compared = Words(beside(self.compare, words.both, others.both), words.lengths)
+        compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
         masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)

@@ -17,11 +17,11 @@ from rationale.recurrence import RCNNCell, Scan
 def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
     """What dropout multiplies the units of `like` by, on a CPU: 0 with probability p, else the scale; and the scale.
 
-    One draw of 64 bits decides on eight units. The share 256 p is rounded up or down at random, anew in every call, so
-    that a unit is dropped with probability p exactly; the scale is the one for the rounded share.
+    p is at most 255/256. One draw of 64 bits decides on eight units. The share 256 p is rounded up or down at random,
+    anew in every call, so a unit is dropped with probability p exactly; the scale is the one for the rounded share.
     """
     share = int(256 * p + torch.rand((), dtype=torch.float64).item())
-    scale = 256 / max(256 - share, 1)
+    scale = 256 / (256 - share)
     draws = torch.empty(-(-like.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
     units = draws.view(torch.int8)[: like.numel()].view(like.shape)
     return units.to(like.dtype).ge_(share - 128).mul_(scale), scale
@@ -31,7 +31,7 @@ class Dropout(nn.Dropout):
     """`nn.Dropout`, some five times as fast on a CPU; see `kept_units`."""
 
     def _left_to_torch(self, inputs: Tensor) -> bool:
-        return not self.training or not self.p or inputs.device.type != "cpu"
+        return not self.training or not 0 < self.p <= 255 / 256 or inputs.device.type != "cpu"
 
     def forward(self, inputs: Tensor) -> Tensor:
         if self._left_to_torch(inputs):

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 # ------------------------------------------------------------------------------------------------------- the maps
 
@@ -90,7 +91,7 @@ def fusedmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam
 
         P_simplex(P_TV(x / gamma)),   P_TV(x) = argmin_y |y - x|^2 / 2 + lam sum_i |y_{i+1} - y_i|
 
-    Weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam: see `dead`.
+    Weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam, lam > 0: see `dead`.
 
     Source: eq. (A3), notebooks/06_sparse_attention.py; Niculae and Blondel 2017, sec. 3.2. Arguments as for `softmax`.
 
@@ -160,6 +161,7 @@ def sq_pnorm_max(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0,
     return _SquaredNorm.apply(scores, _check(scores, mask, gamma), gamma, p)
 
 
+LARGEST_PRICE = 1e300  # of float64: beyond, prices times ranks are no numbers
 MAPPINGS = {
     "softmax": softmax,
     "sparsemax": sparsemax,
@@ -183,9 +185,9 @@ def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[s
 
 
 def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
-    """Whether fusedmax is uniform over a row and its gradient exactly 0, bool [...].
+    """Whether fusedmax is uniform over a row and its gradient exactly 0, bool [...]; never without a price.
 
-        max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam
+        max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam,   lam > 0
 
     Fresh dot-product scores are often this small: attention that starts here never moves. Source: eq. (A7),
     notebooks/06_sparse_attention.py.
@@ -197,30 +199,60 @@ def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: fl
     """
     mask = _check(scores, mask, gamma, lam)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
+    if not torch.isfinite(scores[mask]).all():
+        raise _not_finite(scores[mask])
+    scores = scores.double()  # as in the map
     mean = torch.where(mask, scores, 0.0).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
-    return torch.where(mask, scores - mean, 0.0).cumsum(-1).abs().amax(-1) <= gamma * lam
+    inside = torch.where(mask, scores - mean, 0.0).cumsum(-1).abs() <= gamma * lam
+    return inside.all(-1) & (lam > 0)
 
 
-def settled(weights: Tensor) -> Tensor:
-    """Whether all weights [..., T] of a row that are not 0 are equal, bool [...]: there the Jacobian of a map is 0.
+def settled(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
+    """Where a mapping gave weights [..., T] at which its Jacobian is exactly 0, bool [...].
 
-    Uniform rows of fusedmax (`dead`) are, and rows with a single weight: no gradient tells them to look elsewhere.
-    Source: eq. (A8), notebooks/06_sparse_attention.py.
+        all weights that are not 0 are one group: a single weight; with lam > 0 also equal ones (of oscarmax), or
+        equal neighbours (of fusedmax)
+
+    No gradient tells such a row to look elsewhere. Source: eq. (A8), notebooks/06_sparse_attention.py.
+
+    Parameters
+    ----------
+    weights : [..., T]
+        What is masked stands at the end of a row.
+    mapping : one of `MAPPINGS`
+    lam : float
+        Its price, if it has one.
 
     Examples
     --------
-    >>> scores = torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]])
-    >>> settled(sparsemax(scores)), settled(sparsemax(scores, gamma=4.0))
-    (tensor([False,  True]), tensor([False, False]))
+    >>> scores = torch.tensor([[0.1, 0.0, 0.2], [1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
+    >>> settled(sparsemax(scores), "sparsemax"), settled(sparsemax(scores, gamma=4.0), "sparsemax")
+    (tensor([False, False,  True]), tensor([False, False, False]))
+    >>> settled(fusedmax(scores, lam=0.2), "fusedmax", lam=0.2)  # uniform, two that are fused, one alone
+    tensor([True, True, True])
     """
-    return weights.amax(-1) == weights.where(weights > 0, torch.inf).amin(-1)
+    there = weights != 0
+    count = there.sum(-1)
+    if lam == 0 or mapping not in ("fusedmax", "oscarmax"):
+        return count == 1
+    equal = (weights == weights.amax(-1, keepdim=True)).eq(there).all(-1) & (count > 0)
+    if mapping == "oscarmax":
+        return equal
+    begins = there & ~F.pad(there, (1, 0))[..., :-1]
+    return equal & (begins.sum(-1) == 1)
 
 
 def _check(scores: Tensor, mask: Tensor | None, gamma: float, lam: float = 0.0) -> Tensor | None:
+    if not scores.is_floating_point() or scores.ndim == 0:
+        raise ValueError(
+            f"scores: got {scores.dtype} {list(scores.shape)}, accepted are rows of floating-point numbers"
+        )
     if not gamma > 0:
         raise ValueError(f"gamma: got {gamma!r}, accepted is a number > 0")
-    if not lam >= 0:
-        raise ValueError(f"lam: got {lam!r}, accepted is a number >= 0")
+    if not 0 <= lam <= LARGEST_PRICE:
+        raise ValueError(f"lam: got {lam!r}, accepted is a number in [0, {LARGEST_PRICE:g}]")
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"mask: got {mask.dtype}, accepted is torch.bool")
     if mask is not None and mask.shape != scores.shape:
         raise ValueError(f"shapes differ: scores {tuple(scores.shape)}, mask {tuple(mask.shape)}")
     return mask

@@ -364,6 +364,7 @@ def _check_together(values: Mapping[str, Any], where: str) -> None:
         (values.get("power", 1.5) != 1.5 and values["model"] != "sq_pnorm_max", "power", "1.5"),
         (values.get("gamma", 1) != 1 and values["model"] not in MAPPINGS, "gamma", "1"),
         (values.get("intra") and values.get("model") == "recurrent", "intra", "false, or another model"),
+        (corpus in SEQUENCES and corpus != "multi30k" and values.get("language", "de") != "de", "language", "de"),
         (corpus in PAIRS and values.get("rule") == "top_k", "rule", "argmax"),
         (corpus in SEQUENCES and values.get("hidden_size", 0) % 2 == 1, "hidden_size", "an even number"),
     ]
@@ -490,10 +491,12 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
 def validated(namespace: Mapping[str, Any]) -> SimpleNamespace:
     """The parameters of a notebook, checked again where they are used: `p = validated(globals())`.
 
-    Every name of `KEYS` that the notebook has defined so far is taken, and `UNLESS_NAMED` for the rest. A run by
-    hand, in JupyterLab, therefore stops at the same mistakes as a run through the runner.
+    Every name of `KEYS` that the notebook has annotated (`name: type = value`) is taken, and `UNLESS_NAMED` for the
+    rest; so a cell that uses such a name for something else does no harm when this one is run again. A run by hand, in
+    JupyterLab, stops at the same mistakes as a run through the runner.
     """
-    given = {name: namespace[name] for name in KEYS if name in namespace}
+    parameters = namespace.get("__annotations__", namespace)
+    given = {name: namespace[name] for name in KEYS if name in namespace and name in parameters}
     values = {
         name: check(name, value)
         for name, value in given.items()

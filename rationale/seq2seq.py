@@ -122,7 +122,8 @@ class WordLoss(nn.Module):
         outputs, weights = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
         real = sides.hypothesis_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.hypothesis[real])
-        without = settled(weights.detach()[real]).to(loss.dtype).mean()
+        lam = model.arguments.get("lam", 0.0)
+        without = settled(weights.detach()[real], model.mapping, lam).to(loss.dtype).mean()
         return Step(loss, {"task": loss.detach(), "settled": without})
 
 

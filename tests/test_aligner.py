@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rationale import training
-from rationale.aligner import Aligner, IntraAttention, RecurrentPair, build_aligner
+from rationale.aligner import Aligner, IntraAttention, RecurrentPair, apply_to_joined, build_aligner, feed_forward
 from rationale.data import Example, PairBatches, Sides, Vocabulary
 from rationale.distributions import HardKuma
 from rationale.extractor import sample
@@ -87,6 +87,19 @@ def test_padding_changes_nothing(model, intra):
         alone = Sides(sides.premise[row : row + 1, :p], torch.ones(1, p, dtype=torch.bool),
                       sides.hypothesis[row : row + 1, :h], torch.ones(1, h, dtype=torch.bool))  # fmt: skip
         torch.testing.assert_close(built(alone, alone.cells()).prediction[0], together[row], atol=1e-6, rtol=1e-5)
+
+
+def test_layers_read_joined_features_as_if_they_had_been_joined():
+    torch.manual_seed(0)
+    layers, words, others = feed_forward(10, 6, 0.0).double(), *torch.randn(2, 7, 5, dtype=torch.float64)
+    joined = layers(torch.cat([words, others], -1))
+    apart = apply_to_joined(layers, words, others)
+    torch.testing.assert_close(apart, joined)
+    slope = torch.randn_like(joined)
+    wanted, found = (torch.autograd.grad((slope * y).sum(), list(layers.parameters())) for y in (joined, apart))
+    torch.testing.assert_close(found, wanted)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert apply_to_joined(layers.float(), words.float(), others.float()).isfinite().all()
 
 
 def test_each_word_spreads_a_weight_of_one_over_the_other_side():

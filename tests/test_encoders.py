@@ -233,6 +233,13 @@ def test_dropout_drops_the_share_asked_for_and_keeps_the_mean(p):
     assert torch.equal(gradient, calls[0]), "what is dropped has no gradient"
 
 
+@pytest.mark.parametrize("p", [255 / 256, 0.999, 0.9999])
+def test_dropout_of_nearly_everything_keeps_the_mean(p):
+    torch.manual_seed(0)
+    outputs = Dropout(p)(torch.ones(2_000_000))
+    assert (outputs.mean() - 1).abs() < 5 * (p / (1 - p) / outputs.numel()) ** 0.5, f"the mean is {outputs.mean():.4f}"
+
+
 def test_dropped_units_are_independent_of_their_neighbours():
     torch.manual_seed(0)
     dropped = (Dropout(0.25)(torch.ones(200_000)) == 0).double()

@@ -1,5 +1,6 @@
 """Mappings from scores to weights: against a quadratic program, finite differences, and the laws each one obeys."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch.autograd import gradcheck
 from rationale import mappings, params
 from rationale.mappings import dead, fusedmax, oscarmax, settled, softmax, sparsemax, sq_pnorm_max
 
+PRICES = {"fusedmax": 0.15, "oscarmax": 0.08}
 SPARSE = {
     "sparsemax": sparsemax,
-    "fusedmax": lambda x, mask=None, gamma=1.0: fusedmax(x, mask, gamma, 0.15),
-    "oscarmax": lambda x, mask=None, gamma=1.0: oscarmax(x, mask, gamma, 0.08),
+    "fusedmax": lambda x, mask=None, gamma=1.0: fusedmax(x, mask, gamma, PRICES["fusedmax"]),
+    "oscarmax": lambda x, mask=None, gamma=1.0: oscarmax(x, mask, gamma, PRICES["oscarmax"]),
     "sq_pnorm_max": sq_pnorm_max,
 }
 EVERY = {"softmax": softmax} | SPARSE
@@ -233,26 +235,70 @@ def test_fusedmax_is_uniform_without_gradient_exactly_where_the_criterion_says(s
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("scale", [0.02, 1.0, 10.0])
-def test_a_row_is_settled_where_its_jacobian_is_zero(name, scale):
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_a_row_is_settled_where_its_jacobian_is_zero(name, scale, ties):
     torch.manual_seed(0)
-    x = (scale * torch.randn(200, 7, dtype=torch.float64)).requires_grad_()
-    mask = torch.rand(200, 7) < 0.8
-    mask[:, 0] = True
-    y = EVERY[name](x, mask)
+    x = scale * torch.randn(300, 7, dtype=torch.float64)
+    x = (x.div(scale).round().mul(scale) if ties else x).requires_grad_()
+    lengths = 1 + torch.arange(300) % 7
+    y = EVERY[name](x, torch.arange(7) < lengths.unsqueeze(1))
     (slope,) = torch.autograd.grad((y * torch.randn_like(y)).sum(), x)
-    flat = slope.abs().amax(-1) < 1e-12
-    found = settled(y.detach())
-    assert torch.equal(found, flat), f"{name}: {(found != flat).sum()} of 200 rows, {y[found != flat][:3].tolist()}"
-    some = mask.sum(1) > 1
-    assert found[~some].all(), "a row of one score has nothing to decide"
+    noise = 0.0 if name == "softmax" else 1e-12  # softmax is nearly decided long before it is
+    flat, found = slope.abs().amax(-1) <= noise, settled(y.detach(), name, PRICES.get(name, 0.0))
+    assert torch.equal(found, flat), f"{(found != flat).sum()} of 300 rows, such as {y[found != flat][:3].tolist()}"
+    assert found[lengths == 1].all(), "a row of one score has nothing to decide"
+    some = found[lengths > 1].double().mean()
     if name == "softmax":
-        assert not found[some].any(), "softmax never settles"
+        assert some == 0, "softmax never settles"
     elif scale == 10.0:
-        assert 0.5 < found[some].double().mean() < 1, "scores far apart decide most rows, but not all"
+        assert 0.3 < some < 1 + ties, "scores far apart decide most rows; without ties, not all"
 
 
-def test_a_row_of_which_nothing_is_there_is_not_settled():
-    assert settled(torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).tolist() == [False, True, True]
+def test_without_a_price_equal_weights_are_no_group_and_nothing_is_dead():
+    x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    for name, mapping in {"fusedmax": fusedmax, "oscarmax": oscarmax}.items():
+        y = mapping(x, lam=0.0)
+        (slope,) = torch.autograd.grad(y[:, 0].sum(), x)
+        assert slope.abs().max() > 0.3 and not settled(y, name, lam=0.0).any(), name
+    assert not dead(x, lam=0.0).any() and dead(x, lam=1e-9).all()
+
+
+def test_equal_weights_that_are_no_neighbours_are_two_groups_of_fusedmax_and_one_of_oscarmax():
+    apart = torch.tensor([[0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert settled(apart, "fusedmax", lam=0.1).tolist() == [False, True, False, True]
+    assert settled(apart, "oscarmax", lam=0.1).tolist() == [True, True, False, True]
+    assert settled(apart, "sparsemax").tolist() == [False, False, False, True]
+
+
+def test_the_dead_zone_of_large_scores_is_that_of_the_map():
+    x = (1e4 + 0.05 * torch.randn(2000, 8, generator=torch.Generator().manual_seed(1))).float()
+    uniform = (fusedmax(x.double(), lam=0.1) - 1 / 8).abs().amax(-1) < 1e-12
+    assert torch.equal(dead(x, lam=0.1), uniform) and 0.1 < uniform.double().mean() < 0.9
+    assert dead(torch.zeros(2, 0)).shape == (2,)
+    with pytest.raises(ValueError, match="found nan"):
+        dead(torch.tensor([0.0, torch.nan]))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_no_row_of_numbers_or_no_mask_is_refused(name):
+    mapping = EVERY[name]
+    with pytest.raises(ValueError, match="scores: got torch.int64"):
+        mapping(torch.tensor([1, 2, 3]))
+    with pytest.raises(ValueError, match="rows of floating-point numbers"):
+        mapping(torch.tensor(1.0))
+    for dtype in (torch.uint8, torch.int64, torch.float32):
+        with pytest.raises(ValueError, match=f"mask: got {dtype}"):
+            mapping(torch.zeros(2, 3), torch.ones(2, 3, dtype=dtype))
+
+
+@pytest.mark.parametrize("mapping", [fusedmax, oscarmax, functools.partial(oscarmax, published=True)], ids=str)
+def test_a_huge_price_makes_rows_uniform_and_an_infinite_one_is_refused(mapping):
+    for lam in (1e12, 1e150, 1e300):
+        y = mapping(doubles([[0.3, 2.0, 1.9, 0.1], [1e4, 0.0, -1e4, 5.0]]), lam=lam)
+        assert torch.isfinite(y).all() and (y - 0.25).abs().max() < 1e-12, f"lam {lam}: {y.tolist()}"
+    for lam in (1e308, torch.inf, torch.nan, -1.0):
+        with pytest.raises(ValueError, match="lam: got .* accepted is a number in"):
+            mapping(doubles([0.3, 2.0]), lam=lam)
 
 
 @pytest.mark.parametrize("name", EVERY)

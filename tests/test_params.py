@@ -226,6 +226,16 @@ def test_every_unnamed_value_is_an_accepted_one():
     assert validated(UNLESS_NAMED) == SimpleNamespace(**UNLESS_NAMED), "and they go together"
 
 
+def test_a_cell_that_validates_can_be_run_again_after_the_names_were_used_for_something_else():
+    notebook: dict = {}
+    exec("seed: int = 3\nselection: float = 0.4", notebook)
+    first = validated(notebook)
+    exec("left, right = 'one axis', 'another'\nrule = object()\nepochs = 0", notebook)
+    assert validated(notebook) == first
+    exec("selection = 0.2", notebook)  # as from a parameter file
+    assert validated(notebook).selection == 0.2
+
+
 def test_validated_refuses_what_the_runner_refuses():
     with pytest.raises(BadInput, match=r"selection: 1.3 is not accepted, give a number in \(0, 1\]"):
         validated({"selection": 1.3})
@@ -337,6 +347,11 @@ def test_every_parameter_file_is_accepted_by_its_notebook(path):
         ("10_first_rationale", ["aspect=value"], "aspect: value is not accepted here; give one of look, smell"),
         ("11_train_reviews", ["model=softmax"], "model: softmax is not for texts; give one of full_text"),
         ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small is not for this notebook; give one of synthetic"),
+        (
+            "15_train_seq2seq",
+            ["corpus=aeslc", "language=fr"],
+            "language: fr is not accepted with aeslc, model softmax; give de",
+        ),
         ("13_train_nli", ["model=bernoulli"], "model: bernoulli is not for pairs; give one of softmax"),
         (
             "13_train_nli",
