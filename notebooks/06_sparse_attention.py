@@ -324,7 +324,7 @@ few = 0.8 * scores_of(200, 6)
 for name, mapping in MAPPINGS.items():
     direction, h = scores_of(200, 6), 1e-6
     for gamma in (1.0, 2.0):
-        up, down = (mapping(few + step * direction, gamma=gamma) for step in (h, -h))
+        up, down = (mapping(few + shift * direction, gamma=gamma) for shift in (h, -h))
         v = few.clone().requires_grad_()
         mine = torch.autograd.grad((mapping(v, gamma=gamma) * direction).sum(), v)[0]  # J^T v, by (A6)
         off = ((up - down) / (2 * h) - mine).abs().amax(-1)  # from J v, by differences
@@ -401,7 +401,7 @@ def toy(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def trained(lam_at) -> list[tuple[float, float]]:
-    """Loss and share of dead rows at each step of a model that attends with fusedmax, `lam_at(step)` its price."""
+    """Loss and share of dead rows at each step of a model that attends with fusedmax, `lam_at(number)` its price."""
     tokens, label = toy(256)
     query, read = ((0.01 * scores_of(8)).requires_grad_() for _ in range(2))
     optimizer, seen = torch.optim.Adam([query, read], lr=p.learning_rate), []
@@ -414,8 +414,8 @@ def trained(lam_at) -> list[tuple[float, float]]:
     return seen
 
 
-runs = {"lam = 0.5 from the start": trained(lambda step: 0.5),
-        "lam rises to 0.5": trained(lambda step: 0.5 * min(1, step / 200))}  # fmt: skip
+runs = {"lam = 0.5 from the start": trained(lambda number: 0.5),
+        "lam rises to 0.5": trained(lambda number: 0.5 * min(1, number / 200))}  # fmt: skip
 
 # %% tags=["check"]
 if p.num_steps >= 400:

@@ -183,14 +183,14 @@ zeros_of_short, zeros_of_long = (float(np.mean(part)) if part else 0.0 for part 
 # zeros, and gradients that reach fewer words.
 
 # %% tags=["check"]
-facts = pd.DataFrame([(len(e.tokens), np.mean(text.weights.numpy() == 0)) for e, text in zip(tests, said, strict=True)
-                      if len(text.words)], columns=["length", "zeros"]).astype(float)  # fmt: skip
-is_long = facts["length"] > facts["length"].median()
-count, share = len(facts), is_long.mean() if len(facts) else 0.0
-recombined = (1 - share) * zeros_of_short + share * zeros_of_long
-assert not count or abs(recombined - facts["zeros"].mean()) < 1e-6, "both halves together are the test set"
-slope = (facts["zeros"] * (is_long - share)).mean() if count else 0.0  # covariance with being long
-assert abs(slope - share * (1 - share) * (zeros_of_long - zeros_of_short)) < 1e-6, "the halves are mixed up"
+seen = pd.DataFrame([(len(e.tokens), np.mean(text.weights.numpy() == 0)) for e, text in zip(tests, said, strict=True)
+                     if len(text.words)], columns=["length", "zeros"]).astype(float)  # fmt: skip
+is_long = seen["length"] > seen["length"].median()
+count, part = len(seen), is_long.mean() if len(seen) else 0.0
+recombined = (1 - part) * zeros_of_short + part * zeros_of_long
+assert not count or abs(recombined - seen["zeros"].mean()) < 1e-6, "both halves together are the test set"
+slope = (seen["zeros"] * (is_long - part)).mean() if count else 0.0  # covariance with being long
+assert abs(slope - part * (1 - part) * (zeros_of_long - zeros_of_short)) < 1e-6, "the halves are mixed up"
 print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long ones; your guess: {guess}")
 
 # %% [markdown]

@@ -84,8 +84,8 @@ for (task, corpus, pair), table in tables.items():
     said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
     where = f"{corpus} {pair}".strip()
     title = f"{where}: {spread:.1f} {said} between the best map and the worst"
-    names = [name.replace(", ", "\n") for name in table.index]
-    figures.draw_bars(names, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
+    labels = [name.replace(", ", "\n") for name in table.index]
+    figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
     figures.save_figure(fig, folder / "figures", f"{mark}_{where.replace(' ', '_')}")
     display(figures.show(fig))
     best = table[mark].astype(float).max()
@@ -126,9 +126,9 @@ bench = json.loads((reference.folder() / "bench.json").read_text(encoding="utf-8
 steps = [group for group in bench["groups"] if group["group"].startswith("one training step, encoder-decoder")]
 for group in steps:
     print(f"{group['group']}; threads: {group['threads']}")
-    rows = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
-    steps_of = pd.DataFrame(rows, index=["median ms", "words a second, softmax = 1"]).T
-    display(figures.show_table(steps_of.rename_axis("attention").reset_index()))
+    measured = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
+    measured = pd.DataFrame(measured, index=["median ms", "words a second, softmax = 1"]).T
+    display(figures.show_table(measured.rename_axis("attention").reset_index()))
 
 # %% [markdown]
 # ## 3. One text, every attention
@@ -188,8 +188,8 @@ for name, rows in read.items():
     no_gradient = np.concatenate([settled(torch.tensor(w), of_run["model"], of_run["lam"]) for w in some]).mean()
     facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
                   different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
-names = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
-figures.show_table(pd.DataFrame(facts, columns=names))
+columns = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
+figures.show_table(pd.DataFrame(facts, columns=columns))
 
 # %% tags=["check"]
 for name, rows in read.items():
