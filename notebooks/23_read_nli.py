@@ -85,15 +85,25 @@ if len(table):
     display(figures.show(fig))
 
 # %% [markdown]
-# *Reading* (seed 1): every sparse map lies within one point of softmax, as in Niculae and Blondel, with a fifth to four
-# fifths of the cells open. HardKuma is four to six points behind, where Bastings et al. have about one: they train for
-# a hundred epochs on eight times the pairs, these models for twelve, without the paper's dropout, which slows them.
+# *Reading* (means of three seeds): oscarmax is level with softmax and every sparse map lies within two points of it, as
+# in Niculae and Blondel, with a sixth to three fifths of the cells open. Fusedmax opens a fifth of them in one seed and
+# three quarters in the others, where many of its rows stayed uniform (section 3: settled, but not on one word): its
+# dead zone, (A7) in `06_sparse_attention`. HardKuma is four to five points behind, where Bastings et al. have about
+# one: they train for a hundred epochs on eight times the pairs, these models for twelve, without the paper's dropout,
+# which slows them. How many cells it may open hardly matters: a twentieth of them serves as well as a fifth.
 
 # %% tags=["check"]
 if not p.runs:
-    behind = table[table["variant"].eq("")].set_index("model")["behind softmax"].astype(float)
-    assert behind.drop(["softmax", "hardkuma", "recurrent"], errors="ignore").lt(0.01).all(), "within one point"
-    assert behind[["hardkuma"]].between(0.03, 0.065).all(), "four to six points"
+    usual = table[table["variant"].eq("")].set_index("model")
+    behind = usual["behind softmax"].astype(float)
+    maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
+    assert behind[maps].lt(0.02).all() and abs(behind["oscarmax"]) < 0.005, "within two points; level"
+    assert usual.loc[maps, "rate_selected"].between(0.15, 0.6).all(), "a sixth to three fifths"
+    gates = usual[usual.index == "hardkuma"]
+    assert behind["hardkuma"].between(0.04, 0.05).all(), "four to five points"
+    assert gates["target"].tolist() == [0.05, 0.1, 0.2] and np.ptp(gates["accuracy"].astype(float)) < 0.01
+    fused = results.query("model == 'fusedmax' and metric == 'rate_selected' and split == 'test'")["value"]
+    assert fused.between(0.2, 0.25).sum() == 1 and fused.between(0.7, 0.8).sum() == 2, "a fifth, three quarters"
 
 # %% [markdown]
 # ## 2. One pair, every attention
@@ -165,9 +175,9 @@ guess, open_by_label = "contradiction", {}
 for name, rows in read.items():
     shares = pd.Series([(z != 0).mean() for z in matrices[name]]).groupby(rows["label"].tolist()).mean()
     open_by_label[name] = shares.reindex(range(len(LABELS))).tolist()
-# The differences are small: at seed 1 every sparse map opens the fewest cells for neutral pairs, where little has a
-# counterpart; HardKuma's order changes with its target. A map gives every word something; a constraint on the average
-# lets cells be spent where they help.
+# The differences are small: every sparse map, with each seed, opens the fewest cells for neutral pairs, where little
+# has a counterpart; HardKuma's order changes with target and seed. A map gives every word something; a constraint on
+# the average lets cells be spent where they help.
 
 # %% tags=["check"]
 assert set(open_by_label) == set(read), "one entry a run"
