@@ -14,6 +14,7 @@ from torch.autograd import gradcheck
 from rationale import mappings, params
 from rationale.mappings import dead, fusedmax, oscarmax, settled, softmax, sparsemax, sq_pnorm_max
 
+PUBLISHED = functools.partial(oscarmax, published=True)
 PRICES = {"fusedmax": 0.15, "oscarmax": 0.08}
 SPARSE = {
     "sparsemax": sparsemax,
@@ -291,7 +292,7 @@ def test_what_is_no_row_of_numbers_or_no_mask_is_refused(name):
             mapping(torch.zeros(2, 3), torch.ones(2, 3, dtype=dtype))
 
 
-@pytest.mark.parametrize("mapping", [fusedmax, oscarmax, functools.partial(oscarmax, published=True)], ids=str)
+@pytest.mark.parametrize("mapping", [fusedmax, oscarmax, PUBLISHED], ids=["fusedmax", "oscarmax", "published"])
 def test_a_huge_price_makes_rows_uniform_and_an_infinite_one_is_refused(mapping):
     for lam in (1e12, 1e150, 1e300):
         y = mapping(doubles([[0.3, 2.0, 1.9, 0.1], [1e4, 0.0, -1e4, 5.0]]), lam=lam)
