@@ -98,8 +98,9 @@ for (task, corpus, pair), table in tables.items():
 # first words of the source (section 3 shows it). Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row
 # is 0 ((A6), `06_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
 # learning from every word. The remedy is a flatter map: with `gamma: 4` the maps that were tried are level with
-# softmax or better, as the paper says, and nine of ten weights are still exactly 0 (`make sweep
-# SWEEP=translation_flatter`). On e-mails all are weak (a ROUGE-1 of 13), and all but oscarmax lie within half a point of softmax.
+# softmax or better, as the paper says, and nine of ten weights are still exactly 0 (sweep
+# `translation_flatter`). On e-mails all are weak (a ROUGE-1 of 13), and all but oscarmax lie within half a point of
+# softmax.
 
 # %% tags=["check"]
 if not p.runs:
