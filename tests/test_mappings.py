@@ -302,6 +302,22 @@ def test_a_huge_price_makes_rows_uniform_and_an_infinite_one_is_refused(mapping)
             mapping(doubles([0.3, 2.0]), lam=lam)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", EVERY)
+def test_a_gpu_gives_what_the_cpu_gives(name):
+    torch.manual_seed(0)
+    mask, direction = torch.arange(9) < torch.tensor([[9], [4], [1], [0]]), torch.randn(4, 9)
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(1)
+        x = torch.randn(4, 9).to(device).requires_grad_()
+        y = EVERY[name](x, mask.to(device))
+        y.backward(direction.to(device))
+        assert y.device == x.grad.device == x.device
+        found.append((y.detach().cpu(), x.grad.cpu()))
+    torch.testing.assert_close(found[1], found[0])
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_edge_rows_are_defined(name):
     mapping = EVERY[name]
