@@ -96,7 +96,7 @@ for (task, corpus, pair), table in tables.items():
 # *Reading* (one seed of each): with the paper's `gamma` of 1 every sparse map is three to six BLEU behind softmax on
 # captions, where the paper has all within one, and from French sparsemax is far behind: its attention never left the
 # first words of the source (section 3 shows it). Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row
-# is 0 ((A6), `06_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
+# is 0 ((A8), `06_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
 # learning from every word. The remedy is a flatter map: with `gamma: 4` all four from French are
 # level with softmax or ahead of it, as the paper says, and nine of ten weights are still exactly 0 (sweep
 # `translation_flatter`). On e-mails all are weak (a ROUGE-1 of 13), and all but oscarmax lie within half a point of
