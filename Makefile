@@ -20,7 +20,7 @@ demo: setup  ## first rationales, on made-up reviews: no download, a minute once
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
 test: setup  ## lint, notebook checks, all tests and smoke runs
-	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests
+	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests tools
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
@@ -51,16 +51,16 @@ sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
 	$(BIN)snakemake --config sweep=$(SWEEP) --cores $(CORES)
 
 book: setup  ## all notebooks, executed, and the reference as one web site: outputs/book/index.html
-	@OMP_NUM_THREADS=1 $(BIN)python -m book
+	@OMP_NUM_THREADS=1 $(BIN)python -m tools.book
 
 handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
-	@$(BIN)python -m rationale.handout
+	@$(BIN)python -m tools.handout
 
 bench: setup ## how fast the package is
 	$(BIN)python -m tests.benchmarks
 
 reference: setup ## the committed results, from finished runs
-	$(BIN)python -m rationale.reference
+	$(BIN)python -m tools.collect
 
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build

@@ -5,7 +5,7 @@
 # `.done` is only Snakemake's mark: the runner decides what a finished run is, and nothing finished is deleted here.
 
 from rationale.runs import root
-from rationale.sweeps import read_sweep
+from rationale.runs.sweeps import read_sweep
 
 OUTPUTS = config.get("outputs", "outputs")
 HERE = root() / OUTPUTS

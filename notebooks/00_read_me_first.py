@@ -27,10 +27,9 @@ import jupytext
 import pandas as pd
 from IPython.display import Markdown, display
 
-from rationale import figures, reference
-from rationale.handout import exercises
-from rationale.params import validated
-from rationale.runs import root
+from rationale import figures
+from rationale.runs import committed, root, validated
+from rationale.runs.exercises import exercises
 
 # %%
 p = validated(globals())
@@ -143,8 +142,8 @@ def runs_behind(query: str) -> str:
     return f"{count} run{'s' * (count != 1)}" if count else "none yet"
 
 
-results = reference.read_results()
-papers = pd.read_csv(reference.folder() / "papers.csv", keep_default_na=False)
+results = committed.read_results()
+papers = pd.read_csv(committed.folder() / "papers.csv", keep_default_na=False)
 papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
 for paper, part in papers.groupby("paper", sort=False):
     found = (part["committed"] + ", " + part["figure"]).str.removesuffix(", ")
@@ -160,7 +159,7 @@ for row in papers.itertuples():
     assert row.notebook or row.note, f"{where}: neither a notebook nor a reason"
     assert not row.notebook or row.section in headings[row.notebook], f"{where}: no such section: {row.section}"
     assert row.committed not in ("none yet", "not here") or row.note, f"{where}: nothing is committed: say why"
-    assert not row.figure or (reference.folder() / "figures" / row.figure).is_file(), f"{where}: no {row.figure}"
+    assert not row.figure or (committed.folder() / "figures" / row.figure).is_file(), f"{where}: no {row.figure}"
 for source in {source for sources in papers["from"] for source in sources.split()}:
     path = re.sub(r"^sweep:(\w+)$", r"params/sweeps/\1.yaml", source)
     assert (root() / path).is_file(), f"no {path}"

@@ -35,7 +35,7 @@ from torch.distributions import Beta, kl_divergence
 
 from rationale import figures
 from rationale.distributions import Kumaraswamy, log1mexp
-from rationale.params import validated
+from rationale.runs import validated
 
 # %%
 p = validated(globals())

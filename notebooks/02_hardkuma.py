@@ -38,8 +38,8 @@ from torch.distributions import kl_divergence
 
 from rationale import figures
 from rationale.distributions import HardConcrete, HardKuma
-from rationale.gates import decide
-from rationale.params import validated
+from rationale.nn import decide
+from rationale.runs import validated
 
 # %%
 p = validated(globals())

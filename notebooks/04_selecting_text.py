@@ -43,12 +43,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-from rationale import encoders, extractor, figures, objectives
+from rationale import figures, models, objectives
 from rationale.distributions import HardConcrete, HardKuma, log_uniform
-from rationale.gates import HardKumaGate, decide
+from rationale.nn import HardKumaGate, decide, encoders, heads
 from rationale.objectives import Constraint, expected_selection, expected_transitions, log_mean
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale.runs import results_folder, validated
 
 # %%
 p = validated(globals())
@@ -76,7 +75,7 @@ settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else t
 
 # %%
 z = torch.tensor([0, 1, 0, 0, 0, 0.5, 1, 0])
-reader = extractor.Predictor(encoders.LSTMEncoder(4, 8), extractor.Classes(16, 5), mode=p.predictor)
+reader = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode=p.predictor)
 vectors = torch.randn(len(words), 4)  # one random vector a word
 swapped = vectors.repeat(len(words), 1, 1)  # [T, T, 4]: in row t ...
 swapped[range(len(words)), range(len(words))] = torch.randn(len(words), 4)  # ... word t is another word
@@ -123,7 +122,7 @@ reader.mode = p.predictor
 
 # %% tags=["check"]
 for mode, claimed in apart.items():
-    again = extractor.Predictor(reader.encoder, reader.head, mode=mode)  # the same weights in another mode
+    again = models.Predictor(reader.encoder, reader.head, mode=mode)  # the same weights in another mode
     with torch.no_grad():
         empty = [again(torch.zeros(1, n, 4), torch.ones(1, n).bool(), torch.zeros(1, n)).softmax(1) for n in (8, 40)]
     measured_apart = (empty[0] - empty[1]).abs().sum().item()
@@ -994,7 +993,7 @@ assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`oth
 # > gradient; what was drawn stays what it was.
 
 # %%
-figures.show_source(extractor.DependentSelector._switches)
+figures.show_source(models.DependentSelector._switches)
 
 
 # %% [markdown]

@@ -38,15 +38,15 @@ import time
 import pandas as pd
 import torch
 
-from rationale import figures, judge, recurrence
+from rationale import explain, figures
 from rationale.data import Batch
 from rationale.distributions import Bernoulli
-from rationale.extractor import build_extractor
-from rationale.gates import decide, top_k
 from rationale.metrics import rationale_scores
+from rationale.models import build_extractor
+from rationale.nn import decide, rcnn, top_k
 from rationale.objectives import Constraint, build_objective, count_selected, leave_one_out, score_function
-from rationale.params import completed, validated
-from rationale.runs import results_folder
+from rationale.runs import results_folder, validated
+from rationale.runs.parameters import completed
 
 # %%
 p = validated(globals())
@@ -179,7 +179,7 @@ fig
 
 # %%
 dependent, _ = train(num_steps=min(60, p.num_steps), dependent=True)
-figures.show_source(recurrence.MemoryScan.forward)
+figures.show_source(rcnn.MemoryScan.forward)
 
 # %% tags=["check"]
 rows = selections.float()
@@ -899,9 +899,9 @@ faithful = {}
 for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": bernoulli}.items():
     with torch.no_grad():
         z = model(texts.tokens, texts.mask).z
-        whole = judge.probabilities(model, texts, texts.mask.float())
-        sufficiency, comprehensiveness = judge.drops(model, texts, z, whole)
-        right = (judge.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
+        whole = explain.probabilities(model, texts, texts.mask.float())
+        sufficiency, comprehensiveness = explain.drops(model, texts, z, whole)
+        right = (explain.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
     shown_in = ((z != 0) & (texts.tokens < 6)).any(1).float()
     hit = shown_in.mean().item()
     by_class = [f"{shown_in[texts.target == label].mean():.0%}" for label in range(4)]
@@ -958,7 +958,7 @@ for mode in modes:
         read = model.predictor.read(torch.zeros(600, 40, p.embedding_size), unread, torch.zeros(600, 40))
         states = model.predictor.pool(*read).double()
     parts = (states[:300], lengths[:300].double()), (states[300:], lengths[300:].double())
-    leaks[mode] = judge.length_leak(*parts)
+    leaks[mode] = explain.length_leak(*parts)
 
 # %% tags=["check"]
 assert leaks["compact"] < 0.01, "nothing to read in mode compact"

@@ -32,8 +32,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rationale import figures, mapping_rows, widgets
-from rationale.mappings import (
+from rationale import figures
+from rationale.explorers import mappings
+from rationale.nn import (
     MAPPINGS,
     all_mappings,
     dead,
@@ -41,11 +42,11 @@ from rationale.mappings import (
     oscarmax,
     settled,
     softmax,
+    sparse_attention_rows,
     sparsemax,
     sq_pnorm_max,
 )
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale.runs import results_folder, validated
 
 # %%
 p = validated(globals())
@@ -146,7 +147,7 @@ figures.show(fig)
 # looked at, after two or three as a rule.
 
 # %%
-figures.show_source(mapping_rows.threshold.py_func)
+figures.show_source(sparse_attention_rows.threshold.py_func)
 
 # %%
 rows = scores_of(p.num_samples, 6)
@@ -526,7 +527,7 @@ some = torch.tensor([0.5, 1.5, 1.3, -0.4, 0.9, 0.8], dtype=torch.float64)
 figures.draw_mappings(some, all_mappings(some, lam=0.2), fig)
 
 # %% tags=["interactive"]
-explorer = widgets.explore_mappings(lam=0.2)
+explorer = mappings.explore_mappings(lam=0.2)
 explorer
 
 # %% tags=["check"]

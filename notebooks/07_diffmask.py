@@ -36,10 +36,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rationale import attributions, figures, probes, probing
+from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
-from rationale.params import completed, defaults, validated
-from rationale.runs import notebook_path, results_folder
+from rationale.runs import notebook_path, results_folder, validated
+from rationale.runs.parameters import completed, defaults
 
 # %%
 p = validated(globals())
@@ -60,9 +60,9 @@ folder = results_folder("07_diffmask") / "figures"
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
 usual = completed(defaults(notebook_path("14_train_probes")) | given | {"model_learning_rate": 0.002, "seed": p.seed})
-subject = probing.build_subject(usual)
+subject = training.build_subject(usual)
 with tempfile.TemporaryDirectory() as place:
-    frozen, scores = probing.train_subject(usual, subject, Path(place))
+    frozen, scores = training.train_subject(usual, subject, Path(place))
 model, batches, splits = subject.model, subject.batches, subject.splits
 print(f"accuracy on dev: {scores['dev']['accuracy']:.1%}")
 
@@ -77,7 +77,7 @@ print(f"accuracy on dev: {scores['dev']['accuracy']:.1%}")
 # %%
 batch = batches["dev"].rows(torch.arange(len(splits["dev"])))
 answer = frozen.read(batch)[0].argmax(-1)
-solutions = attributions.smallest_masks(frozen, batch, layer=1)
+solutions = explain.smallest_masks(frozen, batch, layer=1)
 sizes = torch.tensor([int(masks[0].sum()) for masks in solutions])
 gold = [torch.tensor(example.rationale) for example in splits["dev"]]
 facts = {
@@ -116,7 +116,7 @@ def one_hot(example) -> torch.Tensor:
 
 chosen = [(one_hot(e), torch.tensor(e.rationale).double()) for e in splits["dev"]]
 chosen = [(found, truth) for found, truth in chosen if found.any() and truth.any()]
-js = torch.cat([attributions.distance_to(truth[None], found[None])["js"] for found, truth in chosen]).mean()
+js = torch.cat([explain.distance_to(truth[None], found[None])["js"] for found, truth in chosen]).mean()
 print(f"JS of the rule to the truth: {js:.2f} nats (the paper: 0.26)")
 
 # %% tags=["check"]
@@ -139,12 +139,12 @@ assert abs(np.mean(formula) - js) < 1e-12
 
 # %%
 logit = torch.tensor(5.0, dtype=torch.float64)
-gate = HardConcrete(logit, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+gate = HardConcrete(logit, explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
 draws = gate.rsample((p.num_samples,))
 print(f"at logit 5: P(v != 0) = {gate.log_prob_nonzero.exp():.5f}, drawn {(draws != 0).double().mean():.4f}")
 
 # %% tags=["check"]
-exact = torch.sigmoid(logit - probes.TEMPERATURE * math.log(-probes.LEFT / probes.RIGHT))
+exact = torch.sigmoid(logit - explain.TEMPERATURE * math.log(-explain.LEFT / explain.RIGHT))
 assert torch.isclose(gate.log_prob_nonzero.exp(), exact) and abs(exact - 0.99514) < 1e-5
 assert abs((draws != 0).double().mean() - exact) < 4 * math.sqrt(exact * (1 - exact) / p.num_samples)
 assert draws.max() < 1 + 1e-12, "half open"
@@ -152,10 +152,10 @@ assert draws.max() < 1 + 1e-12, "half open"
 # %%
 logits = torch.linspace(-6, 6, 101, dtype=torch.float64)
 uniform = torch.rand(2000, 1, dtype=torch.float64)
-base = torch.sigmoid((uniform.logit() + logits) / probes.TEMPERATURE)
+base = torch.sigmoid((uniform.logit() + logits) / explain.TEMPERATURE)
 stretched = {
-    "s (r - l) + l": (probes.LEFT + (probes.RIGHT - probes.LEFT) * base).clamp(0, 1).mean(0),
-    "as printed: s (l - r) + r": (probes.RIGHT + (probes.LEFT - probes.RIGHT) * base).clamp(0, 1).mean(0),
+    "s (r - l) + l": (explain.LEFT + (explain.RIGHT - explain.LEFT) * base).clamp(0, 1).mean(0),
+    "as printed: s (l - r) + r": (explain.RIGHT + (explain.LEFT - explain.RIGHT) * base).clamp(0, 1).mean(0),
 }
 
 # %% tags=["figure"]
@@ -179,7 +179,7 @@ assert right[-1] > 0.95 and right[0] < 0.05 and printed[-1] < 0.05 < 0.95 < prin
 # A forward hook is enough: it replaces what a module returns, in any model, and is gone afterwards.
 
 # %%
-figures.show_source(probes.replaced)
+figures.show_source(explain.replaced)
 
 # %% tags=["check"]
 original, states = frozen.read(batch)
@@ -214,7 +214,7 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 depths = np.arange(1, 25)
 values = {}
 for at in (2.0, 5.0):
-    gate = HardConcrete(torch.tensor(at), probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+    gate = HardConcrete(torch.tensor(at), explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
     draws = gate.sample((p.num_samples // 10, len(depths))).cumprod(1)
     kept = torch.where(draws > 0, draws, torch.nan).nanmean(0)
     values[f"P(z != 0), logit {at:g}"] = (gate.log_prob_nonzero * torch.from_numpy(depths)).exp()
@@ -251,7 +251,7 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z != 0), logit 2"][-1] < values[
 sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds
 masked_odds = torch.linspace(-4, 12, 81, dtype=torch.float64)
 hat = torch.stack([torch.zeros_like(masked_odds), masked_odds], 1)
-lines = {kind: probes.divergence(sure.expand(81, -1), hat, kind) for kind in ("kl", "reverse_kl", "js")}
+lines = {kind: explain.divergence(sure.expand(81, -1), hat, kind) for kind in ("kl", "reverse_kl", "js")}
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
@@ -272,7 +272,7 @@ assert abs(lines["kl"][unsure] - math.log(2)) < 1e-3 and abs(lines["reverse_kl"]
 
 # %%
 logits = torch.linspace(-8, 8, 161, dtype=torch.float64, requires_grad=True)
-gate = HardConcrete(logits, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+gate = HardConcrete(logits, explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
 pushes = {
     "d P / d logit": torch.autograd.grad(gate.log_prob_nonzero.exp().sum(), logits, retain_graph=True)[0],
     "d ln P / d logit": torch.autograd.grad(gate.log_prob_nonzero.sum(), logits)[0],
@@ -307,7 +307,7 @@ for name, ours in (("ln lambda moves, damped", True), ("lambda moves", False)):
     logit, lam, average, kept = torch.tensor(5.0, requires_grad=True), 1.0, 0.0, []
     optimizer = torch.optim.RMSprop([logit], lr=0.01)
     for _ in range(3000):
-        gate = HardConcrete(logit, probes.TEMPERATURE, probes.LEFT, probes.RIGHT)
+        gate = HardConcrete(logit, explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
         gap = 3 * (1 - gate.rsample((128,))).square().mean() - 0.1
         average = 0.9 * average + 0.1 * gap.item()
         lam = moved(lam, average if ours else gap.item(), ours)
@@ -332,7 +332,7 @@ level = np.mean(single["ln lambda moves, damped"][1500:])
 assert abs(level - (1 - 0.1 / 3)) < 0.015, f"a gate of 0 or 1 is open in 97 %, this one in {level:.1%}"
 
 # %%
-figures.show_source(probes.ProbeObjective.forward)
+figures.show_source(explain.ProbeObjective.forward)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 6 minutes). *Predict* about where the gate of the last figure settles: which
@@ -385,19 +385,19 @@ for cost in (3, 30):
 # that of zeros, which is a check:
 
 # %%
-some = attributions.rows_of(batch, torch.arange(min(60, len(batch.index))))
-mean, std = attributions.moments(frozen, batches["train"].in_order())[1]
+some = explain.rows_of(batch, torch.arange(min(60, len(batch.index))))
+mean, std = explain.moments(frozen, batches["train"].in_order())[1]
 found = {
-    "integrated gradients": attributions.integrated_gradients(frozen, some, 1, p.num_steps),
-    "Schulz et al.": attributions.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
-    "Guan et al.": attributions.additive_noise(frozen, some, 1, p.num_steps),
+    "integrated gradients": explain.integrated_gradients(frozen, some, 1, p.num_steps),
+    "Schulz et al.": explain.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
+    "Guan et al.": explain.additive_noise(frozen, some, 1, p.num_steps),
 }
 truth = torch.zeros(some.mask.shape)
 for i in range(len(truth)):
     truth[i, : len(gold[i])] = gold[i].float()
 has = truth.any(1)
 distances = {
-    name: {of: far.mean().item() for of, far in attributions.distance_to(truth[has], a[has]).items()}
+    name: {of: far.mean().item() for of, far in explain.distance_to(truth[has], a[has]).items()}
     for name, a in found.items()
 }
 figures.show_table(pd.DataFrame(distances).T.rename_axis("method").reset_index(), digits=2)
@@ -406,7 +406,7 @@ figures.show_table(pd.DataFrame(distances).T.rename_axis("method").reset_index()
 logits_zero = frozen.masked(some, 1, torch.zeros(some.mask.shape), torch.zeros(2))
 logits_full = frozen.read(some)[0]
 answers = logits_full.argmax(-1)
-difference = attributions.log_odds(logits_full, answers) - attributions.log_odds(logits_zero, answers)
+difference = explain.log_odds(logits_full, answers) - explain.log_odds(logits_zero, answers)
 assert all((a >= 0).all() and torch.isfinite(a).all() and (a[~some.mask] == 0).all() for a in found.values())
 slack = 0.05 * (1 + difference.abs())
 assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(), "the parts' sum, or more"

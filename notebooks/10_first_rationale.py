@@ -63,10 +63,11 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import extractor, figures, predict, reading, saved, training
-from rationale.data import synthetic
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures, models, training
+from rationale.data import batches, tokenise
+from rationale.data.corpora import synthetic
+from rationale.explorers import sentence
+from rationale.runs import predict, results_folder, saved, validated
 
 # %%
 p = validated(globals())
@@ -103,7 +104,7 @@ assert 0.05 * spoken_of < gold_rate < 0.3
 # Gates of this kind are *exactly* 0 or 1 with positive probability and still pass gradients (`02_hardkuma`).
 
 # %%
-figures.show_source(extractor.Extractor.forward)
+figures.show_source(models.Extractor.forward)
 
 # %% [markdown]
 # ## 3. Train both together
@@ -169,7 +170,7 @@ for row in picked.itertuples():
 # may move, because *which* words are selected is decided with the whole text in view.
 
 # %% tags=["check"]
-batch = next(training.Batches(splits["dev"], result.vocabulary, 64).in_order())
+batch = next(batches.Batches(splits["dev"], result.vocabulary, 64).in_order())
 with torch.no_grad():
     output = result.model(batch.tokens, batch.mask)
     other = torch.where(output.z == 0, batch.tokens.roll(1, 0), batch.tokens)
@@ -191,7 +192,7 @@ blamed = [{bool(flag) for word, flag in zip(row.tokens, row.gold, strict=True) i
           for row in ranked.itertuples()]
 lowest = ranked.iloc[blamed.index({True, False}) if {True, False} in blamed else 0]  # ours and others' are blamed
 words = " ".join(lowest.tokens)
-mine = next(predict.predict(run, [predict.tokenise(words)]))
+mine = next(predict.predict(run, [tokenise.tokenise(words)]))
 figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
 
 # %% [markdown]
@@ -228,7 +229,7 @@ if learned and p.model == "hardkuma" and p.selection <= 0.1:
 # below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$.
 
 # %% tags=["interactive"]
-reading.explore_sentence([folder], words)
+sentence.explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict*: with a

@@ -80,10 +80,11 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import encoders, figures, metrics, recurrence, saved, svm, training
-from rationale.data import read_reviews, require_vectors
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures, metrics, training
+from rationale.data import require_vectors
+from rationale.data.corpora.reviews import read_reviews
+from rationale.nn import encoders, rcnn
+from rationale.runs import results_folder, saved, validated
 
 # %%
 p = validated(globals())
@@ -127,7 +128,7 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # vectors they are not: it steps over the zeros, and the length of the text leaks.) One step, as the package writes it:
 
 # %%
-figures.show_source(recurrence.RCNNCell.forward, recurrence._moved)
+figures.show_source(rcnn.RCNNCell.forward, rcnn._moved)
 
 # %% tags=["check"]
 reader = encoders.RCNNEncoder(3, 4)
@@ -144,7 +145,7 @@ assert torch.allclose(skipped, alone, atol=1e-6), "a word that is skipped is not
 
 # %%
 task = p, splits, corpus_read.head, corpus_read.num_outputs
-result = svm.train_svm(*task) if p.model == "svm" else training.train_extractor(*task, folder)
+result = training.train_svm(*task) if p.model == "svm" else training.train_extractor(*task, folder)
 scores = saved.save_run(folder, result, p, labels)
 
 # %% tags=["check"]

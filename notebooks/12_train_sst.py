@@ -71,10 +71,10 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import extractor, figures, judge, objectives, saved, training
-from rationale.data import read_sst, require_vectors
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures, models, objectives, training
+from rationale.data import batches, require_vectors
+from rationale.data.corpora.sst import read_sst
+from rationale.runs import faithfulness, results_folder, saved, validated
 
 # %%
 p = validated(globals())
@@ -108,7 +108,7 @@ for name, examples in splits.items():
 # is the package's own source, not a copy:
 
 # %%
-figures.show_source(extractor.Extractor.forward)
+figures.show_source(models.Extractor.forward)
 
 # %% [markdown]
 # One step of training is one call of the objective. The constraint is updated first, then its term is added:
@@ -126,7 +126,7 @@ figures.show_source(objectives.RationaleObjective.forward)
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
 scores = saved.save_run(folder, result, p, labels)
-judged = judge.judge(folder)
+judged = faithfulness.measure_faithfulness(folder)
 
 # %% tags=["check"]
 state = result.model.state_dict()
@@ -187,7 +187,7 @@ for row in rows.head(6).itertuples():
 
 # %%
 place = result.model.vectors.device
-sentences = next(training.Batches(splits["dev"], result.vocabulary, 100, device=place).in_order())
+sentences = next(batches.Batches(splits["dev"], result.vocabulary, 100, device=place).in_order())
 with torch.no_grad():
     own = result.model(sentences.tokens, sentences.mask)
 

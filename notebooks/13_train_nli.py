@@ -63,11 +63,10 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import aligner, figures, saved, training
-from rationale.data import read_nli, require_vectors
-from rationale.data.nli import LABELS, NULL
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures, models, training
+from rationale.data import require_vectors
+from rationale.data.corpora.nli import LABELS, NULL, read_nli
+from rationale.runs import results_folder, saved, validated
 
 # %%
 p = validated(globals())
@@ -121,7 +120,7 @@ for part in splits.values():
 # $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
 
 # %%
-attention = aligner.HardKumaAttention if p.model == "hardkuma" else aligner.MappedAttention
+attention = models.HardKumaAttention if p.model == "hardkuma" else models.MappedAttention
 figures.show_source(attention.forward)
 
 # %% [markdown]

@@ -61,9 +61,9 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import attributions, figures, probes, probing, saved
-from rationale.params import MASKS, validated
-from rationale.runs import results_folder
+from rationale import explain, figures, training
+from rationale.runs import results_folder, saved, validated
+from rationale.runs.parameters import MASKS
 
 # %%
 p = validated(globals())
@@ -80,13 +80,13 @@ folder = results_folder("14_train_probes")
 # `xquad`, `squad`: where the answer to a question begins and ends in a paragraph.
 
 # %%
-subject = probing.build_subject(p)
+subject = training.build_subject(p)
 splits, model = subject.splits, subject.model
 for example in splits["test"][:4]:
     print(" ".join(example.tokens[:60]), "|", *example.hypothesis or "", "->", example.label)
 
 # %%
-frozen, scores = probing.train_subject(p, subject, folder)
+frozen, scores = training.train_subject(p, subject, folder)
 pd.DataFrame(scores).round(4)
 
 # %% tags=["check"]
@@ -107,30 +107,30 @@ for layer, state in enumerate(states):
 # more than the margin. The other methods look at one text and one answer at a time.
 
 # %%
-figures.show_source(probes.Probe.forward)
+figures.show_source(explain.Probe.forward)
 
 # %%
 before = {name: value.clone() for name, value in model.state_dict().items()}
 found = {}
 for method in p.methods:
-    found[method] = probing.attribute(method, p, frozen, subject, folder)
+    found[method] = training.attribute(method, p, frozen, subject, folder)
     for name, values in found[method].values.items() if p.corpus == "toy" else ():
-        found[method].metrics[name] |= probing.against_gold(values, splits[name])
+        found[method].metrics[name] |= explain.against_gold(values, splits[name])
 
 if p.searchable and any(method in MASKS for method in p.methods):
     tests = subject.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
     for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
-        solutions = attributions.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
+        solutions = explain.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
         print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
               f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
         for method in set(p.methods) & {*MASKS, *([] if margin else ["erasure"])}:  # erasure knows no margin
-            marks = probing.against_search(found[method].values["test"], solutions)
+            marks = explain.against_search(found[method].values["test"], solutions)
             found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 weights |= {"subject": model.state_dict()}
-said = {"test": probing.answers(model, subject.batches["test"])[0]}
+said = {"test": training.answers(model, subject.batches["test"])[0]}
 saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, said, weights, p)
 
 # %% tags=["check"]
@@ -211,7 +211,7 @@ if p.corpus == "toy":
 if p.corpus == "toy":
     flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
             strict=True)]  # fmt: skip
-    of_flat = probing.against_gold(flat, splits["test"])["kl_0"]
+    of_flat = explain.against_gold(flat, splits["test"])["kl_0"]
     assert abs(kl_of_nothing - of_flat) < 1e-6, f"a constant attribution is {of_flat:.4f} nats from the truth"
     for method, one in found.items():
         far = one.metrics["test"].get("kl_1", 0)

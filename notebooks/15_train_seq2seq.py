@@ -50,10 +50,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, metrics, saved, seq2seq, training
-from rationale.data.sentences import END, Targets, read_captions, read_headlines, read_mails
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures, metrics, models, training
+from rationale.data.corpora.sentences import END, Targets, read_captions, read_headlines, read_mails
+from rationale.runs import results_folder, saved, validated
 
 # %%
 p = validated(globals())
@@ -104,7 +103,7 @@ for name, part in targets.splits.items():
 # $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
 
 # %%
-figures.show_source(seq2seq.Seq2Seq.step)
+figures.show_source(models.Seq2Seq.step)
 
 # %% [markdown]
 # ## 3. Training and search

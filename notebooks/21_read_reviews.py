@@ -27,9 +27,8 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, metrics, saved
-from rationale.params import validated
-from rationale.runs import results_folder, root
+from rationale import figures, metrics
+from rationale.runs import results_folder, root, saved, validated
 
 # %%
 p = validated(globals())

@@ -27,16 +27,16 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, reference, saved
-from rationale.data.nli import LABELS
-from rationale.mappings import settled
-from rationale.params import MAPPINGS, validated
-from rationale.runs import results_folder, root
+from rationale import figures
+from rationale.data.corpora.nli import LABELS
+from rationale.nn import settled
+from rationale.runs import committed, results_folder, root, saved, validated
+from rationale.runs.parameters import MAPPINGS
 
 # %%
 p = validated(globals())
 folder = results_folder("23_read_nli")
-results = reference.rows_for(p, "nli")
+results = committed.rows_for(p, "nli")
 print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
 
 # %% [markdown]
@@ -51,13 +51,13 @@ print(f"{results['run'].nunique()} runs" if len(results) else "no run committed 
 # %%
 parts = []
 for corpus, part in results.groupby("corpus"):
-    found = reference.summary(part, ["accuracy", "rate_selected"], "test").assign(corpus=corpus)
-    parts.append(found.assign(**{"behind softmax": reference.behind_softmax(found)}))
+    found = committed.summary(part, ["accuracy", "rate_selected"], "test").assign(corpus=corpus)
+    parts.append(found.assign(**{"behind softmax": committed.behind_softmax(found)}))
 table = pd.concat(parts, ignore_index=True)
 columns = ["corpus", "model", "variant", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
 columns.append("behind softmax")
 display(figures.show_table(table[[*columns, "seeds"]]))
-published = reference.read_published().query("task == 'nli'")
+published = committed.read_published().query("task == 'nli'")
 display(figures.show_table(published[["model", "target", "split", "metric", "value", "source"]]))
 
 # %% tags=["check"]
@@ -115,7 +115,7 @@ if not p.runs:
 # two committed pictures stand here.
 
 # %%
-reference.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
+committed.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
 sources = {name: root() / p.runs_dir / name for name in p.runs}
 read = {name: saved.read_rationales(source, "test") for name, source in sources.items()}
 read = {name: rows for name, rows in read.items() if saved.read_parameters(sources[name])["model"] != "recurrent"}

@@ -31,17 +31,18 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import attributions, figures, probing, reading, reference, saved
-from rationale.data.sst import CLASSES
-from rationale.params import MASKS, METHODS, PROBED, validated
-from rationale.pretrained import SEPARATORS, SPEECH, parts_of_speech, sentiments
-from rationale.probes import KINDS
-from rationale.runs import results_folder, root
+from rationale import explain, figures, training
+from rationale.data.corpora.sst import CLASSES
+from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
+from rationale.explain import KINDS
+from rationale.explorers import layers
+from rationale.runs import committed, results_folder, root, saved, validated
+from rationale.runs.parameters import MASKS, METHODS, PROBED
 
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
-results = reference.rows_for(p, "probes")
+results = committed.rows_for(p, "probes")
 folders = {kind: [] for kind in (*PROBED, "search")}  # of the given runs, by what they probed
 for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
@@ -67,12 +68,12 @@ print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the to
 
 # %%
 marks = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
-table = reference.summary(results, marks).query("model != 'subject' and variant == ''").set_index("model")
+table = committed.summary(results, marks).query("model != 'subject' and variant == ''").set_index("model")
 table = table.reindex([method for method in METHODS if method in table.index])
 took = results.query("metric == 'seconds' and split == 'train'").groupby("model")["value"].mean()
 shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
 display(figures.show_table(shown.assign(seconds=took.reindex(shown.index)).reset_index()))
-published = reference.read_published().query("task == 'probes' and corpus == 'toy'")
+published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
 display(figures.show_table(wide.reset_index(), digits=2))
 
@@ -105,7 +106,7 @@ if len(table):
 # (Without `runs` this section and the next show committed pictures.)
 
 # %%
-reference.show_pictures(p, *PICTURES["toy"])
+committed.show_pictures(p, *PICTURES["toy"])
 
 # %% tags=["figure"]
 for path in folders["toy"][:1]:
@@ -137,7 +138,7 @@ for path in folders["toy"][:1]:
 # %% tags=["figure"]
 kept_by_kind = {}
 for path in folders["toy"][:1]:
-    given, subject, frozen, _ = probing.load_probed(path)
+    given, subject, frozen, _ = training.load_probed(path)
     texts = saved.read_explained(path, "test").head(200)
     examples = [subject.splits["test"][i] for i in texts.index]
     batch = subject.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
@@ -223,13 +224,13 @@ for path in folders["toy"][:1]:
 # > The released method does not see the margin: it has one sparsity, and fits the margin for which that is right.
 
 # %%
-searched = reference.searched(everything)
-marks = list(reference.SEARCHED)
-table = reference.summary(searched, marks).sort_values(["variant", "model"])
+searched = committed.searched(everything)
+marks = list(committed.SEARCHED)
+table = committed.summary(searched, marks).sort_values(["variant", "model"])
 table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
 shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
 display(figures.show_table(shown.rename_axis("masks").reset_index(), digits=1))
-published = reference.read_published().query("task == 'probes' and metric in @marks")
+published = committed.read_published().query("task == 'probes' and metric in @marks")
 wide = 100 * published.pivot_table(index="model", columns="metric", values="value").reindex(columns=marks)
 display(figures.show_table(wide.reset_index(), digits=1))
 
@@ -272,7 +273,7 @@ if not p.runs:
 # %%
 transformer = everything.query("corpus == 'sst' and split == 'test'")
 transformer = transformer[~transformer["variant"].str.startswith("gru")]
-published = reference.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
+published = committed.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
@@ -310,7 +311,7 @@ if by_layer:
 # of the probes, here for the rest of the section.)
 
 # %%
-reference.show_pictures(p, *PICTURES["sst"])
+committed.show_pictures(p, *PICTURES["sst"])
 
 # %% tags=["figure"]
 sentence = "A fast , funny , highly enjoyable movie ."
@@ -318,18 +319,18 @@ shown_methods = [*KINDS, "masks", "masks_with_baseline", "attention", "integrate
                  "additive_noise"]
 by_method = {}
 for path in folders["sst"][:1]:
-    given, subject, frozen, trained = probing.load_probed(path)
+    given, subject, frozen, trained = training.load_probed(path)
     given = SimpleNamespace(**vars(given) | {"num_steps": p.num_steps})
     pieces = [" ".join(example.tokens[1:-1]) for example in subject.splits["dev"]]
     place = pieces.index(sentence.lower()) if sentence.lower() in pieces else 0
     batch = subject.batches["dev"].rows(torch.tensor([place]))
     some = subject.batches["train"].rows(torch.arange(len(subject.splits["train"][:256])))
-    read, moments = frozen.read(batch), attributions.moments(frozen, [some])
+    read, moments = frozen.read(batch), explain.moments(frozen, [some])
     for kind, probe in trained.items():
         keep = [probe.log_keep(read[1][: k + 1]).exp() for k in range(len(frozen.layers))]
         by_method[kind] = torch.cat(keep).detach().cpu().numpy()
     for method in shown_methods[2:]:
-        heat = probing.attribute_batch(method, given, frozen, batch, moments)[0].cpu().numpy()
+        heat = training.attribute_batch(method, given, frozen, batch, moments)[0].cpu().numpy()
         by_method[method] = heat if method in MASKS else heat / heat.max(1, keepdims=True).clip(min=1e-30)
     tokens = subject.splits["dev"][place].tokens
     for method, heat in by_method.items():
@@ -368,9 +369,9 @@ for path in folders["sst"][:1]:
     speech = texts["tokens"].map(parts_of_speech)
     feelings = [sentiments(*row) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
     for method in (m for m in KINDS if m in texts):
-        by_speech = probing.kept_by_kind(texts[method], speech)
-        by_sentiment = probing.kept_by_kind(texts[method], feelings)
-        words = probing.kept_by_kind(texts[method], [["words" if k in SPEECH else k for k in row] for row in speech])
+        by_speech = explain.kept_by_kind(texts[method], speech)
+        by_sentiment = explain.kept_by_kind(texts[method], feelings)
+        words = explain.kept_by_kind(texts[method], [["words" if k in SPEECH else k for k in row] for row in speech])
         layers_kept[method] = {**by_speech.sum(), **by_sentiment.sum()}
         fig, ax = figures.new_figure(size=(9, 4.6))
         lines = {kind: words[kind] for kind in (*SEPARATORS, "words")}
@@ -424,7 +425,7 @@ print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no r
 # committed pictures.)
 
 # %%
-reference.show_pictures(p, *PICTURES["xquad"])
+committed.show_pictures(p, *PICTURES["xquad"])
 
 # %% tags=["figure"]
 texts = {}  # of the first run on questions
@@ -434,7 +435,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    near = reading.near_answer(row)
+    near = layers.near_answer(row)
     for method in (m for m in KINDS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))
@@ -452,7 +453,7 @@ for method in (m for m in KINDS if m in texts):
              zip(texts[method], texts["answer"], strict=True) if first <= last]
     share = np.mean([value > 0.5 for value in least])
     print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(least)} questions")
-    table = probing.kept_by_kind(texts[method], texts["tokens"].map(parts_of_speech))
+    table = explain.kept_by_kind(texts[method], texts["tokens"].map(parts_of_speech))
     draw_kept(method, table, (*SPEECH, *SEPARATORS), "speech_questions")
 
 # %% [markdown]
@@ -462,7 +463,7 @@ for method in (m for m in KINDS if m in texts):
 # drawn.
 
 # %% tags=["interactive"]
-reading.explore_layers([root() / p.runs_dir / name for name in p.runs])
+layers.explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

@@ -29,15 +29,15 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import figures, reference, saved
-from rationale.mappings import settled
-from rationale.params import MAPPINGS, validated
-from rationale.runs import results_folder, root
+from rationale import figures
+from rationale.nn import settled
+from rationale.runs import committed, results_folder, root, saved, validated
+from rationale.runs.parameters import MAPPINGS
 
 # %%
 p = validated(globals())
 folder = results_folder("25_read_seq2seq")
-results = reference.rows_for(p, "translation", "summarisation")
+results = committed.rows_for(p, "translation", "summarisation")
 print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
 
 # %% [markdown]
@@ -55,7 +55,7 @@ marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
 
 def by_map(part):
     """Means over seeds, a row a map and variant, in the order of `MAPPINGS`."""
-    table = reference.summary(part, marks)
+    table = committed.summary(part, marks)
     table = table.sort_values("model", key=lambda names: names.map(MAPPINGS.index), kind="stable")
     return table.set_index((table["model"] + ", " + table["variant"]).str.removesuffix(", "))
 
@@ -65,7 +65,7 @@ for (task, corpus, pair), table in tables.items():
     print(task, corpus, pair)
     shown = table[[*marks, "seeds"]].astype(float)
     display(figures.show_table(shown.rename_axis("attention").reset_index()))
-published = reference.read_published().query("task == 'summarisation'")
+published = committed.read_published().query("task == 'summarisation'")
 wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
 display(figures.show_table(wide.reset_index(), digits=2))
 
@@ -124,7 +124,7 @@ if not p.runs:
 # the ratio is the median of ratios of neighbouring steps, not the ratio of the medians):
 
 # %%
-bench = json.loads((reference.folder() / "bench.json").read_text(encoding="utf-8"))
+bench = json.loads((committed.folder() / "bench.json").read_text(encoding="utf-8"))
 steps = [group for group in bench["groups"] if group["group"].startswith("one training step, encoder-decoder")]
 for group in steps:
     print(f"{group['group']}; threads: {group['threads']}")
@@ -141,9 +141,9 @@ for group in steps:
 # at `gamma: 4`, an e-mail by softmax and by fusedmax.
 
 # %%
-reference.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "oscarmax")))
-reference.show_pictures(p, *(f"text1_{name}-languagefr-seed1" for name in ("sparsemax", "sparsemax-gamma4")))
-reference.show_pictures(p, *(f"text2_mails-{name}-seed1" for name in ("softmax", "fusedmax")))
+committed.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "oscarmax")))
+committed.show_pictures(p, *(f"text1_{name}-languagefr-seed1" for name in ("sparsemax", "sparsemax-gamma4")))
+committed.show_pictures(p, *(f"text2_mails-{name}-seed1" for name in ("softmax", "fusedmax")))
 read = {name: saved.read_said(root() / p.runs_dir / name, "test") for name in p.runs}
 together = {}  # names of the runs on the same texts
 for name, rows in read.items():

@@ -27,17 +27,17 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, reading, reference
-from rationale.params import validated
-from rationale.runs import results_folder, root
+from rationale import figures
+from rationale.explorers import rates
+from rationale.runs import committed, results_folder, root, validated
 
 # %%
 p = validated(globals())
 folder = results_folder("31_selection_rates")
 if p.runs:
-    results = reference.rows_of_all(p.runs_dir, p.runs)
+    results = committed.rows_of_all(p.runs_dir, p.runs)
 else:
-    results = reference.compared(reference.read_results())
+    results = committed.compared(committed.read_results())
 print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vectors'].unique()))}")
 
 # %% [markdown]
@@ -48,7 +48,7 @@ print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vect
 
 # %%
 metrics_shown = ["accuracy", "rate_expected", "rate_selected"]
-dev, test = (reference.summary(results, metrics_shown, split) for split in ("dev", "test"))
+dev, test = (committed.summary(results, metrics_shown, split) for split in ("dev", "test"))
 keys = ["vectors", "model", "target", "sparsity"]
 shown_columns = [*keys, *metrics_shown, "accuracy_std", "seeds"]
 both = dev[shown_columns].merge(test[shown_columns], on=[*keys, "seeds"], suffixes=("_dev", "_test"))
@@ -176,7 +176,7 @@ if len(extractors):
 # The published runs used GloVe 840B; the vectors of ours are named in each row.
 
 # %%
-paper = reference.read_published().query("task == 'sst'")
+paper = committed.read_published().query("task == 'sst'")
 ours = pd.concat([dev.assign(split="dev"), test.assign(split="test")])
 rows = []
 for published in paper.itertuples():
@@ -218,7 +218,7 @@ quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreeme
            "sufficiency_aopc", "comprehensiveness_aopc", "calibration_error", "length_leak"]  # fmt: skip
 with_words = results[results["run"].isin(results.loc[results["metric"] == "word_precision", "run"])]
 with_words = with_words[with_words["vectors"] == main_vectors]
-worth = reference.summary(with_words, quality)
+worth = committed.summary(with_words, quality)
 worth = worth[worth["model"] != "full_text"].sort_values(["model", "rate_selected"])
 figures.show_table(worth[["model", "target", "sparsity", *quality, "seeds"]])
 
@@ -281,11 +281,11 @@ if len(worth):
 # does it cost? (From here on the committed runs are read, whatever `runs` says.)
 
 # %%
-committed = reference.read_results()
+committed = committed.read_results()
 
 
 def committed_runs(name, **parameters):
-    found = reference.runs_with(committed, some=False, **parameters)
+    found = committed.runs_with(committed, some=False, **parameters)
     if found.empty:
         print(f"{name}: not among the committed runs")
     return found
@@ -310,8 +310,8 @@ if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
 # three).
 
 # %%
-history = reference.read_history()
-recipe = reference.parameters_of("sst/bernoulli_authors.yaml") | {"model": "bernoulli", "epochs": 12, "sparsity": 0.01}
+history = committed.read_history()
+recipe = committed.parameters_of("sst/bernoulli_authors.yaml") | {"model": "bernoulli", "epochs": 12, "sparsity": 0.01}
 vectors_of = {"IMDb, 300": {"vectors": "imdb.w2v.300d"}, "GloVe, 50": {"vectors": "glove.6B.50d"},
               "IMDb / 3": {"vectors": "imdb.w2v.300d", "vectors_scale": 0.3333}}  # fmt: skip
 authors_on = {name: committed_runs(name, **recipe, **which) for name, which in vectors_of.items()}
@@ -359,7 +359,7 @@ if authors_on:
 # while the predictor is still ignorant. The package's default adds a reward for entropy (`05_reinforce`, section 4):
 
 # %%
-priced = reference.parameters_of("sst/bernoulli_p100.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
+priced = committed.parameters_of("sst/bernoulli_p100.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
 ways = {
     "authors": authors_on.get("IMDb, 300", history.head(0)),
     "less noise": committed_runs("less noise", **(priced | {"entropy": 0.0, "epochs": 12})),
@@ -389,7 +389,7 @@ if "less noise" in ways:
 # the package's, both at 40 %:
 
 # %%
-held = {name: reference.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
+held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
         for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_s40"))}  # fmt: skip
 lagrangians = histories({name: committed_runs(name, **which) for name, which in held.items()})
 paths = {f"{name}, expected": curve for name, curve in by_epoch(lagrangians, "dev_rate_expected").items()}
@@ -420,8 +420,8 @@ if paths:
 
 # %%
 ten = {
-    "vectors as they are": reference.runs_with(committed, measure="selected", epochs=12),
-    "vectors divided by 3": reference.runs_with(committed, measure="selected", epochs=12, vectors_scale=0.3333),
+    "vectors as they are": committed.runs_with(committed, measure="selected", epochs=12),
+    "vectors divided by 3": committed.runs_with(committed, measure="selected", epochs=12, vectors_scale=0.3333),
 }
 cells = {
     name: part.query("split == 'test'").pivot_table(index="seed", columns="metric", values="value")
@@ -446,7 +446,7 @@ for name, cell in cells.items():
 small = {"epochs": 12, "vectors_scale": 0.3333}
 published = {"dynamics": "authors", "measure": "training", "measure_every": 1, "multiplier_init": 0.0001}
 published |= {"multiplier_rate": 0.01, "smoothing": 0.99, "model_choice": "authors"}
-authors = reference.runs_with(committed, **small, **published)["run"].unique()
+authors = committed.runs_with(committed, **small, **published)["run"].unique()
 seed_of = committed.drop_duplicates("run").set_index("run")["seed"].to_dict()
 signed = sorted(ten["vectors divided by 3"]["run"].unique(), key=seed_of.get)[: len(authors)]
 curves = {}
@@ -472,7 +472,7 @@ figures.show(fig)
 
 # %%
 buckets = {
-    name: reference.runs_with(committed, vectors="glove.6B.50d", model="hardkuma", selection=0.4, bucketed=bucketed)
+    name: committed.runs_with(committed, vectors="glove.6B.50d", model="hardkuma", selection=0.4, bucketed=bucketed)
     for name, bucketed in (("bucketed", True), ("random batches", False))
 }
 means = pd.DataFrame(
@@ -547,7 +547,7 @@ if len(told):
 # The saved models of the runs on a sentence of yours: a row a run, dark where a gate is open.
 
 # %% tags=["interactive"]
-reading.explore_rates([root() / p.runs_dir / name for name in p.runs])
+rates.explore_rates([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target

@@ -26,17 +26,16 @@ runs: list = []  # names of the runs; empty = the committed outputs/reference/re
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, reference
-from rationale.params import validated
-from rationale.runs import results_folder
+from rationale import figures
+from rationale.runs import committed, results_folder, validated
 
 # %%
 p = validated(globals())
 folder = results_folder("32_reviews")
 if p.runs:
-    results = reference.rows_of_all(p.runs_dir, p.runs)
+    results = committed.rows_of_all(p.runs_dir, p.runs)
 else:
-    results = reference.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
+    results = committed.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
 corpora = list(results.groupby(["corpus", "aspect"]).groups)
 print(f"{results['run'].nunique()} runs;", ", ".join(" ".join(pair) for pair in corpora) or "none committed yet")
 
@@ -45,13 +44,13 @@ print(f"{results['run'].nunique()} runs;", ", ".join(" ".join(pair) for pair in 
 def table(metrics: list[str], split: str = "test") -> pd.DataFrame:
     """Means and standard deviations over seeds: one row a corpus, aspect, model, variant and target."""
     parts = [
-        reference.summary(part, metrics, split).assign(corpus=corpus, aspect=aspect)
+        committed.summary(part, metrics, split).assign(corpus=corpus, aspect=aspect)
         for (corpus, aspect), part in results.groupby(["corpus", "aspect"])
     ]
-    return pd.concat(parts) if parts else reference.summary(results, metrics, split).assign(corpus="", aspect="")
+    return pd.concat(parts) if parts else committed.summary(results, metrics, split).assign(corpus="", aspect="")
 
 
-keys = ["corpus", "aspect", *reference.SETTINGS]
+keys = ["corpus", "aspect", *committed.SETTINGS]
 
 
 def lines_of(part: pd.DataFrame, columns: list[str]) -> dict[str, list]:
@@ -68,7 +67,7 @@ def lines_of(part: pd.DataFrame, columns: list[str]) -> dict[str, list]:
 errors = table(["mse", "accuracy", "rate_selected"])
 whole = errors[errors["model"].isin(["full_text", "svm"])].drop_duplicates(keys[:5])
 display(figures.show_table(whole[[*keys[:5], "mse", "mse_std", "accuracy", "accuracy_std", "seeds"]], digits=4))
-published = reference.read_published().query("task == 'reviews'")
+published = committed.read_published().query("task == 'reviews'")
 display(figures.show_table(published.query("metric == 'mse'")[["corpus", "aspect", "model", "value", "source"]], 4))
 
 # %% tags=["check"]

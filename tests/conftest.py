@@ -1,6 +1,7 @@
 """What tests share: a folder of small runs; the marker `data`, for real data; pictures of what failed in a browser."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,10 @@ def pytest_runtest_makereport(item: pytest.Item):
         if Visit.latest:
             report.sections.append(("what the browser showed", str(picture_of(Visit.latest, item.name))))
     return report
+
+
+def at_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Let the package take `home` for the repository."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in ("rationale", "tools") and "root" in vars(module):
+            monkeypatch.setattr(module, "root", lambda: home)

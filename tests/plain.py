@@ -7,11 +7,9 @@ tests/test_recurrence.py and tests/test_benchmarks.py compare outputs and gradie
 import torch
 from torch import Tensor, nn
 
-from rationale.aligner import Aligner
 from rationale.data import Sides
-from rationale.encoders import RCNNEncoder
-from rationale.extractor import DependentSelector
-from rationale.recurrence import RCNNCell
+from rationale.models import Aligner, DependentSelector
+from rationale.nn import RCNNCell, RCNNEncoder
 
 
 def read(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:

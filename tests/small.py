@@ -14,8 +14,9 @@ import torch
 import yaml
 
 from rationale import training
-from rationale.data.synthetic import read_synthetic
-from rationale.params import UNLESS_NAMED
+from rationale.data.corpora.synthetic import read_synthetic
+from rationale.runs.parameters import UNLESS_NAMED
+from rationale.training import checkpoint, extraction
 
 PARAMETERS = UNLESS_NAMED | {
     "seed": 3, "aspect": "look", "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
@@ -82,16 +83,16 @@ def die_at(moment: str) -> None:
         clip = torch.nn.utils.clip_grad_norm_
         torch.nn.utils.clip_grad_norm_ = lambda *args: (count(die), clip(*args))
     elif kind == "half-written":
-        write = training.save_file
+        write = checkpoint.save_file
 
         def written(tensors, path, facts):
             write(tensors, path, facts)
             count(lambda: (os.truncate(path, path.stat().st_size // 2), die()))
 
-        training.save_file = written
+        checkpoint.save_file = written
     elif kind == "evaluation":
-        evaluate = training.evaluate_extractor
-        training.evaluate_extractor = lambda *args: (count(die), evaluate(*args))[1]
+        evaluate = extraction.evaluate_extractor
+        extraction.evaluate_extractor = lambda *args: (count(die), evaluate(*args))[1]
     else:
         raise ValueError(moment)
 

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from rationale import training
-from rationale.aligner import Aligner, IntraAttention, RecurrentPair, apply_to_joined, build_aligner, feed_forward
 from rationale.data import Example, PairBatches, Sides, Vocabulary
 from rationale.distributions import HardKuma
-from rationale.extractor import sample
-from rationale.mappings import MAPPINGS
+from rationale.models import Aligner, IntraAttention, RecurrentPair, apply_to_joined, build_aligner, feed_forward
+from rationale.nn import MAPPINGS, sample
 from rationale.objectives import build_objective
-from rationale.params import UNLESS_NAMED
+from rationale.runs.parameters import UNLESS_NAMED
 from tests.small import parameters
 
 NLI = {

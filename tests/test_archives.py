@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rationale.data import __main__ as command
-from rationale.data import archives, folder
+from rationale.data import __main__, archives, folder, vectors
 from rationale.data.archives import Archive, Download
 from rationale.errors import BadInput
 
@@ -84,7 +83,7 @@ def toy(url: str, sha256: str | None = None, trees: int = 3) -> Archive:
 
 def whole(url: str, sha256: str | None = None, name: str = "vectors.zip") -> Archive:
     """An archive like the word vectors: kept as it comes."""
-    place, check = f"vectors/{name}", archives.check_vectors("vectors*", {})
+    place, check = f"vectors/{name}", vectors.check_vectors("vectors*", {})
     downloads = (Download(url, place, sha256),)
     return Archive("whole", "vectors", url, "free", ((place,),), "fields", check, downloads)
 
@@ -239,7 +238,7 @@ def test_several_files_come_together_or_not_at_all(server):
     good = Download(put(server, "a.txt", b"a 1 2\n"), "vectors/vectors.a.txt")
     bad = Download(f"{server[1]}/short/a.txt", "vectors/vectors.b.txt")
     places = (("vectors/vectors.a.txt", "vectors/vectors.b.txt"),)
-    check = archives.check_vectors("vectors*", {})
+    check = vectors.check_vectors("vectors*", {})
     archive = Archive("pair", "two", "", "", places, "", check, (good, bad))
     refused(server, archive)
 
@@ -286,21 +285,21 @@ def registry(server, monkeypatch):
 
 
 def test_the_commands_fetch_and_check(registry, capsys):
-    assert command.main(["fetch", "toy"]) == 0
+    assert __main__.main(["fetch", "toy"]) == 0
     assert str(folder() / "toy" / "train.txt") in capsys.readouterr().out
-    assert command.main(["fetch", "toy"]) == 0
+    assert __main__.main(["fetch", "toy"]) == 0
     assert "already there" in capsys.readouterr().out
-    assert command.main(["check", "toy"]) == 0
+    assert __main__.main(["check", "toy"]) == 0
     assert "toy: OK (3 trees)" in capsys.readouterr().out
     (folder() / "toy" / "train.txt").write_text(TREES)
-    assert command.main(["check"]) == 2
+    assert __main__.main(["check"]) == 2
     assert "toy: WRONG 1 trees instead of 3" in capsys.readouterr().out
 
 
 def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
-    command.main(["fetch", "toy"])
+    __main__.main(["fetch", "toy"])
     capsys.readouterr()
-    assert command.main(["list"]) == 0
+    assert __main__.main(["list"]) == 0
     out = capsys.readouterr().out
     assert str(folder()) in out and "sha256 not known; 3 trees" in out and "it is lost" in out
     lines = out.splitlines()
@@ -318,31 +317,31 @@ def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(registry, capsys, arguments, message):
-    assert command.main(arguments) == 2
+    assert __main__.main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1 and message in captured.err
     assert not Handler.requests, "something was downloaded"
 
 
 def test_checking_what_is_missing_says_how_to_get_it(registry, capsys):
-    assert command.main(["check", "toy"]) == 2
+    assert __main__.main(["check", "toy"]) == 2
     assert "python -m rationale.data fetch toy" in capsys.readouterr().out
 
 
 def test_one_failure_does_not_keep_the_others_from_being_fetched(registry, capsys):
-    assert command.main(["fetch", "gone", "toy"]) == 2
+    assert __main__.main(["fetch", "gone", "toy"]) == 2
     assert (folder() / "toy" / "train.txt").exists()
 
 
 def test_no_progress_bar_in_logs(registry, capsys):
-    command.main(["fetch", "toy"])
+    __main__.main(["fetch", "toy"])
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("arguments", [[], ["list"], ["fetch"], ["check"]])
 def test_help_is_a_page_with_examples(capsys, arguments):
     with pytest.raises(SystemExit) as caught:
-        command.main([*arguments, "--help"])
+        __main__.main([*arguments, "--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
     assert out.count("python -m rationale.data") >= 3, out

@@ -8,19 +8,18 @@ import torch
 from test_probes import DIGITS, a_batch, frozen_counter
 from torch.distributions import Normal, kl_divergence
 
-from rationale import attributions
+from rationale import explain
 from rationale.data import Example, PairBatches
-from rationale.data.digits import read_digits
+from rationale.data.corpora.digits import read_digits
 from rationale.distributions import Bernoulli
-from rationale.probes import divergence
-from rationale.probing import against_gold
+from rationale.explain import against_gold, divergence
 
 TRUTH = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
 
 
 def searched_plainly(frozen, batch, row: int, layer: int) -> list[tuple[int, ...]]:
     """The smallest sets by a loop over all of them, one at a time."""
-    one = attributions.rows_of(batch, torch.tensor([row]))
+    one = explain.rows_of(batch, torch.tensor([row]))
     length, wanted = int(one.mask.sum()), frozen.predict(one).argmax()
     baseline = torch.zeros(frozen.read(one)[1][layer].shape[-1], dtype=torch.float64)
     for size in range(length + 1):
@@ -38,7 +37,7 @@ def searched_plainly(frozen, batch, row: int, layer: int) -> list[tuple[int, ...
 @pytest.mark.parametrize("layer", [0, 1])
 def test_the_search_finds_all_smallest_masks_and_no_other(layer):
     frozen, batch = frozen_counter(), a_batch(20)
-    found = attributions.smallest_masks(frozen, batch, layer, max_rows=50)
+    found = explain.smallest_masks(frozen, batch, layer, max_rows=50)
     for row in range(20):
         kept = [tuple(mask.nonzero().flatten().tolist()) for mask in found[row]]
         assert kept == searched_plainly(frozen, batch, row, layer), f"text {row}"
@@ -46,22 +45,22 @@ def test_the_search_finds_all_smallest_masks_and_no_other(layer):
 
 def test_a_text_too_long_for_the_search_is_refused():
     with pytest.raises(ValueError, match="at most 3"):
-        attributions.smallest_masks(frozen_counter(), a_batch(20), 1, longest=3)
+        explain.smallest_masks(frozen_counter(), a_batch(20), 1, longest=3)
 
 
 def test_an_erasure_is_one_where_a_smallest_mask_keeps_and_nowhere_else():
     frozen, batch = frozen_counter(), a_batch(20)
-    found = attributions.erasure(frozen, batch, 1)
-    for row, masks in enumerate(attributions.smallest_masks(frozen, batch, 1)):
+    found = explain.erasure(frozen, batch, 1)
+    for row, masks in enumerate(explain.smallest_masks(frozen, batch, 1)):
         assert found[row, : masks.shape[1]].bool().equal(masks[0]) and not found[row, masks.shape[1] :].any()
 
 
 def test_log_odds_of_two_classes_are_the_difference_of_their_logits():
     logits = torch.tensor([[1.0, 3.0], [-2.0, 5.0]])
-    assert attributions.log_odds(logits, torch.tensor([1, 0])).tolist() == [2.0, -7.0]
+    assert explain.log_odds(logits, torch.tensor([1, 0])).tolist() == [2.0, -7.0]
     three = torch.tensor([[0.2, 1.0, -0.5]]).double()
     p = three.softmax(1)[0, 1]
-    assert attributions.log_odds(three, torch.tensor([1])).item() == pytest.approx(math.log(p / (1 - p)))
+    assert explain.log_odds(three, torch.tensor([1])).item() == pytest.approx(math.log(p / (1 - p)))
 
 
 def test_integrated_gradients_of_a_linear_output_are_its_terms():
@@ -73,17 +72,17 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms():
         return torch.stack([torch.zeros_like(odds), odds], 1)
 
     plain = frozen._replace(predict=linear)
-    found = attributions.integrated_gradients(plain, batch, 0, num_steps=5)
+    found = explain.integrated_gradients(plain, batch, 0, num_steps=5)
     states = frozen.read(batch)[1][0]
     torch.testing.assert_close(found, (states @ slope).abs() * batch.mask)
 
 
 def test_the_parts_of_integrated_gradients_sum_to_the_difference_from_zeros():
     frozen, batch = frozen_counter(), a_batch()
-    signed = attributions.integrated_gradients(frozen, batch, 1, num_steps=400)
+    signed = explain.integrated_gradients(frozen, batch, 1, num_steps=400)
     logits, answer = frozen.read(batch)[0], frozen.read(batch)[0].argmax(-1)
     nothing = frozen.masked(batch, 1, torch.zeros(batch.mask.shape).double(), torch.zeros(2).double())
-    moved = attributions.log_odds(logits, answer) - attributions.log_odds(nothing, answer)
+    moved = explain.log_odds(logits, answer) - explain.log_odds(nothing, answer)
     assert (signed.sum(1) >= moved.abs() - 1e-4).all(), "absolute values can only sum to more"
 
 
@@ -94,15 +93,15 @@ def test_fits_are_of_each_text_alone_and_leave_the_model_as_it_was(method):
     before = {name: value.clone() for name, value in frozen.model.state_dict().items()}
     options = {"num_steps": 30}
     if method == "information_bottleneck":
-        options |= dict(zip(("mean", "std"), attributions.moments(frozen, [batch])[1], strict=True))
+        options |= dict(zip(("mean", "std"), explain.moments(frozen, [batch])[1], strict=True))
     torch.manual_seed(0)
-    found = getattr(attributions, method)(frozen, batch, 1, **options)
+    found = getattr(explain, method)(frozen, batch, 1, **options)
     assert found.shape == batch.mask.shape and (found >= 0).all() and (found[~batch.mask] == 0).all()
     assert all(torch.equal(value, before[name]) for name, value in frozen.model.state_dict().items())
     torch.manual_seed(0)
-    assert torch.equal(getattr(attributions, method)(frozen, batch, 1, **options), found), "the seed decides"
+    assert torch.equal(getattr(explain, method)(frozen, batch, 1, **options), found), "the seed decides"
     shorter = {name: value[:2] for name, value in options.items() if name in ("mean", "std")}
-    longer = getattr(attributions, method)(frozen, batch, 1, **options | shorter)
+    longer = getattr(explain, method)(frozen, batch, 1, **options | shorter)
     assert longer.shape == found.shape, "a text may be longer than those the moments are of"
 
 
@@ -115,34 +114,34 @@ def test_noise_goes_where_the_output_does_not_look():
         return torch.stack([torch.zeros(len(state)).double(), 5 * state[:, 0].sum(-1)], 1)
 
     assert head is not None
-    found = attributions.additive_noise(frozen._replace(predict=first_only), batch, 1, num_steps=150)
+    found = explain.additive_noise(frozen._replace(predict=first_only), batch, 1, num_steps=150)
     long = batch.mask.sum(1) > 1
     assert (found[long, 0] > 3 * found[long, 1]).all()
 
 
 def test_moments_are_those_of_each_position_over_the_texts_that_reach_it():
     frozen, batch = frozen_counter(), a_batch(30)
-    mean, std = attributions.moments(frozen, [batch])[1]
+    mean, std = explain.moments(frozen, [batch])[1]
     states = frozen.read(batch)[1][1]
     for position in range(2):
         there = states[batch.mask[:, position], position]
         torch.testing.assert_close(mean[position], there.mean(0))
         torch.testing.assert_close(std[position], there.std(0, correction=0))
-    halves = [attributions.rows_of(batch, rows) for rows in torch.arange(30).split(15)]
-    torch.testing.assert_close(attributions.moments(frozen, halves)[1][0], mean)
+    halves = [explain.rows_of(batch, rows) for rows in torch.arange(30).split(15)]
+    torch.testing.assert_close(explain.moments(frozen, halves)[1][0], mean)
 
 
 # --- compared with the truth
 
 
 def test_distances_are_those_of_their_definitions():
-    same = attributions.distance_to(TRUTH, 3 * TRUTH)
+    same = explain.distance_to(TRUTH, 3 * TRUTH)
     assert same["kl"].item() == 0 and same["js"].item() == 0
-    spread = attributions.distance_to(TRUTH, torch.ones(1, 4))
+    spread = explain.distance_to(TRUTH, torch.ones(1, 4))
     assert spread["kl"].item() == pytest.approx(math.log(2))
-    apart = attributions.distance_to(TRUTH, 1 - TRUTH)
+    apart = explain.distance_to(TRUTH, 1 - TRUTH)
     assert apart["kl"].item() == math.inf and apart["js"].item() == pytest.approx(math.log(2))
-    assert math.isnan(attributions.distance_to(TRUTH, 0 * TRUTH)["js"].item()), "no attribution is no distribution"
+    assert math.isnan(explain.distance_to(TRUTH, 0 * TRUTH)["js"].item()), "no attribution is no distribution"
 
 
 def test_one_digit_is_a_quarter_of_a_nat_from_the_truth():
@@ -153,7 +152,7 @@ def test_one_digit_is_a_quarter_of_a_nat_from_the_truth():
         found = torch.tensor([[token == digit for token in example.tokens]]).double()
         if found.any():
             found = (found.cumsum(1) == 1) & (found == 1)
-            far.append(attributions.distance_to(torch.tensor([example.rationale]).double(), found)["js"])
+            far.append(explain.distance_to(torch.tensor([example.rationale]).double(), found)["js"])
     assert torch.cat(far).mean().item() == pytest.approx(0.26, abs=0.02)
 
 
@@ -168,7 +167,7 @@ def test_texts_without_a_truth_are_left_out_and_empty_attributions_counted():
 
 def test_all_texts_of_a_batch_can_be_picked_and_repeated():
     batch = a_batch()
-    some = attributions.rows_of(batch, torch.tensor([3, 3, 1]))
+    some = explain.rows_of(batch, torch.tensor([3, 3, 1]))
     assert torch.equal(some.tokens.premise, batch.tokens.premise[[3, 3, 1]]) and some.index.tolist() == [3, 3, 1]
     examples = read_digits(12, 0, 0)["train"]
     assert PairBatches(examples, DIGITS, 12, cells=False).rows(some.index).target.equal(some.target)
@@ -185,7 +184,7 @@ def test_what_the_bottleneck_tells_is_the_divergence_of_torch():
     keep, lost = raw.sigmoid().unsqueeze(-1), (-raw).sigmoid().unsqueeze(-1)
     here, there = Normal(keep * h + lost * mean, lost * std), Normal(mean, std)
     expected = kl_divergence(here, there).mean(-1)
-    found = attributions.information(raw, ((h - mean) / std).square())
+    found = explain.information(raw, ((h - mean) / std).square())
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -198,18 +197,18 @@ def test_the_score_term_has_the_gradient_of_the_expected_cost():
     prob = gates.log_prob(every).sum(1).exp()  # [8]
     (exact,) = torch.autograd.grad((prob * cost).sum(), raw, retain_graph=True)
     for average in (0.0, 0.7):
-        terms = attributions.score_term(gates, every, cost - average, mask)
+        terms = explain.score_term(gates, every, cost - average, mask)
         (found,) = torch.autograd.grad((prob.detach() * terms).sum(), raw, retain_graph=True)
         torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-14)
 
 
 def test_a_search_under_a_margin_keeps_the_distribution_and_not_only_the_answer():
     frozen, batch = frozen_counter(), a_batch()
-    answer = attributions.smallest_masks(frozen, batch, 0)
+    answer = explain.smallest_masks(frozen, batch, 0)
     original, _ = frozen.read(batch)
     sizes = {}
     for margin in (1e-9, 0.05, 100.0):
-        found = attributions.smallest_masks(frozen, batch, 0, margin=margin)
+        found = explain.smallest_masks(frozen, batch, 0, margin=margin)
         sizes[margin] = [int(masks[0].sum()) for masks in found]
         for row, masks in enumerate(found):
             z = torch.zeros(batch.mask.shape, dtype=original.dtype)

@@ -7,14 +7,14 @@ import sys
 import pytest
 import torch
 
-from rationale import reference
 from rationale.data import Batches, Vocabulary
-from rationale.extractor import Output
-from rationale.gates import HardKumaGate
+from rationale.models import Output
+from rationale.nn import HardKumaGate
 from rationale.objectives import build_objective, expected_selection
 from tests import plain
 from tests.benchmarks import __main__ as runner
 from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
+from tools import readme_tables
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -288,8 +288,8 @@ def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
     groups.append({"group": "sweep", "threads": 1, "ways": rows})
     machine = {"cpu": "C", "cores": 2, "torch": "2"}
     (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
-    monkeypatch.setattr(reference, "folder", lambda: tmp_path)
-    ways, seconds, foot = reference.bench_table(None).split("\n\n")
+    monkeypatch.setattr(readme_tables, "folder", lambda: tmp_path)
+    ways, seconds, foot = readme_tables.bench_table(None).split("\n\n")
     assert "ms, 2 threads | times as fast, 2 threads | ms, 1 thread | times as fast, 1 thread |" in ways
     assert ways.endswith("| step | the package | 12.0 | 1 | 5.00 | 2.00 (1.90 to 2.10) |"), "a row a way"
     assert seconds.splitlines() == ["| what | part | seconds |", "|---|---|---|", "| sweep | overhead | 3.0 |"]

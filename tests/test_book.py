@@ -11,10 +11,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from book.__main__ import build, executed, how
-from book.links import broken
-from book.pages import blocks, modules, notebook_page, public_names, reading_order
 from rationale.runs import root
+from tools.book.__main__ import build, executed, how
+from tools.book.links import broken
+from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
 
 PNG = base64.b64encode(b"not really a picture").decode()
 README = """# A book

@@ -11,9 +11,9 @@ import pytest
 import torch
 import yaml
 
-from rationale import reading, saved, widgets
 from rationale.errors import BadInput
-from rationale.runs import root
+from rationale.explorers import shapes
+from rationale.runs import reading, root, saved
 from tests import browser
 from tests.benchmarks import bench_explorers
 from tests.browser import Visit
@@ -169,7 +169,7 @@ def shapes(opened):
 def the_number_is_that_of_the_shape(shapes) -> None:
     """Asserts that the P(0) on the screen is what the package computes for the sliders on the screen."""
     a, b, left, right = (value_beside(slider(shapes, name)) for name in ("a", "b", "left", "right"))
-    seen, expected = number_in(shapes, "P(0)"), widgets.describe_shape(a, b, left, right)["P(0)"]
+    seen, expected = number_in(shapes, "P(0)"), shapes.describe_shape(a, b, left, right)["P(0)"]
     assert seen == float(f"{expected:.3g}"), f"a {a}, b {b}: P(0) is shown as {seen}, is {expected:.3g}"
 
 
@@ -199,7 +199,7 @@ def test_an_arrow_key_moves_the_slider_by_a_step_and_back(shapes):
     handle.press("ArrowRight")
 
     def stepped():
-        assert value_beside(slider(shapes, "a")) == min(shape for shape in widgets.SHAPES if shape > a)
+        assert value_beside(slider(shapes, "a")) == min(shape for shape in shapes.SHAPES if shape > a)
         assert picture_in(shapes) != picture
         the_number_is_that_of_the_shape(shapes)
 
@@ -236,7 +236,7 @@ def test_a_preset_stays_chosen_and_shows_its_own_numbers(shapes):
     def chosen():
         assert shapes.locator("select").input_value() == name, "the dropdown has left the preset by itself"
         shown = tuple(value_beside(slider(shapes, key)) for key in ("a", "b", "left", "right"))
-        assert shown == widgets.PRESETS[name]
+        assert shown == shapes.PRESETS[name]
         the_number_is_that_of_the_shape(shapes)
 
     eventually(chosen)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from rationale.data import Example, folder, sst
-from rationale.data.batches import Vocabulary
-from rationale.data.vectors import available, build_vocabulary, read_vectors
+from rationale.data import Example, Vocabulary, build_vocabulary, folder, read_vectors
+from rationale.data.corpora import sst
+from rationale.data.vectors import available
 from rationale.errors import BadInput
 
 TREE = "(3 (2 It) (4 (2 's) (4 (3 lovely) (2 .))))"

@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 from torch.distributions import Beta, Uniform, kl_divergence
 
-from rationale.distributions import (
-    BinaryConcrete,
-    HardConcrete,
-    HardKuma,
-    Kumaraswamy,
-    StretchedRectified,
-    log1mexp,
-)
+from rationale.distributions import BinaryConcrete, HardConcrete, HardKuma, Kumaraswamy, StretchedRectified, log1mexp
 
 LEFT, RIGHT = -0.1, 1.1
 RECTIFIED = [

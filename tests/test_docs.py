@@ -8,9 +8,9 @@ import re
 import pytest
 import torch
 
-from book.pages import modules, public_names, tree
-from rationale.params import KEYS
 from rationale.runs import root
+from rationale.runs.parameters import KEYS
+from tools.book.pages import modules, public_names, tree
 
 NOTATION = (root() / "NOTATION.md").read_text(encoding="utf-8")
 TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.match(r"\|(?!--| symbol| labels)", line)]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rationale.encoders import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell, ReLUDropout
+from rationale.nn import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell, ReLUDropout
 
 LENGTHS = [[5, 5, 5], [7, 1, 4, 2, 7], [1], [1, 1], [3, 9, 2, 6]]
 

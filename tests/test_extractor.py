@@ -8,8 +8,8 @@ from small import parameters
 from torch import nn
 from torch.distributions import Distribution
 
-from rationale.extractor import Classes, Predictor, Scores, build_extractor, compact, initialise
-from rationale.gates import decide, top_k
+from rationale.models import Predictor, build_extractor, compact
+from rationale.nn import Classes, Scores, decide, initialise, top_k
 
 
 def built(head: str = "classes", num_outputs: int = 3, **changes):

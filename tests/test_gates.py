@@ -8,8 +8,7 @@ import torch
 from torch.distributions import Distribution
 
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
-from rationale.extractor import sample
-from rationale.gates import GATES, RULES, STRETCHED, HardConcreteGate, HardKumaGate, decide, top_k
+from rationale.nn import GATES, RULES, STRETCHED, HardConcreteGate, HardKumaGate, decide, sample, top_k
 
 BASE_MEAN, CONDITIONAL_MEAN, MEAN = 0.3, 0.6, 0.45  # all different, to tell from the result what was used
 

@@ -10,10 +10,11 @@ import nbformat
 import pytest
 import yaml
 
-from rationale.handout import TASK, exercises, is_tagged, names_of, student_edition, write_handouts
 from rationale.runs import root
+from rationale.runs.exercises import TASK, exercises, is_tagged, names_of
 from tests.smoke import needed_first, smoke, smoke_file
 from tests.test_notebooks import each_notebook as executed
+from tools.handout import student_edition, write_handouts
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -8,14 +8,15 @@ import torch
 from small import classified, corpus, parameters, train
 from torch import nn
 
-from rationale import judge, training
+from rationale import training
 from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
-from rationale.extractor import build_extractor
-from rationale.gates import top_k
-from rationale.judge import BUDGETS, faithfulness, length_leak, main, passed_by_count, unread_states
+from rationale.explain import BUDGETS, faithfulness_scores, length_leak, passed_by_count, unread_states
 from rationale.metrics import agreement, calibration_error, rationale_scores
-from rationale.saved import load_run, read_rationales, save_run
+from rationale.models import build_extractor
+from rationale.nn import top_k
+from rationale.runs.faithfulness import main, measure_faithfulness
+from rationale.runs.saved import load_run, read_rationales, save_run
 
 WORDS = [f"w{i}" for i in range(18)]
 ERASER = {"sufficiency", "comprehensiveness"}
@@ -91,12 +92,12 @@ MODELS = [
 @pytest.mark.parametrize("changes", MODELS, ids=lambda changes: "-".join(map(str, changes.values())))
 def test_faithfulness_is_the_plain_loop_over_the_texts(changes):
     model, batches = model_and_batches(**changes)
-    found, expected = faithfulness(model, batches), text_by_text(model, batches)
+    found, expected = faithfulness_scores(model, batches), text_by_text(model, batches)
     assert found == pytest.approx(expected, abs=1e-5)
     ranks = changes["model"] != "full_text"
     assert set(found) == {"accuracy_whole"} | ERASER | (AVERAGED if ranks else set())
     assert all(type(value) is float and -1 <= value <= 1 for value in found.values()), "plain numbers, for JSON"
-    assert faithfulness(model, batches) == found, "nothing is drawn"
+    assert faithfulness_scores(model, batches) == found, "nothing is drawn"
 
 
 @pytest.mark.parametrize("mode", ["zero", "compact"])
@@ -104,7 +105,7 @@ def test_faithfulness_is_the_plain_loop_over_the_texts(changes):
 def test_a_rationale_of_everything_is_sufficient_and_one_of_nothing_leaves_nothing_out(mode, bias):
     model, batches = model_and_batches(model="bernoulli", predictor=mode)
     nn.init.constant_(model.selector.gate.logits.bias, bias)
-    found = faithfulness(model, batches)
+    found = faithfulness_scores(model, batches)
     assert found == pytest.approx(text_by_text(model, batches), abs=1e-5)
     all_kept = bias > 0
     assert (found["sufficiency"] == 0) == all_kept, "p(y | r) = p(y | x) where r = x"
@@ -115,7 +116,9 @@ def test_the_sizes_of_the_batches_do_not_matter():
     model, batches = model_and_batches(lengths=range(1, 40))
     for size in (1, 7, 100):
         other = Batches(batches.examples, batches.vocabulary, size)
-        assert faithfulness(model, other) == pytest.approx(faithfulness(model, batches), abs=1e-5), f"batches of {size}"
+        assert faithfulness_scores(model, other) == pytest.approx(faithfulness_scores(model, batches), abs=1e-5), (
+            f"batches of {size}"
+        )
 
 
 def test_a_word_that_decides_alone_is_sufficient_and_comprehensive():
@@ -135,7 +138,7 @@ def test_a_word_that_decides_alone_is_sufficient_and_comprehensive():
             sign = 1 if keeps == "w0" else -1
             model.selector.gate.logits.weight[0, 0], model.selector.gate.logits.bias[0] = sign * 40.0, sign * -15.0
         examples = [Example(("w3", "w0", "w4", "w5"), 1), Example(("w6", "w0"), 1)]
-        found = faithfulness(model, Batches(examples, Vocabulary(WORDS), 2))
+        found = faithfulness_scores(model, Batches(examples, Vocabulary(WORDS), 2))
         assert found["accuracy_whole"] == 1
         assert found["sufficiency"] == pytest.approx(sufficiency, abs=1e-3), keeps
         assert found["comprehensiveness"] == pytest.approx(comprehensiveness, abs=1e-3), keeps
@@ -233,8 +236,8 @@ def scored(tmp_path_factory):
 
 
 def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_computation(run):
-    found = judge.judge(run)
-    assert json.loads((run / "judged.json").read_text()) == found
+    found = measure_faithfulness(run)
+    assert json.loads((run / "faithfulness.json").read_text()) == found
     assert set(found) == {"dev", "test"}
     loaded, splits = load_run(run), labelled(corpus())
     batches = {name: Batches(splits[name], loaded.vocabulary, 8) for name in found}
@@ -285,15 +288,17 @@ def test_nothing_selected_tells_no_more_than_the_commonest_answer():
 
 
 def test_judging_twice_gives_the_same_and_leaves_the_run_as_it_was(run):
-    first = judge.judge(run)
+    first = measure_faithfulness(run)
     before = {path.name: path.read_bytes() for path in run.iterdir()}
-    assert judge.judge(str(run)) == first
+    assert measure_faithfulness(str(run)) == first
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 @pytest.mark.parametrize("labels", [None, ("low", "high")])
 def test_without_word_labels_there_is_no_plausibility_and_names_of_classes_are_not_needed(tmp_path, labels):
-    found = judge.judge(finished(tmp_path, classified(corpus()), labels, model="attention", rule="top_k", budget=0.2))
+    found = measure_faithfulness(
+        finished(tmp_path, classified(corpus()), labels, model="attention", rule="top_k", budget=0.2)
+    )
     assert set(found["test"]) == {"accuracy_whole", "calibration_error", "length_leak"} | ERASER | AVERAGED | COUNT
 
 
@@ -311,17 +316,17 @@ def test_a_saved_selection_is_the_one_that_is_judged(run):
 
 def test_a_run_that_predicts_scores_is_refused_in_one_line(scored):
     with pytest.raises(BadInput, match="its model predicts scores; accepted are models of classes") as error:
-        judge.judge(scored)
+        measure_faithfulness(scored)
     assert str(scored) in str(error.value) and "\n" not in str(error.value)
-    assert not (scored / "judged.json").exists()
+    assert not (scored / "faithfulness.json").exists()
 
 
 def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(BadInput, match="accepted is the folder of a finished training run") as error:
-            judge.judge(folder)
+            measure_faithfulness(folder)
         assert str(folder) in str(error.value) and "\n" not in str(error.value)
-        assert not (folder / "judged.json").exists()
+        assert not (folder / "faithfulness.json").exists()
 
 
 # --- the command
@@ -330,7 +335,7 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):
 def test_the_command_judges_several_runs_and_says_what_it_found(run, capsys):
     assert main([str(run), str(run)]) == 0
     out, err = capsys.readouterr()
-    test = json.loads((run / "judged.json").read_text())["test"]
+    test = json.loads((run / "faithfulness.json").read_text())["test"]
     line = f"{run} sufficiency {test['sufficiency']:.3f}  comprehensiveness {test['comprehensiveness']:.3f}"
     assert out.splitlines() == [line, line] and err == ""
 

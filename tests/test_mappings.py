@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.autograd import gradcheck
 
-from rationale import mappings, params
-from rationale.mappings import dead, fusedmax, oscarmax, settled, softmax, sparsemax, sq_pnorm_max
+from rationale.nn import dead, fusedmax, oscarmax, settled, softmax, sparse_attention, sparsemax, sq_pnorm_max
+from rationale.runs import parameters
 
 PUBLISHED = functools.partial(oscarmax, published=True)
 PRICES = {"fusedmax": 0.15, "oscarmax": 0.08}
@@ -85,7 +85,7 @@ def test_no_point_of_the_simplex_is_better_than_the_map_says_a_quadratic_solver(
         d, lam, gamma = int(rng.integers(1, 7)), rng.choice([0.0, 0.03, 0.1, 0.3]), rng.choice([0.5, 1.0, 2.0])
         x = rng.normal(size=d)
         arguments = {} if name == "sparsemax" else {"lam": float(lam)}
-        ours = mappings.MAPPINGS[name](torch.from_numpy(x), gamma=float(gamma), **arguments).numpy()
+        ours = sparse_attention.MAPPINGS[name](torch.from_numpy(x), gamma=float(gamma), **arguments).numpy()
         best = solved(name, x, lam if arguments else 0.0, gamma)
         np.testing.assert_allclose(ours, best, atol=2e-6, err_msg=f"x={x}, lam={lam}, gamma={gamma}")
         behind = objective(name, x, best, lam, gamma) - objective(name, x, ours, lam, gamma)
@@ -113,7 +113,7 @@ def test_the_squared_norm_map_with_p_2_is_sparsemax_and_with_p_near_1_the_maximu
 
 
 def test_parameters_name_the_mappings_that_there_are():
-    assert params.MAPPINGS == tuple(mappings.MAPPINGS)
+    assert parameters.MAPPINGS == tuple(sparse_attention.MAPPINGS)
 
 
 @pytest.mark.parametrize("name", ["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
@@ -204,7 +204,7 @@ def test_fusedmax_reversed_is_fusedmax_of_the_reverse_and_no_other_order():
 @pytest.mark.parametrize("name", ["fusedmax", "oscarmax"])
 def test_without_a_price_it_is_sparsemax_and_with_a_huge_one_uniform(name):
     x = torch.randn(30, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
-    mapping = mappings.MAPPINGS[name]
+    mapping = sparse_attention.MAPPINGS[name]
     torch.testing.assert_close(mapping(x, lam=0.0), sparsemax(x), atol=0, rtol=0)
     torch.testing.assert_close(mapping(x, lam=1e6), torch.full_like(x, 1 / 9), atol=1e-9, rtol=0)
 

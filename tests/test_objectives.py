@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from rationale.data import Batch
 from rationale.distributions import HardKuma
-from rationale.extractor import build_extractor
-from rationale.gates import decide
+from rationale.models import build_extractor
+from rationale.nn import decide
 from rationale.objectives import (
     Constraint,
     RationaleObjective,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rationale.errors import BadInput
-from rationale.params import KEYS, UNLESS_NAMED, check, completed, defaults, resolve, validated, within
-from rationale.runs import root
+from rationale.runs import root, validated
+from rationale.runs.parameters import KEYS, UNLESS_NAMED, check, completed, defaults, resolve, within
 
 CELL = """
 seed: int = 1  # seed

@@ -12,12 +12,13 @@ import torch
 from small import classified, corpus, parameters, train
 
 from rationale import training
-from rationale.data import read_sst
-from rationale.data.nli import LABELS
-from rationale.data.synthetic import read_synthetic
+from rationale.data.corpora.nli import LABELS
+from rationale.data.corpora.sst import read_sst
+from rationale.data.corpora.synthetic import read_synthetic
+from rationale.data.tokenise import tokenise
 from rationale.errors import BadInput
-from rationale.predict import _shown, main, predict, read_texts, tokenise
-from rationale.saved import load_run, save_run
+from rationale.runs.predict import _shown, main, predict, read_texts
+from rationale.runs.saved import load_run, save_run
 from tests import test_aligner as aligners
 
 

@@ -1,16 +1,17 @@
 """Pretrained transformers: a tiny one with random weights stands in, so nothing is downloaded."""
 
+import importlib
 import sys
 
 import pytest
 import torch
 
-from rationale import attributions, pretrained, probing
-from rationale.data import Batches, Example
+from rationale import explain, models, training
+from rationale.data import Batches, Example, word_pieces
 from rationale.errors import BadInput
-from rationale.params import completed, defaults
-from rationale.probes import Frozen, ProbeObjective
+from rationale.explain import Frozen, ProbeObjective
 from rationale.runs import notebook_path
+from rationale.runs.parameters import completed, defaults
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
@@ -37,20 +38,20 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def frozen(folder):
-    encoder, tokenizer = pretrained.load_encoder(folder)
+    encoder, tokenizer = models.load_encoder(folder)
     torch.manual_seed(1)
-    model = pretrained.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
+    model = models.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
     return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def batch_of(folder, texts=TEXTS):
-    _, tokenizer = pretrained.load_encoder(folder)
-    pieces = pretrained.to_pieces(texts, tokenizer)
-    return Batches(pieces, pretrained.WordPieces(tokenizer), len(texts)).rows(torch.arange(len(texts)))
+    _, tokenizer = models.load_encoder(folder)
+    pieces = word_pieces.to_pieces(texts, tokenizer)
+    return Batches(pieces, word_pieces.WordPieces(tokenizer), len(texts)).rows(torch.arange(len(texts)))
 
 
 def test_texts_become_pieces_with_the_labels_of_their_words(folder):
-    pieces = pretrained.to_pieces(TEXTS, pretrained.load_encoder(folder)[1])
+    pieces = word_pieces.to_pieces(TEXTS, models.load_encoder(folder)[1])
     assert pieces[0].tokens == ("[CLS]", "a", "fun", "##ny", "film", ".", "[SEP]")
     assert pieces[0].word_labels == (-1, 2, 4, 4, 2, 2, -1) and pieces[0].label == 4
     assert pieces[1].tokens[1:4] == ("(", "dull", ")"), "brackets of the treebank are brackets again"
@@ -59,15 +60,15 @@ def test_texts_become_pieces_with_the_labels_of_their_words(folder):
 def test_the_part_of_speech_is_that_of_the_whole_word():
     pytest.importorskip("HanTa")
     pieces = "[CLS] it does n ' t get the fun ##ny film ' s stars ! [SEP]".split()
-    kinds = pretrained.parts_of_speech(pieces)
+    kinds = word_pieces.parts_of_speech(pieces)
     assert kinds[0] == "[CLS]" and kinds[-1] == "[SEP]" and kinds[1] == "pronoun" and kinds[2] == "verb"
     assert kinds[3] == kinds[4] == kinds[5] == "adverb", "n't is one word"
     assert kinds[8] == kinds[9] == "adjective" and kinds[10] == "noun" and kinds[-2] == "punctuation"
-    assert set(kinds) <= {*pretrained.SPEECH, *pretrained.SEPARATORS, "other"}
+    assert set(kinds) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
 
 
 def test_the_sentiment_of_a_piece_is_that_of_its_word():
-    found = pretrained.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1])
+    found = word_pieces.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1])
     assert found == ["[CLS]", "very positive", "very positive", "[SEP]"]
 
 
@@ -115,52 +116,52 @@ def test_attention_is_a_distribution_over_real_positions_and_leaves_the_fused_on
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
     assert frozen.model.encoder.config._attn_implementation == before
     for layer in range(4):
-        found = attributions.attention(frozen, batch, layer)
+        found = explain.attention(frozen, batch, layer)
         assert found.shape == batch.mask.shape and (found[~batch.mask] == 0).all() and (found[batch.mask] > 0).all()
 
 
 def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     batch = batch_of(folder)
     p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
-    _, tokenizer = pretrained.load_encoder(folder)
-    batches = Batches(pretrained.to_pieces(TEXTS, tokenizer), pretrained.WordPieces(tokenizer), 3)
+    _, tokenizer = models.load_encoder(folder)
+    batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):
         p.votes = votes
         for kind in ("inputs", "states"):
-            probe = probing.build_probe(p, kind, frozen, batches)
+            probe = training.build_probe(p, kind, frozen, batches)
             for _ in range(3):
                 step = ProbeObjective(4, 0.1).train()(probe, batch)
                 step.loss.backward()
             assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
     for layer in (0, 3):
-        mean, std = attributions.moments(frozen, [batch])[layer]
-        assert attributions.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
-        assert attributions.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
-        assert attributions.additive_noise(frozen, batch, layer, 2).isfinite().all()
-        assert attributions.erasure(frozen, batch, layer).isfinite().all()
+        mean, std = explain.moments(frozen, [batch])[layer]
+        assert explain.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
+        assert explain.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
+        assert explain.additive_noise(frozen, batch, layer, 2).isfinite().all()
+        assert explain.erasure(frozen, batch, layer).isfinite().all()
 
 
 def test_an_encoder_that_cannot_be_had_is_one_clear_line_with_the_offline_choices(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("nobody/has-this-model", str(tmp_path)):
         with pytest.raises(BadInput, match="offline take minilm") as error:
-            pretrained.load_encoder(name)
+            models.load_encoder(name)
         assert "\n" not in str(error.value) and name in str(error.value)
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
-        pretrained.import_transformers()
+        models.import_transformers()
     monkeypatch.undo()
     for module, call in (
-        ("torchmetrics", lambda: pretrained.load_encoder("minilm", spans=True)),
-        ("HanTa.HanoverTagger", lambda: pretrained.parts_of_speech(["a"])),
+        ("torchmetrics", lambda: models.load_encoder("minilm", spans=True)),
+        ("HanTa.HanoverTagger", lambda: word_pieces.parts_of_speech(["a"])),
     ):
-        pretrained._tagger.cache_clear()
+        word_pieces._tagger.cache_clear()
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale\[pretrained\]"):
             call()
-    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
-        pretrained.place_of("minilm")
+        models.place_of("minilm")

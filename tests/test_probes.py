@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from rationale.counter import DigitCounter
 from rationale.data import PairBatches, Vocabulary
-from rationale.data.digits import read_digits
-from rationale.probes import (
+from rationale.data.corpora.digits import read_digits
+from rationale.explain import (
     BilinearVotes,
     Frozen,
     MLPVotes,
@@ -20,6 +19,7 @@ from rationale.probes import (
     recorded,
     replaced,
 )
+from rationale.models import DigitCounter
 
 DIGITS = Vocabulary([str(digit) for digit in range(10)])
 

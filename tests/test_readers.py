@@ -11,20 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from rationale.data import (
-    Example,
-    archives,
-    beer,
-    build_pair_vocabulary,
-    folder,
-    hotels,
-    imdb_rationales,
-    movies,
-    read_nli,
-    sentences,
-    synthetic,
-    words,
-)
+from rationale.data import Example, archives, folder, tokenise
+from rationale.data.corpora import beer, hotels, imdb_rationales, movies, sentences, synthetic
+from rationale.data.corpora.nli import build_pair_vocabulary, read_nli
 from rationale.errors import BadInput
 
 
@@ -103,32 +92,32 @@ def test_a_missing_corpus_says_where_it_was_looked_for_and_how_to_get_it(monkeyp
     ],
 )
 def test_words_marks_and_clitics_are_apart_and_in_lower_case(text, tokens):
-    assert words.split_words(text) == tokens.split()
+    assert tokenise.split_words(text) == tokens.split()
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7, 8, 9, 20])
 def test_a_limit_gives_the_first_tokens(limit):
     text = "it wasn't (really) bad, no"
-    assert words.split_words(text, limit) == words.split_words(text)[:limit]
+    assert tokenise.split_words(text, limit) == tokenise.split_words(text)[:limit]
 
 
 @pytest.mark.parametrize("text", ["clichés", "didn’t", "“quoted”or…not", "£ or €", "日本"])
 def test_what_was_decoded_as_chinese_is_repaired(text):
     broken = (text + "A").encode().decode("gb18030")
-    assert broken != text + "A" and words.repair(broken) == text + "A"
+    assert broken != text + "A" and tokenise.repair(broken) == text + "A"
 
 
 def test_a_byte_that_a_wrong_decoding_lost_leaves_a_space():
-    assert words.repair("didn鈥檛 鈥?and 鈧?0") == "didn’t  and  0"
+    assert tokenise.repair("didn鈥檛 鈥?and 鈧?0") == "didn’t  and  0"
 
 
 @pytest.mark.parametrize("text", ["plain", "clichés", "£5 – “good”"])
 def test_a_sound_text_is_not_repaired(text):
-    assert words.repair(text) == text
+    assert tokenise.repair(text) == text
 
 
 def test_clitics_of_a_tokenised_text_come_apart_and_nothing_else_does():
-    assert words.split_clitics("they don't , it's o'hara's '80s 's") == "they do n't , it 's o'hara 's '80s 's"
+    assert tokenise.split_clitics("they don't , it's o'hara's '80s 's") == "they do n't , it 's o'hara 's '80s 's"
 
 
 # --- beer

@@ -13,10 +13,13 @@ import torch
 import yaml
 from small import classified, corpus, parameters, train
 
-from rationale import reading, training
+from rationale import training
+from rationale.data.tokenise import tokenise
 from rationale.errors import BadInput
-from rationale.predict import predict, tokenise
-from rationale.saved import load_run, save_run
+from rationale.explorers import common, layers, rates, sentence
+from rationale.runs import find, reading, saved
+from rationale.runs.predict import predict
+from rationale.runs.saved import load_run, save_run
 from tests.smoke import smoke
 
 TEXT = "the smell is superb but the look is a bit dull ."
@@ -47,8 +50,8 @@ def runs(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def explorer(runs) -> reading.SentenceExplorer:
-    return reading.explore_sentence([runs["s0.4"], runs["classes"], runs["whole"]], TEXT)
+def explorer(runs) -> sentence.SentenceExplorer:
+    return sentence.explore_sentence([runs["s0.4"], runs["classes"], runs["whole"]], TEXT)
 
 
 # --- one sentence
@@ -122,7 +125,7 @@ def test_words_are_shown_and_never_executed(explorer):
 
 
 def test_an_example_is_one_of_the_runs_own_texts_until_somebody_types(runs):
-    explorer = reading.explore_sentence([runs["s0.4"], runs["classes"]])
+    explorer = sentence.explore_sentence([runs["s0.4"], runs["classes"]])
     rows = [json.loads(line) for line in (runs["s0.4"] / "rationales.jsonl").open()]
     assert explorer.text.value in {" ".join(row["tokens"]) for row in rows if row["split"] == "dev"}
     explorer.text.value = TEXT
@@ -131,18 +134,18 @@ def test_an_example_is_one_of_the_runs_own_texts_until_somebody_types(runs):
 
 
 def test_without_a_run_one_line_says_how_to_make_one(tmp_path):
-    found = reading.find_runs(tmp_path)
+    found = find.find_runs(tmp_path)
     assert found == {"texts": [], "probes": []}
-    for explore in (reading.explore_sentence, reading.explore_rates, reading.explore_layers):
+    for explore in (sentence.explore_sentence, rates.explore_rates, layers.explore_layers):
         shown = explore([], command="make demo")
         assert isinstance(shown, ipywidgets.HTML) and "make demo" in shown.value
     (tmp_path / "svm").mkdir()
-    assert "make demo" in reading.explore_rates([tmp_path / "svm"], command="make demo").value, "it saved no model"
+    assert "make demo" in rates.explore_rates([tmp_path / "svm"], command="make demo").value, "it saved no model"
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(BadInput, match="model.safetensors"):
-        reading.explore_sentence([tmp_path], TEXT)
+        sentence.explore_sentence([tmp_path], TEXT)
 
 
 # --- the runs of a sweep
@@ -151,19 +154,19 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
     (runs["whole"].parent / "s.partial").mkdir()
     shutil.copy(runs["s0.2"] / "model.safetensors", runs["whole"].parent / "s.partial")
-    found = reading.find_runs(runs["whole"].parent.parent)
+    found = find.find_runs(runs["whole"].parent.parent)
     assert set(found["texts"]) == set(runs.values()) and found["texts"][0] == runs["classes"]
     assert found["texts"][-1] == runs["whole"], "a model without gates comes last"
-    assert reading.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
+    assert find.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
 
 
 def test_a_sweep_is_runs_that_differ_in_their_target_from_little_to_all(runs):
-    groups = reading.sweeps(list(runs.values()))
+    groups = find.sweeps(list(runs.values()))
     assert [[run.name for run in some] for some in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
 
 
 def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
-    explorer = reading.explore_rates(list(runs.values()), TEXT)
+    explorer = rates.explore_rates(list(runs.values()), TEXT)
     assert [label for label, _ in explorer.rate.options] == ["20 %", "40 %", "60 %", "all words"]
     pictures, said = [], []
     for i in range(4):
@@ -188,8 +191,8 @@ def probed(outputs) -> Path:
 
 
 def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed):
-    assert reading.find_runs(probed.parent)["probes"] == [probed]
-    explorer = reading.explore_layers([probed])
+    assert find.find_runs(probed.parent)["probes"] == [probed]
+    explorer = layers.explore_layers([probed])
     pictures = []
     for layer in (0, 1):
         explorer.layer.value = layer
@@ -205,47 +208,47 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
 def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatch):
     words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
     row = {"tokens": words, "answer": [30, 32], "hypothesis": None, "states": [[0.5] * len(words)] * 2}
-    assert reading.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
-    assert reading.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
-    assert reading.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
-    monkeypatch.setattr(reading.saved, "read_attributions", lambda *_: pd.DataFrame([row]))
+    assert layers.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
+    assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
+    assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
+    monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
     monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
-    explorer = reading.explore_layers([Path("run")])
+    explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
 
 def test_texts_of_any_length_are_shown_and_a_run_without_methods_shows_none(monkeypatch):
     row = {"tokens": ["a", "b"], "hypothesis": None, "erasure": [[0.5, 0.5]]}
     for texts, shown in (([row], True), ([{"tokens": ["a"], "hypothesis": None}], False)):
-        monkeypatch.setattr(reading.saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
-        assert bool(reading.explore_layers([Path("run")]).picture.value) == shown
+        monkeypatch.setattr(saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
+        assert bool(layers.explore_layers([Path("run")]).picture.value) == shown
 
 
 def test_what_is_kept_of_a_run_is_read_anew_once_the_run_is_made_anew(tmp_path):
     (tmp_path / "model.safetensors").write_text("first")
     asked = []
-    kept = reading._kept(2)(lambda run: asked.append(run) or len(asked))
+    kept = common.kept_per_run(2)(lambda run: asked.append(run) or len(asked))
     assert [kept(tmp_path), kept(tmp_path)] == [1, 1]
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
     assert kept(tmp_path) == 2
 
 
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
-    before, after, far = reading.masked_answers(probed, "states", 3, 1)
-    _, subject, _, probes = reading.load_probed(probed)
+    before, after, far = layers.masked_answers(probed, "states", 3, 1)
+    _, subject, _, probes = layers.load_probed(probed)
     batch = subject.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
         own = subject.model.predict(batch).softmax(-1)[0]
     assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and far >= 0
     state = torch.get_rng_state()
-    again = reading.masked_answers(probed, "states", 3, 1)
+    again = layers.masked_answers(probed, "states", 3, 1)
     assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), "no draw of others is touched"
 
 
 def test_a_loaded_probe_keeps_what_the_run_has_written_down(probed):
-    texts = reading.saved.read_attributions(probed, "test")
+    texts = saved.read_attributions(probed, "test")
     for method in ("states", "inputs"):
-        _, subject, _, probes = reading.load_probed(probed)
+        _, subject, _, probes = layers.load_probed(probed)
         probe = probes[method]
         batch = subject.batches["test"].rows(torch.tensor([5]))
         _, states = probe.frozen.read(batch)

@@ -6,10 +6,9 @@ from small import parameters
 from torch import nn
 
 from rationale.distributions import log_uniform
-from rationale.encoders import LSTMEncoder, RCNNEncoder
-from rationale.extractor import Predictor, Scores, build_extractor, compact, sample
+from rationale.models import Predictor, build_extractor, compact
+from rationale.nn import LSTMEncoder, MemoryScan, RCNNEncoder, Scores, sample
 from rationale.objectives import build_objective
-from rationale.recurrence import MemoryScan
 from tests import plain
 
 

@@ -5,11 +5,12 @@ import json
 import pandas as pd
 import pytest
 import yaml
+from conftest import at_home
 
-from rationale import reference
 from rationale.errors import BadInput
-from rationale.params import UNLESS_NAMED, defaults
-from rationale.runs import notebook_path, root
+from rationale.runs import committed, notebook_path, root
+from rationale.runs.parameters import UNLESS_NAMED, defaults
+from tools import collect, readme_tables
 
 
 def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
@@ -39,7 +40,7 @@ def select(folder, test: list[list[float]]) -> None:
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A repository of its own, so that the committed results are left alone."""
-    monkeypatch.setattr(reference, "root", lambda: tmp_path)
+    at_home(monkeypatch, tmp_path)
     (tmp_path / "README.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
     return tmp_path
 
@@ -60,34 +61,34 @@ def finished_probes(outputs, seed=1, **changes):
 
 
 def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home):
-    rows = reference.rows_of(finished_probes(tmp_path, margin=0.5))
+    rows = committed.rows_of(finished_probes(tmp_path, margin=0.5))
     assert set(rows["model"]) == {"subject", "states", "erasure"} and set(rows["task"]) == {"probes"}
     variants = dict(zip(rows["model"], rows["variant"], strict=True))
     assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
-    assert reference.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
+    assert committed.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
 def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
     finished_run(home / "runs")
     (finished_probes(home / "runs") / "history.csv").write_text("epoch\n")
     for _ in range(2):
-        reference.collect(home / "runs")
-        rows = (reference.folder() / "history.csv").read_text().splitlines()[1:]
+        collect.collect(home / "runs")
+        rows = (committed.folder() / "history.csv").read_text().splitlines()[1:]
         assert [row.split(",")[1] for row in rows] == ["1", "2"]
 
 
 def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_path, home, monkeypatch):
     published = pd.DataFrame([["probes", "states", "kl_1", 0.0]], columns=["task", "model", "metric", "value"])
-    monkeypatch.setattr(reference, "read_published", lambda: published)
-    rows = pd.concat([reference.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
-    lines = reference.probes_table(rows).splitlines()[2:]
+    monkeypatch.setattr(readme_tables, "read_published", lambda: published)
+    rows = pd.concat([committed.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
+    lines = readme_tables.probes_table(rows).splitlines()[2:]
     assert lines[0] == "| states | 0.200 ± 0.000 | 0.150 ± 0.071 | 0.00 |  | 0 % | 4 | 2 |"
     assert lines[1] == "| erasure |  | 0.300 ± 0.000 |  |  | 50 % | 4 | 2 |"
 
 
 def test_rows_carry_every_column_and_one_value_each(tmp_path):
-    rows = reference.rows_of(finished_run(tmp_path))
-    assert list(rows.columns) == reference.COLUMNS
+    rows = committed.rows_of(finished_run(tmp_path))
+    assert list(rows.columns) == committed.COLUMNS
     assert len(rows) == 8, "three metrics of two splits, seconds and best_epoch"
     row = rows[(rows["split"] == "test") & (rows["metric"] == "accuracy")].iloc[0]
     assert (row["task"], row["model"], row["target"], row["value"], row["run"]) == (
@@ -101,20 +102,20 @@ def test_rows_carry_every_column_and_one_value_each(tmp_path):
 
 
 def test_scaled_vectors_are_named_as_such_and_full_text_has_target_one(tmp_path):
-    scaled = reference.rows_of(finished_run(tmp_path, "a", vectors_scale=0.3333))
-    full = reference.rows_of(finished_run(tmp_path, "b", model="full_text"))
+    scaled = committed.rows_of(finished_run(tmp_path, "a", vectors_scale=0.3333))
+    full = committed.rows_of(finished_run(tmp_path, "b", model="full_text"))
     assert set(scaled["vectors"]) == {"v x 0.3333"}
     assert set(full["target"]) == {1.0}
 
 
 def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others(home):
     finished_run(home / "one", accuracy=0.4)
-    reference.collect(home / "one")
+    collect.collect(home / "one")
     finished_run(home / "two", accuracy=0.5)
     finished_run(home / "two", "hardkuma_s40-seed2", seed=2, accuracy=0.6)
-    reference.collect(home / "two")
+    collect.collect(home / "two")
     finished_run(home / "three", "full_text-seed1", model="full_text", accuracy=0.7)
-    table = reference.collect(home / "three")
+    table = collect.collect(home / "three")
     found = table.query("metric == 'accuracy' and split == 'dev'").set_index("run")["value"].to_dict()
     assert found == {
         "12_train_sst/full_text-seed1": 0.7,
@@ -128,26 +129,26 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
 
 def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
     priced = finished_run(tmp_path, "priced", model="bernoulli", selection=1.0, sparsity=0.025)
-    assert set(reference.rows_of(priced)["sparsity"]) == {0.025}
+    assert set(committed.rows_of(priced)["sparsity"]) == {0.025}
     old = finished_run(tmp_path, "old")
     known = yaml.safe_load((old / "params.yaml").read_text())
     (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
-    assert set(reference.rows_of(old)["sparsity"]) == {0.0}
+    assert set(committed.rows_of(old)["sparsity"]) == {0.0}
 
 
 def test_a_run_is_named_by_how_its_network_differs_from_the_notebooks_defaults():
-    assert reference.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
+    assert committed.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
     lstm = {"model": "full_text", "encoder": "lstm", "dependent": False}
-    assert reference.variant(lstm, "11_train_reviews") == "lstm"
-    assert reference.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
-    assert reference.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
-    assert reference.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
-    assert reference.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
+    assert committed.variant(lstm, "11_train_reviews") == "lstm"
+    assert committed.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
+    assert committed.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
+    assert committed.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
+    assert committed.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
 
 
 def test_seeds_of_different_networks_are_not_averaged(tmp_path):
     runs = [finished_run(tmp_path, "a"), finished_run(tmp_path, "b", predictor="compact", accuracy=0.6)]
-    table = reference.summary(pd.concat(map(reference.rows_of, runs)), ["accuracy"])
+    table = committed.summary(pd.concat(map(committed.rows_of, runs)), ["accuracy"])
     assert dict(zip(table["variant"], table["accuracy"], strict=True)) == {"": 0.4, "compact": 0.6}
 
 
@@ -155,21 +156,21 @@ def test_results_written_before_there_were_prices_are_read_and_merged_in_the_sam
     finished_run(home / "old", "old", seed=7)
     path = home / "outputs/reference/results.csv"
     path.parent.mkdir(parents=True)
-    reference.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
-    assert list(reference.read_results().columns) == reference.COLUMNS
-    assert set(reference.read_results()["sparsity"]) == {0.0}
+    committed.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
+    assert list(committed.read_results().columns) == committed.COLUMNS
+    assert set(committed.read_results()["sparsity"]) == {0.0}
     finished_run(home / "new", "new", model="bernoulli", selection=1.0, sparsity=0.05)
-    reference.collect(home / "new")
-    table = reference.read_results()
-    assert list(table.columns) == reference.COLUMNS
+    collect.collect(home / "new")
+    table = committed.read_results()
+    assert list(table.columns) == committed.COLUMNS
     assert table.groupby("run")["sparsity"].agg(["min", "max"]).values.tolist() == [[0.05, 0.05], [0.0, 0.0]]
 
 
 def test_what_was_judged_comes_along(tmp_path):
     run = finished_run(tmp_path)
     judged = {split: {"sufficiency": value, "words_0": 3} for split, value in (("dev", 0.1), ("test", 0.2))}
-    (run / "judged.json").write_text(json.dumps(judged))
-    found = reference.rows_of(run).set_index(["split", "metric"])["value"]
+    (run / "faithfulness.json").write_text(json.dumps(judged))
+    found = committed.rows_of(run).set_index(["split", "metric"])["value"]
     assert (found["dev", "sufficiency"], found["test", "sufficiency"], found["test", "words_0"]) == (0.1, 0.2, 3)
     assert found["test", "accuracy"] == 0.4
 
@@ -179,8 +180,8 @@ def test_runs_that_differ_in_the_seed_alone_agree_by_the_f1_of_their_test_ration
     select(one, [[1.0, 0.5, 0.0], [0.0, 0.0]])
     select(two, [[1.0, 0.0, 0.0], [0.0, 0.2]])
     select(three, [[0.0, 0.0, 0.0], [0.0, 0.9]])
-    rows = pd.concat(reference.agreements([one, two, three]))
-    assert list(rows.columns) == reference.COLUMNS
+    rows = pd.concat(committed.agreements([one, two, three]))
+    assert list(rows.columns) == committed.COLUMNS
     assert set(rows["metric"]) == {"agreement"} and set(rows["split"]) == {"test"}
     found = rows.set_index("seed")["value"]
     pairs = {(1, 2): 2 * 1 / (2 + 2), (1, 3): 0.0, (2, 3): 2 * 1 / (2 + 1)}
@@ -193,20 +194,20 @@ def test_a_run_without_a_like_or_without_gates_has_no_agreement(tmp_path):
     alone = [finished_run(tmp_path, "a", selection=0.4), finished_run(tmp_path, "b", selection=0.3)]
     for model in ("full_text", "attention"):
         alone += [finished_run(tmp_path, f"{model}{seed}", model=model, seed=seed) for seed in (1, 2)]
-    assert reference.agreements(alone) == []
+    assert committed.agreements(alone) == []
 
 
 def test_a_run_from_before_a_parameter_is_like_one_that_names_what_was_meant(tmp_path):
     old, new = finished_run(tmp_path, "old", device="cuda"), finished_run(tmp_path, "new", seed=2)
     known = yaml.safe_load((old / "params.yaml").read_text())
     (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
-    assert [float(row["value"].iloc[0]) for row in reference.agreements([old, new])] == [1.0, 1.0]
+    assert [float(row["value"].iloc[0]) for row in committed.agreements([old, new])] == [1.0, 1.0]
 
 
 def test_the_results_hold_the_agreements(home):
     finished_run(home / "runs", "s1", seed=1)
     finished_run(home / "runs", "s2", seed=2)
-    table = reference.collect(home / "runs").query("metric == 'agreement'")
+    table = collect.collect(home / "runs").query("metric == 'agreement'")
     assert table["run"].tolist() == ["12_train_sst/s1", "12_train_sst/s2"] and table["value"].tolist() == [1.0, 1.0]
 
 
@@ -215,12 +216,12 @@ def test_unfinished_and_smoke_runs_are_no_results(home):
     finished_run(home / "x", "smoke")
     finished_run(home / "x", "book")
     with pytest.raises(BadInput, match="no finished training run"):
-        reference.collect(home / "x")
+        collect.collect(home / "x")
 
 
 def test_summary_gives_mean_and_deviation_over_seeds(tmp_path):
     runs = [finished_run(tmp_path, f"s{seed}", accuracy=value, seed=seed) for seed, value in ((1, 0.4), (2, 0.5))]
-    table = reference.summary(pd.concat(map(reference.rows_of, runs)), ["accuracy", "rate_selected"])
+    table = committed.summary(pd.concat(map(committed.rows_of, runs)), ["accuracy", "rate_selected"])
     assert len(table) == 1 and table["seeds"][0] == 2
     assert table["accuracy"][0] == pytest.approx(0.45)
     assert table["accuracy_std"][0] == pytest.approx(0.1 / 2**0.5), "sample deviation of .4 and .5"
@@ -229,16 +230,16 @@ def test_summary_gives_mean_and_deviation_over_seeds(tmp_path):
 def test_a_run_with_any_other_parameter_is_no_seed_of_the_plain_ones(home):
     finished_run(home / "runs")
     finished_run(home / "runs", "dropped", seed=2, dropout=0.2)
-    table = reference.collect(home / "runs")
-    assert set(reference.runs_with(table)["seed"]) == {1}
-    assert set(reference.runs_with(table, dropout=0.2)["seed"]) == {2}
+    table = collect.collect(home / "runs")
+    assert set(committed.runs_with(table)["seed"]) == {1}
+    assert set(committed.runs_with(table, dropout=0.2)["seed"]) == {2}
     with pytest.raises(BadInput, match="no committed run of 12_train_sst with {'epochs': 3}"):
-        reference.runs_with(table, epochs=3)
+        committed.runs_with(table, epochs=3)
 
 
 def test_readme_keeps_its_text_and_gets_its_table(home):
     finished_run(home / "runs")
-    assert reference.main([str(home / "runs")]) == 0
+    assert collect.main([str(home / "runs")]) == 0
     text = (home / "README.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
@@ -248,7 +249,7 @@ def test_a_run_of_no_training_notebook_is_refused(tmp_path):
     with pytest.raises(
         BadInput, match="myruns/a: not in the folder of a training notebook; accepted: .*11_train_reviews"
     ):
-        reference.rows_of(tmp_path / "myruns" / "a")
+        committed.rows_of(tmp_path / "myruns" / "a")
 
 
 def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
@@ -258,8 +259,8 @@ def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
         for price in (0.1, 0.2)
     ]
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
-    table = pd.concat(map(reference.rows_of, [*priced, held]))
-    table = reference.reviews_table(table.assign(run="11_train_reviews/x"))
+    table = pd.concat(map(committed.rows_of, [*priced, held]))
+    table = readme_tables.reviews_table(table.assign(run="11_train_reviews/x"))
     for name in ("bernoulli | 0.1 a word", "bernoulli | 0.2 a word", "hardkuma | 10%"):
         assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
 
@@ -285,7 +286,7 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
         run_of(tmp_path, "13_train_nli", "d", {"accuracy": 0.9, "rate_selected": 0.7}, model="sparsemax", gamma=0.2)
     ]
     runs += [run_of(tmp_path, "13_train_nli", "e", {"accuracy": 0.5, "rate_selected": 0.7}, model="oscarmax", lam=0.01)]
-    table = reference.nli_table(pd.concat(map(reference.rows_of, runs)))
+    table = readme_tables.nli_table(pd.concat(map(committed.rows_of, runs)))
     assert "| nli_small | sparsemax, gamma=0.2 |  | 90.0 | -25.0 | 70.0 | 1 |" in table, (
         "no seed of the other: " + table
     )
@@ -298,14 +299,14 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
 def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
     facts = {"accuracy": 0.65, "rate_selected": 1.0}
     run_of(home, "13_train_nli", "a", facts, dropout=0.2)
-    reference.collect(home)
-    path = reference.folder() / "results.csv"
+    collect.collect(home)
+    path = committed.folder() / "results.csv"
     path.write_text(path.read_text().replace("dropout=0.2", ""))  # as if that had been the default
     run_of(home / "later", "13_train_nli", "b", facts)
-    table = reference.collect(home / "later")
+    table = collect.collect(home / "later")
     found = table.groupby("run")["variant"].unique().map(list).to_dict()
     assert found == {"13_train_nli/a": ["dropout=0.2"], "13_train_nli/b": [""]}, found
-    assert reference.read_results().query("run == '13_train_nli/a'")["variant"].eq("dropout=0.2").all()
+    assert committed.read_results().query("run == '13_train_nli/a'")["variant"].eq("dropout=0.2").all()
 
 
 def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
@@ -315,9 +316,9 @@ def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
         run_of(tmp_path, "15_train_seq2seq", "b", rouge, corpus="aeslc", model="fusedmax"),
         run_of(tmp_path, "15_train_seq2seq", "c", {"bleu": 29.0, "zeros": 0.9}, model="sparsemax", gamma=4.0),
     ]
-    rows = pd.concat(map(reference.rows_of, runs))
+    rows = pd.concat(map(committed.rows_of, runs))
     assert set(rows["task"]) == {"translation", "summarisation"}
-    table = reference.texts_table(rows)
+    table = readme_tables.texts_table(rows)
     assert "| translation | multi30k, fr to en | softmax | 30.00 |  |  |  | 0 % | 1 |" in table, table
     assert "| translation | multi30k, de to en | sparsemax, gamma=4.0 | 29.00 |  |  |  | 90 % | 1 |" in table, table
     assert "| summarisation | aeslc | fusedmax |  | 20.00 | 10.00 | 19.00 | 50 % | 1 |" in table, table
@@ -333,26 +334,26 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     }
     common = {"task": "probes", "corpus": "sst", "variant": "", "split": "test", "seed": 1}
     rows = [common | {"model": model, "metric": name, "value": value} for (model, name), value in values.items()]
-    table = reference.masking_table(pd.DataFrame(rows)).splitlines()
+    table = readme_tables.masking_table(pd.DataFrame(rows)).splitlines()
     assert table[2] == "| sst | inputs | 40.0 | 35.0 | 50.0 | 90.0 | 0.050 | 1 |", table
     assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
 
 
 def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
     readme = (root() / "README.md").read_text(encoding="utf-8")
-    made = reference.readme_with_tables(readme, reference.read_results())
-    assert readme == made, "README's tables are stale: python -m rationale.reference --readme-only"
+    made = readme_tables.readme_with_tables(readme, committed.read_results())
+    assert readme == made, "README's tables are stale: python -m tools.collect --readme-only"
 
 
 def test_every_published_number_says_where_it_stands():
-    table = reference.read_published()
+    table = committed.read_published()
     top = table["task"].map({"summarisation": 100, "probes": 2}).fillna(1)  # ROUGE in per cent, nats
     assert table["source"].notna().all() and table["value"].between(0, top).all()
 
 
 def test_the_committed_results_are_tidy():
-    table = reference.read_results()
-    assert list(table.columns) == reference.COLUMNS
+    table = committed.read_results()
+    assert list(table.columns) == committed.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
-    recorded = {json.loads(line)["run"] for line in (reference.folder() / "runs.jsonl").read_text().splitlines()}
+    recorded = {json.loads(line)["run"] for line in (committed.folder() / "runs.jsonl").read_text().splitlines()}
     assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"

@@ -10,7 +10,8 @@ from torch import nn
 
 from rationale.data import Batch
 from rationale.distributions import Bernoulli, StraightThroughBernoulli
-from rationale.extractor import Classes, build_extractor
+from rationale.models import build_extractor
+from rationale.nn import Classes
 from rationale.objectives import (
     Constraint,
     RationaleObjective,

@@ -16,8 +16,8 @@ from jupytext.config import load_jupytext_config
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rationale.params import defaults
 from rationale.runs import root
+from rationale.runs.parameters import defaults
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 TAGS = {"parameters", "check", "figure", "interactive", "solution"}

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import at_home
 
-from rationale import runs
 from rationale.errors import BadInput
-from rationale.runs import RunFailed, run, run_name
+from rationale.runs import RunFailed, __main__, fingerprint, run, runner, workspace
+from rationale.runs.workspace import run_name
 
 HEADER = """\
 # ---
@@ -84,7 +85,7 @@ def go(tiny: Path, *items: str, **options) -> Path:
 def start(tiny: Path, *items: str) -> subprocess.Popen:
     """The command, in a process of its own."""
     command = [sys.executable, "-m", "rationale.runs", tiny, *items, "--outputs", tiny.parent / "out"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=runs.root())
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=workspace.root())
 
 
 def wait_for_step(process: subprocess.Popen, step: int) -> None:
@@ -159,10 +160,10 @@ def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, cap
 def test_prose_is_no_code_and_a_string_is():
     source = '"""Says."""\n# why\n\ndef f(x):\n    """Doubles."""\n    return "#", 2 * x  # twice\n'
     told = '"""Says more,\nin two lines."""\n\n\ndef f(x):\n    # why\n    return "#", 2 * x  # twice\n'
-    assert runs._code(source) == runs._code(told) == 'def f(x):\n    return "#", 2 * x  # twice'
-    assert runs._code(source) != runs._code(source.replace('"#"', '"# "')), "what is in a string counts"
-    assert runs._code('text = """\n# kept\n"""') == 'text = """\n# kept\n"""', "its lines too"
-    assert runs._code("def f(:") == "def f(:", "what does not parse counts as it is"
+    assert fingerprint._code(source) == fingerprint._code(told) == 'def f(x):\n    return "#", 2 * x  # twice'
+    assert fingerprint._code(source) != fingerprint._code(source.replace('"#"', '"# "')), "what is in a string counts"
+    assert fingerprint._code('text = """\n# kept\n"""') == 'text = """\n# kept\n"""', "its lines too"
+    assert fingerprint._code("def f(:") == "def f(:", "what does not parse counts as it is"
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
     )
     page = (run(path, outputs=tmp_path) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
-    assert "TkAgg" not in page and str(runs.root()) in page
+    assert "TkAgg" not in page and str(workspace.root()) in page
     page = (run(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '2'" in page
     assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
@@ -311,8 +312,8 @@ def test_a_run_is_named_after_its_arguments(items, name):
 
 def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RATIONALE_RUN_DIR", raising=False)
-    monkeypatch.setattr(runs, "root", lambda: tmp_path)
-    assert runs.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
+    at_home(monkeypatch, tmp_path)
+    assert workspace.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
     assert (tmp_path / "outputs" / "12_x" / "lab").is_dir()
 
 
@@ -334,14 +335,14 @@ def test_the_code_a_run_depends_on_is_followed_through_imports(tmp_path, monkeyp
     notebook.write_text(
         "from rationale import figures\nfrom rationale.data import (\n    sst,\n)\nimport rationale.gates\n"
     )
-    monkeypatch.setattr(runs, "root", lambda: tmp_path)
-    found = {str(path.relative_to(tmp_path)) for path in runs.sources(notebook)}
+    at_home(monkeypatch, tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in fingerprint.sources(notebook)}
     assert found == {"n.py"} | {f"rationale/{name}.py" for name in files if name not in ("figures", "other")}
 
 
 def test_help_names_the_exit_codes_and_examples(capsys):
     with pytest.raises(SystemExit) as caught:
-        runs.main(["--help"])
+        __main__.main(["--help"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
     for part in ("examples", "parameters", "results", "--again", "exit code", "seed=2"):
@@ -349,7 +350,7 @@ def test_help_names_the_exit_codes_and_examples(capsys):
 
 
 def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
-    assert runs.main([str(tiny), "--list"]) == 0
+    assert __main__.main([str(tiny), "--list"]) == 0
     out = capsys.readouterr().out
     assert "selection: 0.4\n" in out and "a number in (0, 1]" in out
 
@@ -358,7 +359,7 @@ def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys,
     monkeypatch.setenv("COLUMNS", "80")
     wanted = {"10_first_rationale": "hardkuma", "13_train_nli": "recurrent", "15_train_seq2seq": "fusedmax"}
     for notebook, one in wanted.items():
-        assert runs.main([notebook, "--list"]) == 0
+        assert __main__.main([notebook, "--list"]) == 0
         out = capsys.readouterr().out
         models = " ".join(out.partition("\nmodel: ")[2].split(";")[1].split())
         assert one in models and "svm" not in models, models
@@ -380,14 +381,16 @@ def test_a_kernel_that_dies_before_it_answers_is_started_again(tiny, monkeypatch
     monkeypatch.setattr(papermill, "execute_notebook", dies_twice)
     assert (go(tiny) / "run.ipynb").is_file() and len(calls) == 3
     calls.clear()
-    monkeypatch.setattr(runs, "KERNEL_STARTS", 2)
+    monkeypatch.setattr(runner, "KERNEL_STARTS", 2)
     with pytest.raises(RunFailed, match="Kernel died before replying"):
         go(tiny, "seed=2")
 
 
 def test_a_reader_who_leaves_ends_the_run_without_a_traceback(tiny, tmp_path):
     command = [sys.executable, "-m", "rationale.runs", str(tiny), "vectors=slow", "--outputs", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=runs.root()) as left:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=workspace.root()
+    ) as left:
         assert left.stdout.readline().startswith("tiny: ")
         left.stdout.close()
         said = left.stderr.read()
@@ -398,13 +401,13 @@ def test_a_reader_who_leaves_ends_the_run_without_a_traceback(tiny, tmp_path):
 def test_importing_the_runner_is_light():
     heavy = ("torch", "papermill", "jupytext", "nbconvert", "pandas")
     code = f"import sys, rationale.runs; print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=runs.root()).strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=workspace.root()).strip() == "[]"
 
 
 def test_a_summary_written_by_the_notebook_is_printed_instead_of_all_metrics(tiny):
     folder = go(tiny)
     (folder / "summary.txt").write_text("[great] beer\n")
-    lines = runs.report(folder).splitlines()
+    lines = __main__.report(folder).splitlines()
     assert "run.ipynb" in lines[0] and "run.html" in lines[1]
     assert lines[2:] == ["[great] beer"]
 
@@ -413,16 +416,16 @@ def test_only_a_terminal_gets_a_summary_in_colour(tiny, monkeypatch):
     folder = go(tiny)
     (folder / "summary.txt").write_text("[great] beer\n")
     (folder / "summary.ansi").write_text("\x1b[1mgreat\x1b[0m beer\n")
-    assert runs.report(folder).endswith("[great] beer"), "into a file"
+    assert __main__.report(folder).endswith("[great] beer"), "into a file"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert runs.report(folder).endswith("\x1b[1mgreat\x1b[0m beer")
+    assert __main__.report(folder).endswith("\x1b[1mgreat\x1b[0m beer")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert runs.report(folder).endswith("[great] beer")
+    assert __main__.report(folder).endswith("[great] beer")
 
 
 def test_main_puts_the_signal_handlers_back(tiny, capsys):
     before = signal.getsignal(signal.SIGINT)
-    assert runs.main([str(tiny), "seed=a"]) == 2
+    assert __main__.main([str(tiny), "seed=a"]) == 2
     assert signal.getsignal(signal.SIGINT) is before
     assert capsys.readouterr().err.startswith("error: command line: seed")

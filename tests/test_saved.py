@@ -9,10 +9,10 @@ from small import classified, corpus, parameters, train
 
 from rationale import training
 from rationale.data import Batches, Example, encode
-from rationale.data.synthetic import read_synthetic
+from rationale.data.corpora.synthetic import read_synthetic
 from rationale.errors import BadInput
-from rationale.params import UNLESS_NAMED
-from rationale.saved import load_run, read_history, read_metrics, read_rationales, save_run
+from rationale.runs.parameters import UNLESS_NAMED
+from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, save_run
 
 RUNS = [
     {},

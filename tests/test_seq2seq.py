@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from rationale.data import Batch, Example, PairBatches, Sides, Vocabulary
-from rationale.mappings import MAPPINGS
-from rationale.seq2seq import WordLoss, beam_search, build_seq2seq
+from rationale.models import beam_search, build_seq2seq
+from rationale.nn import MAPPINGS
+from rationale.objectives import WordLoss
 
 END = 2
 

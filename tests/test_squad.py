@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rationale import pretrained, probing
-from rationale.data import Batches
-from rationale.data.squad import Question, read_squad_file, read_xquad
+from rationale import models, training
+from rationale.data import Batches, word_pieces
+from rationale.data.corpora.squad import read_squad_file, read_xquad
+from rationale.data.example import Question
 from rationale.errors import BadInput
-from rationale.params import completed, defaults
-from rationale.probes import Frozen, ProbeObjective
+from rationale.explain import Frozen, ProbeObjective
 from rationale.runs import notebook_path
+from rationale.runs.parameters import completed, defaults
 
 CONTEXT = "a dull film. a funny film."
 
@@ -94,10 +95,10 @@ def folder(tmp_path_factory):
 def spans(folder, tmp_path):
     """Frozen span model and batches of one question, twice."""
     questions = read_squad_file(written(tmp_path / "some.json")) * 2
-    encoder, tokenizer = pretrained.load_encoder(folder, spans=True)
-    examples = pretrained.to_spans(questions, tokenizer)
-    model = pretrained.SpanFinder(encoder, tokenizer.sep_token_id).eval().requires_grad_(False)
-    batches = Batches(examples, pretrained.WordPieces(tokenizer), 2)
+    encoder, tokenizer = models.load_encoder(folder, spans=True)
+    examples = word_pieces.to_spans(questions, tokenizer)
+    model = models.SpanFinder(encoder, tokenizer.sep_token_id).eval().requires_grad_(False)
+    batches = Batches(examples, word_pieces.WordPieces(tokenizer), 2)
     return Frozen(model, model.layers, model.predict, lambda batch: batch.mask), batches
 
 
@@ -116,17 +117,17 @@ def test_an_answer_is_scored_as_a_text_by_the_best_of_the_right_ones(spans):
     assert example.answer(first, last) == "a funny film" and example.answer(last, first) == ""
     both = replace(example, question=example.question._replace(answers=((13, "a funny film"), (21, "film"))))
     answers = torch.tensor([[first + 1, last], [first, first], [last, last], [last, first]])
-    found = pretrained.span_scores(answers, torch.tensor([[first, last]] * 4).float(), [example, example, both, both])
+    found = word_pieces.span_scores(answers, torch.tensor([[first, last]] * 4).float(), [example, example, both, both])
     assert found["accuracy"] == 0, "no answer has both ends right"
     assert found["exact_match"] == pytest.approx(2 / 4), "articles do not count, and any right answer will do"
     assert found["f1"] == pytest.approx(2 / 4)
-    right = pretrained.span_scores(answers[:1] - torch.tensor([[1, 0]]), torch.tensor([[first, last]]), [example])
+    right = word_pieces.span_scores(answers[:1] - torch.tensor([[1, 0]]), torch.tensor([[first, last]]), [example])
     assert right == {"accuracy": 1.0, "exact_match": 1.0, "f1": 1.0}
 
 
 def test_a_text_too_long_is_left_out(folder, tmp_path):
     questions = read_squad_file(written(tmp_path / "some.json"))
-    assert pretrained.to_spans(questions, pretrained.load_encoder(folder)[1], longest=8) == []
+    assert word_pieces.to_spans(questions, models.load_encoder(folder)[1], longest=8) == []
 
 
 def test_ends_are_looked_for_in_the_paragraph_alone(spans):
@@ -142,11 +143,11 @@ def test_ends_are_looked_for_in_the_paragraph_alone(spans):
 def test_a_span_model_is_trained_and_probed_like_any_other(spans):
     frozen, batches = spans
     (batch,) = batches.in_order()
-    assert probing.AnswerLoss()(frozen.model, batch).loss.isfinite()
+    assert training.AnswerLoss()(frozen.model, batch).loss.isfinite()
     p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
-    probe = probing.build_probe(p, "inputs", frozen, batches)
+    probe = training.build_probe(p, "inputs", frozen, batches)
     step = ProbeObjective(4, 1.0).train()(probe, batch)
     step.loss.backward()
     assert step.loss.isfinite() and step.parts["divergence"] > -1e-6
-    figures, keep = probing.evaluate_probe(probe, batches, pretrained.span_scores)
+    figures, keep = training.evaluate_probe(probe, batches, word_pieces.span_scores)
     assert {"masked_f1_0", "masked_exact_match_3", "kept_2"} < set(figures) and len(keep) == 2

@@ -4,10 +4,10 @@ import pytest
 import torch
 from small import classified, corpus, parameters
 
-from rationale import saved
-from rationale.data.synthetic import read_synthetic
+from rationale.data.corpora.synthetic import read_synthetic
 from rationale.errors import BadInput
-from rationale.svm import features, train_svm, word_scores
+from rationale.runs import saved
+from rationale.training import features, train_svm, word_scores
 
 pytest.importorskip("sklearn")
 

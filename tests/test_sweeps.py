@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rationale import sweeps
 from rationale.errors import BadInput
-from rationale.runs import root
-from rationale.sweeps import read_sweep
+from rationale.runs import root, sweeps
+from rationale.runs.sweeps import read_sweep
 from tests.test_runs import HEADER
 
 TRAIN = (

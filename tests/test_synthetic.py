@@ -10,7 +10,8 @@ import re
 import numpy as np
 import pytest
 
-from rationale.data import Example, synthetic
+from rationale.data import Example
+from rationale.data.corpora import synthetic
 from rationale.errors import BadInput
 
 

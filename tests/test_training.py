@@ -1,4 +1,4 @@
-"""Training: one result for one seed, killed or not; the right evaluation is kept; nothing is half written."""
+"""TrainingState: one result for one seed, killed or not; the right evaluation is kept; nothing is half written."""
 
 import math
 import signal
@@ -12,21 +12,22 @@ import torch
 from small import classified, corpus, parameters, train
 from torch import nn
 
-from rationale import runs, training
+from rationale import training
 from rationale.data import Batches, Example, build_vocabulary
 from rationale.errors import BadInput
-from rationale.extractor import build_extractor
-from rationale.objectives import RationaleObjective, Step, build_objective
-from rationale.saved import load_run, read_metrics, save_run
+from rationale.files import write_atomically
+from rationale.models import build_extractor
+from rationale.objectives import LossOutput, RationaleObjective, build_objective
+from rationale.runs import workspace
+from rationale.runs.saved import load_run, read_metrics, save_run
 from rationale.training import (
-    Choice,
-    Training,
+    ModelSelection,
+    TrainingState,
     choose_device,
     evaluate_extractor,
     fit,
     read_tensors,
     train_extractor,
-    write_atomically,
     write_tensors,
 )
 
@@ -187,7 +188,7 @@ def test_a_killed_runner_ends_with_the_metrics_and_weights_of_an_unbroken_run(tm
     notebook = tmp_path / "small.py"
     notebook.write_text(NOTEBOOK.format(tests=str(Path(__file__).parent)))
     command = [sys.executable, "-m", "rationale.runs", notebook, "--name", "run", "--outputs", tmp_path]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": runs.root()}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": workspace.root()}
     process = subprocess.Popen(command, **pipes)
     told = []
     while not told or not told[-1].startswith("epoch   2/30"):
@@ -224,7 +225,7 @@ def test_a_finished_training_is_not_repeated(tmp_path, monkeypatch):
 # --- checkpoints and files
 
 
-def trained_state(seed: int) -> Training:
+def trained_state(seed: int) -> TrainingState:
     """A model after two steps, with everything a checkpoint holds."""
     torch.manual_seed(seed)
     p = parameters(dynamics="authors", multiplier_init=0.1, transitions=0.1)
@@ -232,7 +233,7 @@ def trained_state(seed: int) -> Training:
     model = build_extractor(p, vectors, "scores", 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1 / (1 + seed), fused=True)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=5)
-    state = Training(model, build_objective(p), optimizer, scheduler)
+    state = TrainingState(model, build_objective(p), optimizer, scheduler)
     batches = Batches(corpus()["train"], vocabulary, 16, seed=seed)
     for batch in list(batches.epoch(1))[:2]:
         optimizer.zero_grad()
@@ -307,7 +308,7 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
 # --- which evaluation is kept
 
 
-def kept(choice: Choice, rows: list[tuple]) -> int:
+def kept(choice: ModelSelection, rows: list[tuple]) -> int:
     """The epoch that is kept of a history of (score, rate, loss)."""
     best = None
     for epoch, (score, rate, loss) in enumerate(rows, start=1):
@@ -316,9 +317,9 @@ def kept(choice: Choice, rows: list[tuple]) -> int:
     return best["epoch"]
 
 
-def within(**changes) -> Choice:
+def within(**changes) -> ModelSelection:
     arguments = {"higher_is_better": True, "rate": "dev_rate", "target": 0.4, "tolerance": 0.02}
-    return Choice("within_tolerance", "dev_accuracy", **(arguments | changes))
+    return ModelSelection("within_tolerance", "dev_accuracy", **(arguments | changes))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_without_a_target_the_score_decides_alone():
     ],
 )
 def test_the_authors_choice_is_the_lowest_loss_after_three_epochs(losses, epoch, why):
-    choice = Choice("authors", "dev_accuracy", True, patience=training.AUTHORS_PATIENCE)
+    choice = ModelSelection("authors", "dev_accuracy", True, patience=training.AUTHORS_PATIENCE)
     assert kept(choice, [(0, 0, loss) for loss in losses]) == epoch, why
 
 
@@ -372,10 +373,10 @@ class Pull(nn.Module):
         super().__init__()
         self.breaks, self.nonsense, self.calls = breaks, nonsense, 0
 
-    def forward(self, model, batch) -> Step:
+    def forward(self, model, batch) -> LossOutput:
         self.calls += 1
         loss = (model.weight - 3).square().sum() * (self.nonsense if self.calls >= self.breaks else 1.0)
-        return Step(loss, {"task": loss.detach()})
+        return LossOutput(loss, {"task": loss.detach()})
 
 
 def fit_toy(folder, objective, evaluate=None, model=None, **changes):
@@ -385,7 +386,7 @@ def fit_toy(folder, objective, evaluate=None, model=None, **changes):
     vocabulary, _ = build_vocabulary(corpus(), "random", dim=2)
     batches = Batches(corpus()["train"], vocabulary, 12)
     evaluate = evaluate or (lambda: {"task": (model.weight.item() - 3) ** 2})
-    return fit(model, objective, batches, evaluate, Choice("within_tolerance", "dev_task", False), p, folder)
+    return fit(model, objective, batches, evaluate, ModelSelection("within_tolerance", "dev_task", False), p, folder)
 
 
 def test_the_loop_trains_any_model_with_any_objective(tmp_path):

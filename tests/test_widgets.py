@@ -6,16 +6,17 @@ import warnings
 import pytest
 import torch
 
-from rationale import figures, widgets
+from rationale import figures
 from rationale.distributions import HardKuma, Kumaraswamy
-from rationale.gates import decide
+from rationale.explorers import mappings, shapes
+from rationale.nn import decide
 
 
 @pytest.fixture(scope="module")
 def explorer():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return widgets.explore_shapes()
+        return shapes.explore_shapes()
 
 
 @pytest.mark.parametrize(("name", "value"), [("a", 3.0), ("b", 0.1), ("left", -0.5), ("right", 1.5)])
@@ -31,7 +32,7 @@ def test_a_slider_that_moves_changes_picture_and_numbers(explorer, name, value):
 
 @pytest.mark.parametrize("view", figures.VIEWS)
 def test_every_view_follows_the_sliders_and_depends_on_them_alone(view):
-    moved, fresh = widgets.explore_shapes(), widgets.explore_shapes(a=2.0)
+    moved, fresh = shapes.explore_shapes(), shapes.explore_shapes(a=2.0)
     start = moved.picture.value
     moved.view.value = fresh.view.value = view
     assert view == figures.VIEWS[0] or moved.picture.value != start, "another view is another picture"
@@ -66,32 +67,32 @@ def test_slopes_are_those_of_a_small_step_and_exactly_0_where_the_gate_is_clippe
         assert torch.allclose(given[smooth], ((up - down) / (2 * step))[smooth], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", widgets.PRESETS)
+@pytest.mark.parametrize("name", shapes.PRESETS)
 def test_a_preset_sets_all_four_sliders(explorer, name, monkeypatch):
     monkeypatch.setattr(explorer, "redraw", lambda: None)
     explorer.preset.value = name
     values = [explorer.sliders[key].value for key in ("a", "b", "left", "right")]
-    assert values == pytest.approx(widgets.PRESETS[name])
-    assert all(math.isfinite(number) for number in widgets.describe_shape(*values).values())
+    assert values == pytest.approx(shapes.PRESETS[name])
+    assert all(math.isfinite(number) for number in shapes.describe_shape(*values).values())
 
 
 def test_the_sliders_hold_every_preset_exactly():
-    for a, b, *_ in widgets.PRESETS.values():
-        assert a in widgets.SHAPES and b in widgets.SHAPES, "else a browser would snap it to another value"
-    assert sorted(set(widgets.SHAPES)) == widgets.SHAPES and max(widgets.SHAPES) == 100 and min(widgets.SHAPES) == 0.01
-    assert all(value / 100 in widgets.SHAPES for value in range(1, 100)), "numbers of two digits"
-    ratios = [high / low for low, high in zip(widgets.SHAPES, widgets.SHAPES[1:], strict=False)]
+    for a, b, *_ in shapes.PRESETS.values():
+        assert a in shapes.SHAPES and b in shapes.SHAPES, "else a browser would snap it to another value"
+    assert sorted(set(shapes.SHAPES)) == shapes.SHAPES and max(shapes.SHAPES) == 100 and min(shapes.SHAPES) == 0.01
+    assert all(value / 100 in shapes.SHAPES for value in range(1, 100)), "numbers of two digits"
+    ratios = [high / low for low, high in zip(shapes.SHAPES, shapes.SHAPES[1:], strict=False)]
     assert max(ratios) < 1.06, "a step of the arrow keys is small"
 
 
 def test_a_start_between_two_steps_is_kept():
-    assert widgets.explore_shapes(a=0.377).sliders["a"].value == 0.377
+    assert shapes.explore_shapes(a=0.377).sliders["a"].value == 0.377
 
 
 def test_moving_a_slider_leaves_the_preset(explorer):
     explorer.preset.value = "bell (2, 2)"
     explorer.sliders["a"].value = 2.5
-    assert explorer.preset.value == widgets.OWN and explorer.sliders["b"].value == 2.0
+    assert explorer.preset.value == shapes.OWN and explorer.sliders["b"].value == 2.0
 
 
 def test_a_preset_redraws_once(explorer, monkeypatch):
@@ -102,12 +103,12 @@ def test_a_preset_redraws_once(explorer, monkeypatch):
 
 
 def test_presets_cover_every_decision():
-    decisions = [widgets.describe_shape(*shape)["decision"] for shape in widgets.PRESETS.values()]
+    decisions = [shapes.describe_shape(*shape)["decision"] for shape in shapes.PRESETS.values()]
     assert 0 in decisions and 1 in decisions and any(0 < z < 1 for z in decisions)
 
 
 def test_the_numbers_are_those_of_the_distribution_and_of_the_one_rule():
-    numbers = widgets.describe_shape(0.5, 0.5, -0.1, 1.1)
+    numbers = shapes.describe_shape(0.5, 0.5, -0.1, 1.1)
     gate = HardKuma(torch.tensor(0.5, dtype=torch.float64), 0.5)
     assert numbers["P(0)"] == pytest.approx(0.156599, abs=1e-6)  # computed independently of this package
     assert numbers["P(1)"] == pytest.approx(0.206332, abs=1e-6)
@@ -122,20 +123,20 @@ def test_the_numbers_are_those_of_the_distribution_and_of_the_one_rule():
 def test_the_corners_of_the_sliders_give_numbers_and_pictures(shape, support):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        explorer = widgets.explore_shapes(*shape, *support)
+        explorer = shapes.explore_shapes(*shape, *support)
     assert "nan" not in explorer.readout.value and "inf" not in explorer.readout.value
     assert explorer.picture.value[:4] == b"\x89PNG"
 
 
 def test_a_start_outside_the_sliders_is_refused_by_name():
     with pytest.raises(ValueError, match=r"a: got 200, \[0.01, 100\] is accepted"):
-        widgets.explore_shapes(a=200)
+        shapes.explore_shapes(a=200)
     with pytest.raises(ValueError, match="left"):
-        widgets.explore_shapes(left=0.1)
+        shapes.explore_shapes(left=0.1)
 
 
 def test_the_mapping_explorer_follows_its_sliders_and_warns_of_the_dead_zone():
-    explorer = widgets.explore_mappings([0.5, 1.5, -0.4], lam=0.0)
+    explorer = mappings.explore_mappings([0.5, 1.5, -0.4], lam=0.0)
     picture, said = explorer.picture.value, explorer.readout.value
     assert picture[:4] == b"\x89PNG" and "no gradient" not in said
     explorer.lam.value = 1.0
@@ -150,4 +151,4 @@ def test_the_mapping_explorer_follows_its_sliders_and_warns_of_the_dead_zone():
 @pytest.mark.parametrize("arguments", [{"scores": [1.0]}, {"scores": [0, 4]}, {"gamma": 0.0}, {"lam": 2.0}])
 def test_the_mapping_explorer_refuses_what_no_slider_can_show(arguments):
     with pytest.raises(ValueError, match="accepted"):
-        widgets.explore_mappings(**arguments)
+        mappings.explore_mappings(**arguments)

@@ -4,7 +4,8 @@ import argparse
 import os
 import sys
 
-from rationale.data import archives, folder
+from rationale.data import archives
+from rationale.data.example import folder
 from rationale.errors import BadInput, command, typed
 
 OVERVIEW = """\
@@ -17,7 +18,6 @@ The data of this project is not part of it: everyone gets it from its publishers
 The data folder is the environment variable RATIONALE_DATA if it is set, else a cache folder of your user.
 Nothing is needed for `make demo`, which runs on a synthetic corpus.
 """
-
 FETCH = """\
 Download archives from their publishers, verify them and put them where the readers look.
 
@@ -37,7 +37,6 @@ without internet:
 
 exit code: 0 all there, 2 something could not be fetched (one line says what and what to do by hand)
 """
-
 LIST = """\
 List the archives: what each is, its official address and terms, its place, and whether it is there.
 
@@ -47,7 +46,6 @@ examples:
 
 "here" says only that the files are there; `python -m rationale.data check` reads them.
 """
-
 CHECK = """\
 Read the archives that you have and compare what is in them with the known counts.
 

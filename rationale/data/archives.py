@@ -5,24 +5,22 @@ where one is known, and always its contents, by the counts that are known of the
 place. So a file in its place is a finished one, and a failed download leaves what was there before.
 """
 
-import gzip
 import json
 import logging
-import lzma
 import os
 import shutil
 import sys
-import tarfile
 import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rationale.data import folder
+from rationale.data.example import folder
+from rationale.data.files import brief, count_differences, members, only_file, open_text, readable
+from rationale.data.vectors import check_vectors
 from rationale.errors import BadInput, typed
 
 
@@ -218,10 +216,10 @@ def _download(archive: Archive, download: Download, staging: Path) -> list[Path]
             downloader=pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=60),
         )
     except (OSError, requests.exceptions.RequestException) as error:
-        raise BadInput(f"{archive.name}: {download.url} cannot be fetched ({_brief(error)}). {by_hand}") from error
+        raise BadInput(f"{archive.name}: {download.url} cannot be fetched ({brief(error)}). {by_hand}") from error
     except ValueError as error:  # pooch: the hash is wrong
         raise BadInput(
-            f"{archive.name}: {download.url} is not the file it should be: {_brief(error)}. {by_hand}"
+            f"{archive.name}: {download.url} is not the file it should be: {brief(error)}. {by_hand}"
         ) from error
     if not download.members:
         return [target]
@@ -232,7 +230,7 @@ def _download(archive: Archive, download: Download, staging: Path) -> list[Path]
                 (staging / path).write_bytes(file.read(member))  # read compares the checksum
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, OSError) as error:
         raise BadInput(
-            f"{archive.name}: {download.url} is cut short or damaged ({_brief(error)}); nothing was kept. {by_hand}"
+            f"{archive.name}: {download.url} is cut short or damaged ({brief(error)}); nothing was kept. {by_hand}"
         ) from error
     target.unlink()
     return [staging / path for _, path in download.members]
@@ -249,126 +247,18 @@ def _by_hand(archive: Archive, root: Path) -> str:
     return f"By hand: {'; '.join(steps)}; then: {typed('rationale.data check')} {archive.name}"
 
 
-def _brief(error: Exception) -> str:
-    """An exception on one line, its innermost reason first named."""
-    reason = getattr(error, "reason", None) or (error.args[0] if error.args else error)
-    reason = getattr(reason, "reason", reason)
-    return " ".join(str(reason).split())[:300] or type(error).__name__
-
-
-# What must be in them. Each takes the data folder and returns what is wrong.
-
-UNREADABLE = (
-    EOFError,
-    OSError,
-    UnicodeDecodeError,
-    lzma.LZMAError,
-    zlib.error,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-)
-DAMAGE = (*UNREADABLE, ValueError, KeyError)
-
-
-@contextmanager
-def intact(path: Path) -> Iterator[None]:
-    """While a file is read: what shows that it is cut short or damaged becomes one line with its name."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise BadInput(f"{path}: cut short, damaged or of another format ({_brief(error)})") from error
-
-
-def _reads(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
-    """A file that cannot be read through (cut short, other format) is a finding, not a traceback."""
-
-    def checked(root: Path) -> list[str]:
-        try:
-            return check(root)
-        except BadInput as error:
-            return [str(error)]
-        except DAMAGE as error:
-            return [f"cut short, damaged or of another format ({_brief(error)})"]
-
-    return checked
-
-
-def _differences(found: dict[str, int], expected: dict[str, int]) -> list[str]:
-    return [
-        f"{what}: {found.get(what, 0):,} instead of {number:,}"
-        for what, number in expected.items()
-        if found.get(what, 0) != number
-    ]
-
-
-@_reads
+@readable
 def check_sst(root: Path) -> list[str]:
     """SST: sentences, labels and words of each split, against the published counts."""
-    from rationale.data import sst
+    from rationale.data.corpora import sst
 
     return sst.differences(sst.read_sst(root / "sst"))
-
-
-def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
-    """Every row holds a word and as many numbers as the first row; files in `rows` hold that many rows."""
-
-    @_reads
-    def check(root: Path) -> list[str]:
-        problems = []
-        for path in sorted((root / "vectors").glob(pattern)):
-            for name, lines in _texts(path):
-                problems += _ragged(name, lines, rows.get(name))
-        return problems
-
-    return check
-
-
-def _texts(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The text files in a vectors file: (name, lines)."""
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    yield member, file
-    else:
-        with {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)(path, "rb") as file:
-            yield path.name, file
-
-
-def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str]:
-    num, num_fields = 0, 0
-    for num, line in enumerate(lines, start=1):
-        fields = line.rstrip().count(b" ") + 1
-        num_fields = num_fields or fields
-        if fields < num_fields or fields > num_fields and not _numbers_follow(line, num_fields - 1):
-            return [f"{name}:{num}: {fields} fields; accepted: {num_fields}, a word and its numbers"]
-    if num_fields < 3:
-        return [f"{name}: no vectors in it"]
-    return _differences({f"{name} rows": num}, {f"{name} rows": expected}) if expected else []
-
-
-def _numbers_follow(line: bytes, dim: int) -> bool:
-    """A word with spaces in it (GloVe 840B has some) is fine if the last `dim` fields are numbers."""
-    fields = line.split()
-    try:
-        [float(field) for field in fields[-dim:]]
-    except ValueError:
-        return False
-    return True
-
-
-def open_text(path: Path, encoding: str = "utf-8"):
-    """Text of a file, packed or not: its first bytes tell, as some programs unpack and keep the name."""
-    with open(path, "rb") as file:
-        start = file.read(6)
-    opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\x00" else open
-    return opener(path, "rt", encoding=encoding, newline="\n")
 
 
 def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list[str]]:
     """Sentence pairs in JSON lines: number by `split`, or by `split label` where `expected` asks for it."""
 
-    @_reads
+    @readable
     def check(root: Path) -> list[str]:
         found = Counter()
         for path in sorted(root.glob(pattern)):
@@ -378,42 +268,24 @@ def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list
                     label = json.loads(line)["gold_label"]
                     if label != "-":  # no agreement between the annotators
                         found.update((split, f"{split} {label}"))
-        return _differences(found, expected)
+        return count_differences(found, expected)
 
     return check
 
 
-def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """(name, read) for every file of a tar or zip archive or of a folder, in one pass."""
-    if path.is_dir():
-        for file in sorted(path.rglob("*")):
-            if file.is_file():
-                yield file.relative_to(path).as_posix(), file.read_bytes
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if not name.endswith("/"):
-                    yield name, lambda name=name: archive.read(name)
-    else:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile():
-                    yield member.name, lambda member=member: archive.extractfile(member).read()
-
-
-@_reads
+@readable
 def check_movies(root: Path) -> list[str]:
     """Movie reviews: texts and annotated spans of each split."""
-    from rationale.data import movies
+    from rationale.data.corpora import movies
 
     found = Counter()
-    for name, read in members(_one(root, "movies/review_polarity_rationales.tar.*")):
+    for name, read in members(only_file(root, "movies/review_polarity_rationales.tar.*")):
         if not name.endswith(".txt"):
             continue
         kind = name.split("/")[-2]
         spans = movies.parse(name, read().decode("latin-1"))[2] if "withRats" in kind else 0
         found.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
-    return _differences(
+    return count_differences(
         found,
         {
             "withRats_pos files": 1000,
@@ -428,7 +300,7 @@ def check_movies(root: Path) -> list[str]:
     )
 
 
-@_reads
+@readable
 def check_imdb(root: Path) -> list[str]:
     """IMDb: reviews of each split and label."""
     found = Counter()
@@ -436,33 +308,33 @@ def check_imdb(root: Path) -> list[str]:
         for name, _ in members(path):
             if name.endswith(".txt") and name.count("/") == 3:
                 found[" ".join(name.split("/")[1:3])] += 1
-    return _differences(
+    return count_differences(
         found,
         {"train pos": 12500, "train neg": 12500, "test pos": 12500, "test neg": 12500, "train unsup": 50000},
     )
 
 
-@_reads
+@readable
 def check_imdb_rationales(root: Path) -> list[str]:
     """IMDb with rationales: texts and words that people marked."""
-    from rationale.data import imdb_rationales
+    from rationale.data.corpora import imdb_rationales
 
     found = imdb_rationales.counts(root / "imdb_rationales")
-    return _differences(
+    return count_differences(
         found, {"documents": 855, "spans": 5075, "spans found in the text": 5074, "paired documents": 4880}
     )
 
 
-@_reads
+@readable
 def check_hotels(root: Path) -> list[str]:
     """Hotel reviews: hotels and reviews."""
-    from rationale.data import hotels
+    from rationale.data.corpora import hotels
 
-    files = Counter(hotel for hotel, *_ in hotels.reviews(_one(root, "hotels/*Texts.*")))
-    return _differences({"files": len(files), "reviews": files.total()}, {"files": 1849, "reviews": 243713})
+    files = Counter(hotel for hotel, *_ in hotels.reviews(only_file(root, "hotels/*Texts.*")))
+    return count_differences({"files": len(files), "reviews": files.total()}, {"files": 1849, "reviews": 243713})
 
 
-@_reads
+@readable
 def check_multi30k(root: Path) -> list[str]:
     """Multi30k: captions of each split and language."""
     found = {}
@@ -474,34 +346,34 @@ def check_multi30k(root: Path) -> list[str]:
     for name in expected:
         with open_text(root / "multi30k" / "task1_raw" / f"{name}.gz") as file:
             found[name] = sum(1 for _ in file)
-    return _differences(found, expected)
+    return count_differences(found, expected)
 
 
-@_reads
+@readable
 def check_aeslc(root: Path) -> list[str]:
     """AESLC: mails of each split."""
     found = Counter(
         name.split("/")[-2]
-        for name, _ in members(_one(root, "aeslc/*enron_subject_line*"))
+        for name, _ in members(only_file(root, "aeslc/*enron_subject_line*"))
         if name.endswith(".subject")
     )
-    return _differences(found, {"train": 14436, "dev": 1960, "test": 1906})
+    return count_differences(found, {"train": 14436, "dev": 1960, "test": 1906})
 
 
-@_reads
+@readable
 def check_sumdata(root: Path) -> list[str]:
     """Gigaword and DUC 2004: lines of each file."""
     found = {}
     for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
-        with open_text(_one(root, f"sumdata/{name}*")) as file:
+        with open_text(only_file(root, f"sumdata/{name}*")) as file:
             found[name] = sum(1 for _ in file)
-    return _differences(found, dict.fromkeys(found, 500))
+    return count_differences(found, dict.fromkeys(found, 500))
 
 
 def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path], list[str]]:
     """Files in SQuAD's format: articles, paragraphs, questions."""
 
-    @_reads
+    @readable
     def check(root: Path) -> list[str]:
         problems = []
         for path, (articles, paragraphs, questions) in expected.items():
@@ -514,7 +386,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
             }
             problems += [
                 f"{path}: {problem}"
-                for problem in _differences(
+                for problem in count_differences(
                     found, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
                 )
             ]
@@ -523,28 +395,20 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
     return check
 
 
-@_reads
+@readable
 def check_beer(root: Path) -> list[str]:
     """Beer reviews: those of each file and the annotated ones."""
-    from rationale.data import beer
+    from rationale.data.corpora import beer
 
     for path in sorted(root.glob("beer/reviews.*.txt.gz")):
         for _ in beer.parsed(path, beer.parse_review):
             pass  # a malformed line stops it
-    annotated = beer.parsed(_one(root, "beer/annotations.json"), beer.parse_annotation)
+    annotated = beer.parsed(only_file(root, "beer/annotations.json"), beer.parse_annotation)
     found = {"annotated reviews": sum(1 for _ in annotated)}
-    return _differences(found, {"annotated reviews": 994})
-
-
-def _one(root: Path, pattern: str) -> Path:
-    found = sorted(root.glob(pattern))
-    if len(found) != 1:
-        raise BadInput(f"{root / pattern}: {len(found)} files; accepted: one")
-    return found[0]
+    return count_differences(found, {"annotated reviews": 994})
 
 
 _MADE_HERE = "it was made for this project and has no public address; put the files into {}, or use another set"
-
 _REGISTRY = (
     Archive(
         name="sst",

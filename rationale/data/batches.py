@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rationale.data import Example
+from rationale.data.example import Example
 from rationale.errors import BadInput
 
 

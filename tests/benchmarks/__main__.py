@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from rationale.errors import BadInput
-from rationale.runs import USUAL
+from rationale.runs.environment import USUAL
 
 EPILOG = """\
 Close other programs first: a busy machine changes all figures, the ratios least.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from rationale.mappings import MAPPINGS
+from rationale.nn import MAPPINGS
 
 SHAPE = (512, 64)
 

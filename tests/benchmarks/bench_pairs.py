@@ -15,13 +15,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rationale import params, reference, training
-from rationale.aligner import build_aligner
+from rationale import training
 from rationale.data import Batch, Sides
-from rationale.mappings import MAPPINGS
-from rationale.objectives import build_objective
-from rationale.runs import notebook_path
-from rationale.seq2seq import WordLoss, build_seq2seq
+from rationale.models import build_aligner, build_seq2seq
+from rationale.nn import MAPPINGS
+from rationale.objectives import WordLoss, build_objective
+from rationale.runs import committed, notebook_path, parameters
 from tests import plain
 
 SNLI = (15, 9)  # mean words of a premise and a hypothesis, NULL included
@@ -32,9 +31,9 @@ PAPERS_DROPOUT = 0.2
 
 def parameters(notebook: str, **changes) -> SimpleNamespace:
     """The defaults of a notebook and these changes; fusedmax and oscarmax at the paper's prices."""
-    usual = params.defaults(notebook_path(notebook))
-    lam = reference.PRICES.get(changes.get("model"), usual["lam"])
-    return params.completed(usual | {"lam": lam} | changes)
+    usual = parameters.defaults(notebook_path(notebook))
+    lam = committed.PRICES.get(changes.get("model"), usual["lam"])
+    return parameters.completed(usual | {"lam": lam} | changes)
 
 
 def batch_of(rows: int, words: tuple[int, int]) -> Batch:

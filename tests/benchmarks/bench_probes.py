@@ -11,11 +11,11 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from rationale import pretrained, probing, training
+from rationale import models, training
 from rationale.data import Batch
-from rationale.params import completed, defaults
-from rationale.probes import Frozen, ProbeObjective
+from rationale.explain import Frozen, ProbeObjective
 from rationale.runs import notebook_path
+from rationale.runs.parameters import completed, defaults
 
 WORDS, LAYERS, SIZE = 30, 6, 384
 
@@ -31,11 +31,11 @@ class OneBatch:
 
 
 def frozen_of(layers: int, size: int, vocabulary: int = 30_522) -> Frozen:
-    transformers = pretrained.import_transformers()
+    transformers = models.import_transformers()
     sizes = {"hidden_size": size, "num_hidden_layers": layers, "num_attention_heads": 12 if size % 12 == 0 else 2}
     config = transformers.BertConfig(vocab_size=vocabulary, intermediate_size=4 * size, **sizes)
     torch.manual_seed(0)
-    model = pretrained.Classifier(transformers.BertModel(config, add_pooling_layer=False), 5, separator=1)
+    model = models.Classifier(transformers.BertModel(config, add_pooling_layer=False), 5, separator=1)
     model.requires_grad_(False).eval()
     return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
 
@@ -77,7 +77,7 @@ def plain_step(frozen: Frozen, batch: Batch) -> tuple[Callable, Callable]:
 def probe_step(frozen: Frozen, batch: Batch, kind: str, width: int) -> tuple[Callable, Callable]:
     """(the whole step, its loss alone)."""
     p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": width})
-    probe = probing.build_probe(p, kind, frozen, OneBatch(batch))
+    probe = training.build_probe(p, kind, frozen, OneBatch(batch))
     objective, optimizer = ProbeObjective(len(frozen.layers), p.margin).train(), training.build_optimizer(probe, p)
 
     def step() -> None:

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from rationale import training
 from rationale.data import Batch
-from rationale.encoders import RCNNEncoder
-from rationale.extractor import Extractor, build_extractor
+from rationale.models import Extractor, build_extractor
+from rationale.nn import RCNNEncoder
 from rationale.objectives import build_objective
 from tests import plain
 from tests.benchmarks.bench_training import parameters

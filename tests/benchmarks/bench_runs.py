@@ -27,11 +27,12 @@ from statistics import mean
 
 import yaml
 
-from rationale.data import folder, read_sst
+from rationale.data import folder
+from rationale.data.corpora.sst import read_sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
 from rationale.runs import root
-from rationale.sweeps import read_sweep
+from rationale.runs.sweeps import read_sweep
 
 ONCE = True
 SST = ("12_train_sst", "params/sst/hardkuma_s40.yaml")

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import torch
 
 from rationale import training
-from rationale.data import Batches, Vocabulary, read_sst, read_vectors
+from rationale.data import Batches, Vocabulary, read_vectors
+from rationale.data.corpora.sst import read_sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
-from rationale.extractor import build_extractor
+from rationale.models import build_extractor
 from rationale.objectives import build_objective
 from tests.benchmarks.bench_training import parameters, sentences
 

@@ -28,11 +28,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from rationale import params, training
-from rationale.data import Batch, Batches, Example, Vocabulary, read_sst
+from rationale import training
+from rationale.data import Batch, Batches, Example, Vocabulary
+from rationale.data.corpora.sst import read_sst
 from rationale.errors import BadInput
-from rationale.extractor import Extractor, build_extractor
+from rationale.models import Extractor, build_extractor
 from rationale.objectives import build_objective
+from rationale.runs import parameters
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20  # a timed call, over batches of all lengths
@@ -240,7 +242,7 @@ class Few:
 def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[], float]:
     """A callable that runs the package's loop over these batches and returns the seconds of a step."""
     optimizer = training.build_optimizer(model, p)
-    state = training.Training(model, build_objective(p), optimizer, scheduler=None)
+    state = training.TrainingState(model, build_objective(p), optimizer, scheduler=None)
 
     def steps() -> float:
         with contextlib.redirect_stderr(io.StringIO()):  # no terminal, no progress bar
@@ -255,10 +257,10 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
 def parameters(**changes) -> SimpleNamespace:
     """The defaults of notebook 12, which are the paper's sizes (for model bernoulli, `BERNOULLI`), with changes."""
-    p = params.defaults(ROOT / "notebooks" / "12_train_sst.py")
+    p = parameters.defaults(ROOT / "notebooks" / "12_train_sst.py")
     if changes.get("model") == "bernoulli":
-        p |= {name: value for _, name, value in params.read_file(BERNOULLI)}
-    return params.completed(p | changes)
+        p |= {name: value for _, name, value in parameters.read_file(BERNOULLI)}
+    return parameters.completed(p | changes)
 
 
 @functools.cache

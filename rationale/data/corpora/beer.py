@@ -1,0 +1,139 @@
+"""Beer reviews with ratings of five aspects, some with the sentences that people gave as reasons.
+
+Source: McAuley et al. 2012; Lei et al. 2016, whose files these are: `reviews.aspect<N>.{train,heldout}.txt.gz`
+(reviews chosen so that the other ratings say little about aspect N), `reviews.260k.{train,heldout}.txt.gz`
+(all ratings), `annotations.json` (994 annotated reviews). Their owner has withdrawn them;
+`synthetic.write_beer_format` writes others of the same format.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from sys import intern
+from typing import TypeVar
+
+from rationale.data.archives import find, missing
+from rationale.data.corpora.synthetic import ASPECTS
+from rationale.data.example import Example, folder
+from rationale.data.files import intact, open_text
+from rationale.errors import BadInput
+
+T = TypeVar("T")
+FILES = {"look": "aspect0", "smell": "aspect1", "palate": "aspect2", "all": "260k"}
+
+
+def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256) -> dict[str, list[Example]]:
+    """The reviews of one aspect, or of all ratings at once; tokens as they stand in the files.
+
+    Source: Lei et al. 2016; train and dev cut as in Bastings et al. 2019, the annotated test set whole.
+
+    Parameters
+    ----------
+    aspect : "look", "smell", "palate" or "all"
+    path : Path, str or None
+        Folder with the files, packed or not (a `.txt.gz` that is plain text is read, too). None: `beer` in the
+        data folder.
+    max_tokens : int >= 1
+        Reviews of train and dev end after this many tokens.
+
+    Returns
+    -------
+    {"train", "dev", "test"} -> list of Example
+        With `label` = (score,), of "all" the five scores, in the order of `ASPECTS`, in [0, 1]. In test the
+        `rationale` of the aspect; None where its list of ranges is empty, which means that nobody annotated
+        it (such reviews count in the selected rate and not in the precision), and None throughout for "all".
+
+    Raises
+    ------
+    BadInput
+        Unknown aspect, a missing file, a malformed line (file and line are named).
+    """
+    if aspect not in FILES:
+        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(FILES)}")
+    if max_tokens < 1:
+        raise BadInput(f"max_tokens: {max_tokens}; accepted: a whole number from 1")
+    place = Path(path) if path is not None else folder() / "beer"
+    column = None if aspect == "all" else ASPECTS.index(aspect)
+    splits = {}
+    for split, part in (("train", "train"), ("dev", "heldout")):
+        reviews = parsed(_find(place, f"reviews.{FILES[aspect]}.{part}.txt"), parse_review)
+        splits[split] = [_example(scores, tokens[:max_tokens], column) for scores, tokens in reviews if tokens]
+    annotated = parsed(_find(place, "annotations.json"), parse_annotation)
+    splits["test"] = [_example(scores, tokens, column, ranges) for scores, tokens, ranges in annotated]
+    return splits
+
+
+def parse_review(line: str) -> tuple[tuple[float, ...], list[str]]:
+    """Five scores and the tokens (there may be none: `read_beer` leaves such a review out, as Lei et al. do).
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong and what is accepted; `read_beer` adds file and line.
+    """
+    scores, tab, text = line.partition("\t")
+    if not tab:
+        raise ValueError(f"{line[:40]!r} has no tab; accepted: five scores in [0, 1], a tab, tokens")
+    return _scores(scores.split()), text.split()
+
+
+def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list[tuple[int, int]]]]:
+    """Five scores, the tokens, and for each aspect its annotated token ranges [start, end).
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong and what is accepted; `read_beer` adds file and line.
+    """
+    try:
+        record = json.loads(line)
+        tokens, scores = record["x"], record["y"]
+        ranges = [[(start, end) for start, end in record[str(column)]] for column in range(len(ASPECTS))]
+    except (KeyError, TypeError, ValueError) as error:
+        accepted = 'a JSON object with "x" (tokens), "y" (five scores), "0" ... "4" (lists of [start, end))'
+        raise ValueError(f"{line[:40]!r} ({type(error).__name__}: {error}); accepted: {accepted}") from None
+    if not (isinstance(tokens, list) and tokens and all(isinstance(token, str) for token in tokens)):
+        raise ValueError(f'"x" is {str(tokens)[:40]!r}; accepted: a list of at least one token, all of them texts')
+    if not isinstance(scores, list):
+        raise ValueError(f'"y" is {str(scores)[:40]!r}; accepted: a list of {len(ASPECTS)} numbers in [0, 1]')
+    for start, end in (pair for pairs in ranges for pair in pairs):
+        if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(tokens)):
+            raise ValueError(f"range [{start}, {end}); accepted: 0 <= start < end <= {len(tokens)} tokens")
+    return _scores(scores), tokens, ranges
+
+
+def parsed(path: Path, parse: Callable[[str], T]) -> Iterator[T]:
+    """Every line of a file (empty ones at its end do not count), parsed; a malformed one is named by its number."""
+    with intact(path), open_text(path) as file:
+        lines = file.read().rstrip("\r\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield parse(line)
+        except ValueError as error:
+            raise BadInput(f"{path}:{number}: {error}") from None
+
+
+def _scores(fields: list) -> tuple[float, ...]:
+    try:
+        scores = tuple(float(field) for field in fields)
+    except (TypeError, ValueError):
+        scores = ()
+    if len(scores) != len(ASPECTS) or not all(0 <= score <= 1 for score in scores):
+        raise ValueError(f"scores {fields}; accepted: {len(ASPECTS)} numbers in [0, 1]")
+    return scores
+
+
+def _find(place: Path, name: str) -> Path:
+    for path in (place / f"{name}.gz", place / name):
+        if path.is_file():
+            return path
+    raise missing(find("beer"), place, f"{name}.gz, {name}")
+
+
+def _example(scores: tuple[float, ...], words: list[str], column: int | None, ranges: list | None = None) -> Example:
+    tokens = tuple(map(intern, words))
+    if column is None:
+        return Example(tokens, scores)
+    marked = ranges[column] if ranges else []
+    flags = tuple(any(start <= t < end for start, end in marked) for t in range(len(tokens))) if marked else None
+    return Example(tokens, (scores[column],), flags)

@@ -1,0 +1,118 @@
+"""Hotel reviews with ratings of several aspects; nobody annotated rationales in them.
+
+Source: Wang et al. 2010 (LARA, TripAdvisor); one text file a hotel, and in it for each review the lines
+`<Author>`, `<Content>`, `<Date>` and `<Rating>` (eight numbers from 1 to 5; -1 and, in a few, 0: not rated).
+Of 243,713 reviews 171,901 are read: of the others only the headline was crawled, with a link
+(`showReview(2698125, 'full');`) or a photo's caption after it.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from rationale.data.archives import locate
+from rationale.data.example import Example
+from rationale.data.files import intact, members
+from rationale.data.tokenise import split_words
+from rationale.errors import BadInput
+from rationale.runs import parameters
+
+RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
+ASPECTS = tuple(aspect for aspect in parameters.ASPECTS["hotels"] if aspect != "all")
+SPLITS = ("train", "dev", "test")
+HEADLINE_ONLY = ("showReview(", " " * 5)  # what stands in a review whose text was not crawled
+
+
+def read_hotels(
+    aspect: str, path: Path | str | None = None, max_tokens: int = 256, limit: int | None = None
+) -> dict[str, list[Example]]:
+    """The reviews that rate an aspect, or all five of them, as lower-case tokens (`words.split_words`).
+
+    The split goes by hotel: sha256 of its number modulo 10 is 0-7: train, 8: dev, 9: test. Within a split the
+    order is that of sha256 of hotel and line, so that the first reviews come from many hotels.
+
+    Source: Wang et al. 2010; the split is ours.
+
+    Parameters
+    ----------
+    aspect : one of `ASPECTS`, or "all"
+    path : Path, str or None
+        The official archive, or a folder that holds it or its files. None: `hotels` in the data folder.
+    max_tokens : int >= 1
+        Longer reviews end there.
+    limit : int >= 1 or None
+        At most so many reviews a split: the first of those that `None` gives.
+
+    Returns
+    -------
+    {"train", "dev", "test"} -> list of Example
+        With `label` = ((rating - 1) / 4,), of "all" five of them in the order of `ASPECTS`, and no rationale.
+
+    Raises
+    ------
+    BadInput
+        Unknown aspect, a missing or damaged archive, a malformed line (file and line are named).
+    """
+    if aspect not in (*ASPECTS, "all"):
+        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(ASPECTS)}, all")
+    for name, value in (("max_tokens", max_tokens), ("limit", limit)):
+        if value is not None and value < 1:
+            raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
+    columns = [RATINGS.index(name) for name in (ASPECTS if aspect == "all" else [aspect])]
+    rows = {split: [] for split in SPLITS}
+    for hotel, number, text, ratings in reviews(locate("hotels", path, "*_parsed.txt")):
+        scores = tuple((ratings[column] - 1) / 4 for column in columns)
+        if min(scores) >= 0 and not any(sign in text for sign in HEADLINE_ONLY):
+            rows[split_of(hotel)].append((sha256(f"{hotel} {number}".encode()).digest(), text, scores))
+    splits = {}
+    for split, found in rows.items():
+        found.sort()
+        pairs = ((tuple(split_words(text, max_tokens)), scores) for _, text, scores in found)
+        examples = (Example(tokens, scores) for tokens, scores in pairs if tokens)
+        splits[split] = list(islice(examples, limit))
+    return splits
+
+
+def reviews(place: Path) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
+    """(hotel, line, text, eight ratings) for every review of an archive or a folder, in one pass."""
+    with intact(place):
+        for name, read in members(place):
+            if name.endswith("_parsed.txt") and "__MACOSX" not in name:
+                yield from _parse(f"{place}/{name}", read().decode("utf-8"))
+
+
+def split_of(hotel: str) -> str:
+    """The split of a hotel, by its number as the file names have it."""
+    bucket = int(sha256(hotel.encode()).hexdigest(), 16) % 10
+    return SPLITS[max(0, bucket - 7)]
+
+
+def _parse(name: str, content: str) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
+    hotel = name.rsplit("/", 1)[-1].split("_")[1]
+    text = None
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.startswith("<Content>") and text is None:
+            text = line.removeprefix("<Content>").rstrip("\r")
+        elif line.startswith("<Rating>"):
+            ratings = _ratings(line.removeprefix("<Rating>").strip())
+            if text is None or ratings is None:
+                accepted = f"after a <Content>, <Rating> and {len(RATINGS)} whole numbers from -1 to 5 with tabs"
+                raise BadInput(f"{name}:{number}: {line.strip()!r}; accepted: {accepted}")
+            yield hotel, number, text, ratings
+            text = None
+        elif line.startswith("<Content>") or line[:1] not in ("", "\r", "<"):
+            accepted = "lines that begin with a name in <>, a <Rating> after each <Content>"
+            raise BadInput(f"{name}:{number}: {line[:40]!r}; accepted: {accepted}")
+    if text is not None:
+        raise BadInput(f"{name}:{number}: the end; accepted: a <Rating> after each <Content>")
+
+
+@cache
+def _ratings(fields: str) -> tuple[int, ...] | None:
+    try:
+        ratings = tuple(map(int, fields.split("\t")))
+    except ValueError:
+        return None
+    return ratings if len(ratings) == len(RATINGS) and all(-1 <= rating <= 5 for rating in ratings) else None

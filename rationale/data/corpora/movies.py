@@ -1,0 +1,95 @@
+"""Movie reviews, positive or negative, with the passages that annotators gave as reasons.
+
+Source: Zaidan et al. 2007; review_polarity_rationales.tar.gz. The annotated documents posR_000 .. posR_899 and
+negR_000 .. negR_899 stand one a file, latin-1, tokens separated by spaces, reasons as `<POS> ... </POS>` and
+`<NEG> ... </NEG>`. pos_900 .. pos_999 and neg_900 .. neg_999 are not annotated.
+"""
+
+import re
+from pathlib import Path
+from sys import intern
+
+from rationale.data.archives import locate
+from rationale.data.example import Example
+from rationale.data.files import intact, members
+from rationale.data.tokenise import split_clitics
+from rationale.errors import BadInput
+
+CLASSES = ("negative", "positive")
+FOLDS = range(9)  # the annotated ones; fold 9 holds no rationales
+_TAGS = {"<POS>", "</POS>", "<NEG>", "</NEG>"}
+_NAME = re.compile(r"withRats_(?:pos|neg)/(pos|neg)(R?)_(\d)\d\d\.txt$")
+
+
+def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list[Example]]:
+    """Documents cut into train, dev and test by the hundreds of their number, as usual for this corpus.
+
+    Test is `fold`, dev the fold before it (of 0: 8), train all others, fold 9 too: 1600 / 200 / 200 documents.
+    ERASER (DeYoung et al. 2020) has as many, but tests on fold 9, with rationales of its own.
+
+    Source: Zaidan et al. 2007.
+
+    Parameters
+    ----------
+    path : Path, str or None
+        The official archive, or a folder that holds it or its files. None: `movies` in the data folder.
+    fold : in `FOLDS`
+        Nine values for cross-validation.
+
+    Returns
+    -------
+    {"train", "dev", "test"} -> list of Example
+        Negative documents first. With `label` 0 negative, 1 positive, and `rationale`: None in fold 9, all
+        False in posR_161, in which the annotator marked nothing. The publishers' tokens, but for clitics,
+        which stand apart (don't: do, n't), or no word vectors would know them.
+
+    Raises
+    ------
+    BadInput
+        Unknown fold, a missing or damaged archive, a malformed document (file and line are named).
+    """
+    if fold not in FOLDS:
+        raise BadInput(f"fold: {fold!r}; accepted: {FOLDS[0]} to {FOLDS[-1]}, the folds with rationales")
+    place = locate("movies", path, "withRats_*/*.txt")
+    documents = {}
+    with intact(place):
+        for name, read in members(place):
+            known = _NAME.search(name)
+            if known:
+                documents[known[0]] = parse(f"{place}/{name}", read().decode("latin-1"))
+    splits = {"train": [], "dev": [], "test": []}
+    for name, (tokens, flags, _) in sorted(documents.items()):
+        kind, annotated, hundreds = _NAME.search(name).groups()
+        split = {fold: "test", (fold - 1) % len(FOLDS): "dev"}.get(int(hundreds), "train")
+        rationale = tuple(flags) if annotated else None
+        splits[split].append(Example(tuple(tokens), int(kind == "pos"), rationale))
+    return splits
+
+
+def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
+    """Tokens, for each whether it is part of a reason, and the number of reasons.
+
+    Every reason speaks for the label of its document (a NEG in a positive document does not occur).
+
+    Raises
+    ------
+    BadInput
+        Reasons are not closed, not opened, nested or of the other label.
+    """
+    tag = "POS" if "withRats_pos" in name else "NEG"
+    tokens, flags, num_spans, inside = [], [], 0, False
+    for number, line in enumerate(text.split("\n"), start=1):
+        for piece in split_clitics(line).split():
+            if piece in _TAGS:
+                if piece != (f"</{tag}>" if inside else f"<{tag}>"):
+                    accepted = f"<{tag}> ... </{tag}>, one after the other"
+                    raise BadInput(f"{name}:{number}: {piece} as token {len(tokens)}; accepted: {accepted}")
+                inside = not inside
+                num_spans += inside
+            else:
+                tokens.append(intern(piece))
+                flags.append(inside)
+    if inside or not tokens:
+        problem = f"<{tag}> never closed" if inside else "no tokens"
+        raise BadInput(f"{name}:{number}: {problem}; accepted: a review, each <{tag}> closed by </{tag}>")
+    return tokens, flags, num_spans

@@ -1,0 +1,166 @@
+"""The Stanford Sentiment Treebank: sentences, and a sentiment from 0 to 4 for every word and phrase.
+
+Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one tree a line:
+`(3 (2 It) (4 (2 's) (4 (3 lovely) (2 .))))`.
+"""
+
+import zipfile
+from pathlib import Path
+
+from rationale.data.example import Example, folder
+from rationale.errors import BadInput, typed
+
+SPLITS = ("train", "dev", "test")
+CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
+
+# What the official files hold: sentences by label 0..4, and words by their own label 0..4.
+EXPECTED_LABELS = {
+    "train": (1092, 2218, 1624, 2322, 1288),
+    "dev": (139, 289, 229, 279, 165),
+    "test": (279, 633, 389, 510, 399),
+}
+EXPECTED_WORD_LABELS = {
+    "train": (1130, 7795, 140415, 11524, 2699),
+    "dev": (146, 992, 18231, 1511, 394),
+    "test": (306, 2007, 36325, 3059, 708),
+}
+OFFICIAL = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
+
+
+def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
+    """All three splits, words in their own case, backslash escapes (`1\\/2`) removed.
+
+    Source: Socher et al. 2013.
+
+    Parameters
+    ----------
+    path : Path, str or None
+        Folder with train.txt, dev.txt and test.txt, or with the official archive or its `trees` folder in it,
+        or that archive. None: `sst` in the data folder.
+
+    Returns
+    -------
+    {"train", "dev", "test"} -> list of Example
+        With `label` and `word_labels` in 0..4 and `phrases`: every node of the tree, the root first.
+
+    Raises
+    ------
+    BadInput
+        A file is missing, a tree is malformed (file and line are named), or train.txt also holds the dev
+        trees.
+    """
+    trees = _trees_folder(Path(path) if path is not None else folder() / "sst")
+    splits = {split: _read_trees(trees / f"{split}.txt") for split in SPLITS}
+    _refuse_dev_in_train(splits, trees)
+    return splits
+
+
+def parse_tree(line: str) -> Example:
+    """One tree, in one pass from left to right (no recursion: depth does not matter).
+
+    Split at single spaces, a tree is a row of openings `(d` and words with their closings `film))`.
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong and what is accepted; `read_sst` adds file and line.
+    """
+    tokens, word_labels = [], []
+    starts, ends, labels = [], [], []  # of the nodes, in the order they open
+    open_nodes = []
+    opened = False  # the piece before this one was an opening: a word may follow
+    if not line.strip():
+        raise ValueError("empty line; accepted: one tree a line")
+    for piece in line.strip(" ").replace("\\", "").split(" "):  # at no other space: '2\u00a01/2' is one word
+        if labels and not open_nodes:
+            raise ValueError(f"{piece!r} after the end of the tree; accepted: one tree a line")
+        if piece[:1] == "(":
+            if piece[1:] not in _LABELS:
+                raise ValueError(f"{piece!r} opens no node; accepted: '(', a label from 0 to 4, a space")
+            open_nodes.append(len(labels))
+            labels.append(_LABELS[piece[1:]])
+            starts.append(len(tokens))
+            ends.append(0)
+            opened = True
+            continue
+        word = piece.rstrip(")")
+        closings = len(piece) - len(word)
+        if not opened or not closings or not word or "(" in word or ")" in word:
+            raise ValueError(f"{piece!r} is no leaf; accepted: one word after its label, as in '(3 film)'")
+        if closings > len(open_nodes):
+            extra = closings - len(open_nodes)
+            raise ValueError(f"{extra} ')' too many after {word!r}; accepted: one for every '('")
+        tokens.append(word)
+        word_labels.append(labels[-1])
+        for _ in range(closings):
+            ends[open_nodes.pop()] = len(tokens)
+        opened = False
+    if open_nodes:
+        raise ValueError(f"{len(open_nodes)} '(' never closed; accepted: one ')' for every '('")
+    phrases = tuple(zip(starts, ends, labels, strict=True))
+    return Example(tuple(tokens), labels[0], word_labels=tuple(word_labels), phrases=phrases)
+
+
+def differences(splits: dict[str, list[Example]]) -> list[str]:
+    """How these trees differ from the official ones in number and labels, a line each; [] if they do not."""
+    lines = []
+    for split in SPLITS:
+        sentences = _histogram(example.label for example in splits[split])
+        words = _histogram(label for example in splits[split] for label in example.word_labels)
+        for what, found, official in [
+            ("sentences", sentences, EXPECTED_LABELS[split]),
+            ("words", words, EXPECTED_WORD_LABELS[split]),
+        ]:
+            if found != official:
+                lines.append(f"{split}: {what} by label {found}; the official file has {official}")
+    return lines
+
+
+_LABELS = {str(label): label for label in range(len(CLASSES))}
+
+
+def _trees_folder(path: Path) -> Path | zipfile.Path:
+    """Where the three files lie: here, in `trees`, or in the official archive (read in place)."""
+    archive = path if path.suffix == ".zip" else path / Path(OFFICIAL).name
+    places = [path, path / "trees"]
+    if archive.is_file():
+        try:
+            places.append(zipfile.Path(archive) / "trees")
+        except zipfile.BadZipFile as error:
+            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL}") from error
+    for place in places:
+        if all((place / f"{split}.txt").is_file() for split in SPLITS):
+            return place
+    raise BadInput(
+        f"{path}: no train.txt, dev.txt and test.txt of the Stanford Sentiment Treebank; set RATIONALE_DATA "
+        f"to the folder that holds sst/, or run `{typed('rationale.data fetch sst')}`"
+    )
+
+
+def _read_trees(path: Path | zipfile.Path) -> list[Example]:
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 text ({error}); accepted: the official files") from error
+    examples = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            examples.append(parse_tree(line))
+        except ValueError as error:
+            raise BadInput(f"{path}:{number}: {error}") from None
+    return examples
+
+
+def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path | zipfile.Path) -> None:
+    """A well-known copy of the treebank has all dev trees at the end of train.txt."""
+    official, dev = sum(EXPECTED_LABELS["train"]), splits["dev"]
+    if len(splits["train"]) == official + len(dev) and splits["train"][official:] == dev:
+        raise BadInput(
+            f"{trees / 'train.txt'}:{official + 1}: from here on the trees are those of dev.txt (a known "
+            f"bad copy); accepted: the official {official} lines, from {OFFICIAL}"
+        )
+
+
+def _histogram(labels) -> tuple[int, ...]:
+    labels = list(labels)
+    return tuple(labels.count(label) for label in range(len(CLASSES)))

@@ -1,0 +1,94 @@
+"""Raw text to tokens: one rule for every corpus that is not tokenised by its publishers."""
+
+import re
+from functools import lru_cache
+from itertools import chain, islice
+from sys import intern
+
+BETWEEN = "|||"  # stands between the sentences of a pair
+CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
+ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
+ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
+TOKEN = r"""(?ix)
+      -[LR][RSC]B- | \.\.+ | --+ | `` | ''                  # marks of several characters
+    | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
+    | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
+    | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                      # initials
+    | \w+(?:(?:[-'./&]|(?<=\d),(?=\d))\w+)* | [^\w\s]             # words and numbers, single marks
+"""
+
+
+def tokenise(text: str) -> list[str]:
+    """Words and punctuation marks apart, clitics as in the Penn Treebank: "isn't" -> "is", "n't".
+
+    Text that is already tokenised comes out unchanged: a mark or a clitic stands alone in it, and none is
+    attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
+    """
+    if BETWEEN in text:
+        return [*chain.from_iterable([BETWEEN, *tokenise(part)] for part in text.split(BETWEEN))][1:]
+    text = text.replace("\u2019", "'")
+    if re.search(ALONE, text) and not re.search(ATTACHED, text):
+        return re.findall(r"[^ \t\r\n]+", text)
+    return re.findall(TOKEN, re.sub(f"(?i){CLITIC}", r" \1", text))
+
+
+# Clitics stand apart, as in the treebank and in the word vectors: do|n't, it|'s.
+_CLITIC = r"n't\b|'(?:s|m|d|re|ve|ll)\b"
+_TOKEN = re.compile(
+    rf"{_CLITIC}"
+    r"|\w+(?:(?:-|(?<=\d)[.,:/](?=\d))\w+)*"  # words and numbers: well-made, 1,000, 9/10
+    r"|\.\.\.|--|[^\w\s]"  # marks
+)
+_ATTACHED = re.compile(rf"(?<=\w)({_CLITIC})")
+_HANZI = re.compile("[\u4e00-\u9fff]")
+_PLAIN = {  # typographic marks, also where Windows' were read as control characters
+    **dict.fromkeys("’‘´\x91\x92", "'"),
+    **dict.fromkeys("“”\x93\x94", '"'),
+    **dict.fromkeys("–\x96", "-"),
+    **dict.fromkeys("—\x97", "--"),
+    **dict.fromkeys("…\x85", "..."),
+}
+_TYPOGRAPHIC = re.compile(f"[{''.join(_PLAIN)}]")
+
+
+def split_words(text: str, limit: int | None = None) -> list[str]:
+    """Lower-case tokens: words, numbers and marks apart, clitics as in the Penn Treebank.
+
+        "The room wasn't 1,000% clean.But well-kept!!" ->
+        the room was n't 1,000 % clean . but well-kept ! !
+
+    Hyphens join words, and `. , : /` join digits; a full stop ends a word even where no space follows.
+    Typographic quotes and dashes become plain ones, and a wrong decoding is undone (`repair`).
+
+    Parameters
+    ----------
+    text : str
+    limit : int >= 1 or None
+        The first so many tokens; what comes after them is not looked at.
+    """
+    if not text.isascii():
+        text = _TYPOGRAPHIC.sub(lambda mark: _PLAIN[mark[0]], repair(text))
+    chunks = text.lower().split(None, limit or -1)[:limit]
+    return list(islice(chain.from_iterable(map(_split, chunks)), limit))
+
+
+def split_clitics(text: str) -> str:
+    """A text that is tokenised already, with clitics apart: "they don't" -> "they do n't"."""
+    return _ATTACHED.sub(r" \1", text)
+
+
+def repair(text: str) -> str:
+    """Undo that UTF-8 was once decoded as GBK, the Chinese code page: "clich茅s" -> "clichés".
+
+    Every such mistake gives Chinese characters; a text without them is returned as it is. Where a byte was
+    lost in it (then a `?` stands there), a space takes the place of the character.
+    """
+    if not _HANZI.search(text):
+        return text
+    raw = b"\x80".join(piece.encode("gb18030", "replace") for piece in text.split("€"))
+    return raw.decode("utf-8", "replace").replace("\ufffd?", " ").replace("\ufffd", " ")
+
+
+@lru_cache(maxsize=1 << 17)  # most of what stands between two spaces comes again
+def _split(chunk: str) -> tuple[str, ...]:
+    return tuple(map(intern, _TOKEN.findall(chunk.replace("n't", " n't"))))

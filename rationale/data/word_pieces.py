@@ -1,0 +1,164 @@
+"""Texts as word pieces of a transformer, and what the pieces are: parts of speech, sentiments, answer spans."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from torch import Tensor
+
+from rationale.data.corpora.sst import CLASSES
+from rationale.data.example import Example, Question
+from rationale.errors import optional
+
+
+class WordPieces:
+    """A tokenizer as `Batches` want a vocabulary: pieces to numbers."""
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.pad = tokenizer.pad_token_id
+
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
+    def encode(self, pieces: Iterable[str]) -> list[int]:
+        """The number of each piece."""
+        return self._tokenizer.convert_tokens_to_ids(list(pieces))
+
+
+UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"'}
+
+
+def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
+    """Texts as word pieces between [CLS] and [SEP]; `word_labels` are those of each piece's word, -1 at separators.
+
+    Brackets and quotes of treebanks (`-LRB-`) become the characters they stand for. A longer text is cut.
+    """
+    words = [[UNESCAPED.get(token, token) for token in example.tokens] for example in examples]
+    found = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
+    result = []
+    for row, example in enumerate(examples):
+        labels = None
+        if example.word_labels is not None:
+            of = found.word_ids(row)
+            labels = tuple(-1 if word is None else example.word_labels[word] for word in of)
+        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+        result.append(Example(tuple(pieces), example.label, word_labels=labels))
+    return result
+
+
+SEPARATORS = ("[CLS]", "[SEP]")
+
+# kind of word -> how the tags of the British National Corpus (C5) begin that mean it
+SPEECH = {
+    "noun": ("NN", "NP"), "verb": ("V",), "adjective": ("AJ",), "adverb": ("AV", "XX"), "pronoun": ("PN",),
+    "determiner": ("AT", "D"), "preposition": ("PR", "TO"), "conjunction": ("CJ",), "number": ("CRD", "ORD"),
+    "punctuation": ("PU", "POS"),
+}  # fmt: skip
+
+
+def parts_of_speech(pieces: Sequence[str]) -> list[str]:
+    """The part of speech of each piece's word, by the package HanTa; separators are a kind of their own.
+
+    Pieces are put together to words first (`fun ##ny`, `' s`, `n ' t`). Lower case hides proper nouns: nouns are one
+    kind.
+
+    Returns
+    -------
+    list of str, length T: a key of `SPEECH`, "other", or one of `SEPARATORS`
+    """
+    words: list[list[int]] = []  # positions of each
+    for i, piece in enumerate(pieces):
+        clitic = i > 0 and pieces[i - 1] == "'" and piece in ("s", "t", "re", "ve", "ll", "d", "m")
+        if words and (piece.startswith("##") or clitic):
+            words[-1].append(i)
+        else:
+            words.append([i])
+        if clitic and piece == "t" and len(words) > 1:
+            words[-2:] = [words[-2] + words[-1]]
+    spelled = ["".join(pieces[i].removeprefix("##") for i in places) for places in words]
+    kinds = [""] * len(pieces)
+    for places, word, (_, _, tag) in zip(words, spelled, _tagger().tag_sent(spelled), strict=True):
+        found = (kind for kind, tags in SPEECH.items() if tag.startswith(tags))
+        kind = word if word in SEPARATORS else next(found, "other")
+        for i in places:
+            kinds[i] = kind
+    return kinds
+
+
+@cache
+def _tagger():
+    return optional("HanTa.HanoverTagger", "parts of speech", "pretrained").HanoverTagger("morphmodel_en.pgz")
+
+
+def sentiments(pieces: Sequence[str], word_labels: Sequence[int]) -> list[str]:
+    """The sentiment that people gave to each piece's word, a name of `CLASSES`; separators are a kind of their own."""
+    return [piece if label < 0 else CLASSES[label] for piece, label in zip(pieces, word_labels, strict=True)]
+
+
+@dataclass(frozen=True)
+class SpanExample(Example):
+    """A question and its paragraph as word pieces that know the characters they come from.
+
+    Parameters
+    ----------
+    question : Question
+    offsets : tuple of (start, end), length T
+        Characters of each piece in its text: the question, or the paragraph.
+    """
+
+    question: Question | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+
+    def answer(self, first: int, last: int) -> str:
+        """The paragraph's text from piece `first` to piece `last`; empty where the end is before the start."""
+        return self.question.context[self.offsets[first][0] : self.offsets[last][1]] if first <= last else ""
+
+
+def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[SpanExample]:
+    """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
+
+    `rationale` is True at the pieces of the answer. What has more pieces than `longest` is left out, as in the paper.
+    """
+    result = []
+    found = tokenizer(
+        [one.question for one in questions], [one.context for one in questions], return_offsets_mapping=True
+    )
+    for row, one in enumerate(questions):
+        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+        if len(pieces) > longest:
+            continue
+        start, text = one.answers[0]
+        spans, segment = found["offset_mapping"][row], found.sequence_ids(row)
+        inside = [
+            side == 1 and low < start + len(text) and high > start
+            for side, (low, high) in zip(segment, spans, strict=True)
+        ]
+        first, last = inside.index(True), len(inside) - 1 - inside[::-1].index(True)
+        label = (float(first), float(last))
+        result.append(SpanExample(tuple(pieces), label, tuple(inside), question=one, offsets=tuple(spans)))
+    return result
+
+
+def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample]) -> dict[str, float]:
+    """accuracy (both ends right), and SQuAD's official exact_match and f1: the best over a question's answers, of texts
+    without case, punctuation and articles.
+
+    Parameters
+    ----------
+    answers, targets : [N, 2], first and last position
+    examples : N of `to_spans`
+    """
+    from torchmetrics.functional.text import squad  # the extra `pretrained`
+
+    answers = answers.long()
+    said = [
+        {"id": str(i), "prediction_text": example.answer(*ends)}
+        for i, (example, ends) in enumerate(zip(examples, answers.tolist(), strict=True))
+    ]
+    right = []
+    for i, example in enumerate(examples):
+        starts, texts = zip(*example.question.answers, strict=True)
+        right.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})
+    official = {name: value.item() / 100 for name, value in squad(said, right).items()}
+    return {"accuracy": (answers == targets.long()).all(1).double().mean().item()} | official

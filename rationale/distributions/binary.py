@@ -1,0 +1,74 @@
+"""Gates that are exactly 0 or 1: the Bernoulli, and its straight-through version."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from rationale.distributions.numerics import ONCE, log_uniform
+
+
+class Bernoulli(torch.distributions.Bernoulli):
+    """A gate that is 0 or 1, with the names of the rectified gates: masses, their logarithms, `mean`.
+
+        ln P(Z = 1) = -softplus(-m),   ln P(Z = 0) = -softplus(m)        m: logits
+
+    Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
+    False): the objective takes the score function instead. Give either `probs` or `logits`.
+
+    Examples
+    --------
+    >>> gate = Bernoulli(logits=torch.tensor([-200.0, 0.0]))
+    >>> gate.prob_one
+    tensor([0.0000, 0.5000])
+    >>> gate.log_prob_nonzero
+    tensor([-200.0000,   -0.6931])
+    """
+
+    @property
+    def log_prob_one(self) -> Tensor:
+        return logsigmoid(self.logits)
+
+    @property
+    def log_prob_zero(self) -> Tensor:
+        return logsigmoid(-self.logits)
+
+    @property
+    def log_prob_nonzero(self) -> Tensor:
+        return self.log_prob_one
+
+    @property
+    def prob_one(self) -> Tensor:
+        return self.logits.sigmoid()
+
+    @property
+    def prob_zero(self) -> Tensor:
+        return (-self.logits).sigmoid()
+
+    @property
+    def prob_interior(self) -> Tensor:
+        return torch.zeros_like(self.logits)
+
+
+class StraightThroughBernoulli(Bernoulli):
+    """A Bernoulli whose draw carries the gradient of its probability, dz/dm := dp/dm. Biased.
+
+    Source: eq. (R11), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
+
+    Examples
+    --------
+    >>> m = torch.tensor(0.0, requires_grad=True)
+    >>> z = StraightThroughBernoulli(logits=m).rsample_at(torch.tensor(0.4).log())  # 0.4 < p = 0.5: selected
+    >>> z.item(), torch.autograd.grad(z, m)[0].item()  # dp/dm = p (1 - p)
+    (1.0, 0.25)
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape=ONCE) -> Tensor:
+        """Draws that are exactly 0 or 1, differentiable as if they were the probability."""
+        return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self.logits))
+
+    def rsample_at(self, log_s: Tensor) -> Tensor:
+        """`rsample` of given noise (`log_uniform`): 1 where ln P(Z = 1) exceeds it."""
+        p = self.prob_one
+        return (log_s < self.log_prob_one).to(p.dtype) + (p - p.detach())

@@ -1,0 +1,320 @@
+"""The aligner: decides whether one sentence follows from another by aligning their words.
+
+    scores_ij = F(p_i) . F(q_j)
+    p_i meets sum_j weight_ij q_j,   q_j meets sum_i weight_ji p_i       weights: a mapping of scores, or HardKuma gates
+    prediction = head(H(sum_i G(p_i, what it meets), sum_j G(q_j, what it meets)))
+
+Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings et al. 2019, sec. 6; Niculae and Blondel
+2017. `z` is the matrix of weights, premise by hypothesis, flattened: [B, P Q], and its mask that of the cells, so the
+constraint, the loop and the evaluation are those of rationale extractors.
+"""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution
+from torch.nn import functional as F
+
+from rationale.data.batches import Sides
+from rationale.distributions.rectified import HardKuma
+from rationale.models.protocol import Output
+from rationale.nn.dropout import Dropout, ReLUDropout
+from rationale.nn.encoders import LSTMEncoder
+from rationale.nn.gates import decide
+from rationale.nn.heads import HEADS
+from rationale.nn.sampling import Draw, initialise, repeated, sample
+from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+
+REACH = 11  # intra-sentence attention: distances beyond share one weight
+
+
+class Words(NamedTuple):
+    """The words of both sides of B pairs as features, premises before hypotheses: a layer reads all of them at once."""
+
+    both: Tensor  # [B P + B Q, H]
+    lengths: tuple[int, int]  # P, Q
+
+    @classmethod
+    def of(cls, premise: Tensor, hypothesis: Tensor) -> "Words":
+        """[B, P, ...] and [B, Q, ...], or the numbers of words [B, P] and [B, Q]."""
+        both = torch.cat([premise.flatten(0, 1), hypothesis.flatten(0, 1)])
+        return cls(both, (premise.shape[1], hypothesis.shape[1]))
+
+    def through(self, layers: Callable[[Tensor], Tensor]) -> "Words":
+        return Words(layers(self.both), self.lengths)
+
+    def sides(self) -> tuple[Tensor, Tensor]:
+        """[B, P, H] and [B, Q, H]; not copies."""
+        rows = len(self.both) // sum(self.lengths)
+        parts = self.both.split([rows * length for length in self.lengths])
+        premise, hypothesis = (part.unflatten(0, (rows, -1)) for part in parts)
+        return premise, hypothesis
+
+
+def products(words: Words) -> Tensor:
+    """Dot products of each premise word with each hypothesis word, [B, P, Q]."""
+    premise, hypothesis = words.sides()
+    return premise @ hypothesis.mT
+
+
+def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
+    """Two layers with ReLU and dropout after each."""
+    first = nn.Linear(num_inputs, size), ReLUDropout(dropout)
+    return nn.Sequential(*first, nn.Linear(size, size), ReLUDropout(dropout))
+
+
+def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
+    """layers([words; others]) [N, S] of [N, H] each, without the copy that joining them makes."""
+    first, *rest = layers
+    of_words, of_others = first.weight.chunk(2, 1)
+    units = F.linear(words, of_words, first.bias) + F.linear(others, of_others)
+    for layer in rest:
+        units = layer(units)
+    return units
+
+
+class Alignment(NamedTuple):
+    """Weights of the hypothesis for each premise word [B, P, Q], and of the premise for each hypothesis word [B, Q, P].
+
+    z [B, P Q] is what counts as selected; gates are None unless the cells are gates.
+    """
+
+    of_hypothesis: Tensor
+    of_premise: Tensor
+    z: Tensor
+    gates: Distribution | None
+
+
+class MappedAttention(nn.Module):
+    """Alignment by a mapping from scores to weights, in each direction by itself.
+
+    Source: eq. (N2), notebooks/13_train_nli.py.
+
+    Parameters
+    ----------
+    num_features, size : int
+        Of a word, and of the space in which words are compared.
+    mapping : one of `MAPPINGS`
+    **arguments
+        Of the mapping: gamma, lam, p.
+    """
+
+    def __init__(self, num_features: int, size: int, dropout: float, mapping: str, **arguments: float):
+        super().__init__()
+        self.compare, self.mapping, self.arguments = feed_forward(num_features, size, dropout), mapping, arguments
+
+    def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
+        """`cells`: bool [B, P, Q]; `draw` is not needed."""
+        scores, mapping = products(words.through(self.compare)), MAPPINGS[self.mapping]
+        weights = mapping(scores, cells, **self.arguments)
+        return Alignment(weights, mapping(scores.mT, cells.mT, **self.arguments), weights.flatten(1), None)
+
+
+class HardKumaAttention(nn.Module):
+    """A HardKuma gate for each pair of words; one matrix for both directions.
+
+        a_ij = softplus(A(p_i) . A(q_j)),   b_ij = softplus(B(p_i) . B(q_j))
+
+    A and B end in a ReLU, so both shapes are at least ln 2. As published the weights of a word do not sum to 1: what it
+    meets grows with the number of open gates. `normalised` divides by their sum.
+
+    Source: eq. (N3), notebooks/13_train_nli.py; Bastings et al. 2019, sec. 6.
+
+    Parameters
+    ----------
+    num_features, size : int
+    left, right : float
+        Support of the stretched gate.
+    normalised : bool
+    """
+
+    def __init__(
+        self, num_features: int, size: int, dropout: float, left: float, right: float, normalised: bool = False
+    ):
+        super().__init__()
+        self.compare_a = feed_forward(num_features, size, dropout)
+        self.compare_b = feed_forward(num_features, size, dropout)
+        self.left, self.right, self.normalised = left, right, normalised
+
+    def gates(self, words: Words) -> HardKuma:
+        """Gates of batch shape [B, P Q]."""
+        scores = (products(words.through(compare)) for compare in (self.compare_a, self.compare_b))
+        a, b = (F.softplus(score).flatten(1) for score in scores)
+        return HardKuma(a, b, self.left, self.right, validate_args=False)
+
+    def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
+        gates = self.gates(words)
+        z = draw(gates) * cells.flatten(1)
+        weights = z.view(cells.shape)
+        if not self.normalised:
+            return Alignment(weights, weights.mT, z, gates)
+        sums = (w.sum(-1, keepdim=True) for w in (weights, weights.mT))
+        of_hypothesis, of_premise = (
+            w / total.where(total > 0, 1.0) for w, total in zip((weights, weights.mT), sums, strict=True)
+        )
+        return Alignment(of_hypothesis, of_premise, z, gates)
+
+
+class IntraAttention(nn.Module):
+    """Each word meets the other words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
+
+    d is one learned number a distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py; Parikh et
+    al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
+
+    Parameters
+    ----------
+    num_features, size : int
+    """
+
+    def __init__(self, num_features: int, size: int, dropout: float):
+        super().__init__()
+        self.compare = feed_forward(num_features, size, dropout)
+        self.distance = nn.Parameter(torch.zeros(2 * REACH + 1))
+
+    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+        """[B, T, H] and bool [B, T] to [B, T, 2 H]."""
+        compared = self.compare(words)
+        at = torch.arange(words.shape[1], device=words.device)
+        apart = (at - at.unsqueeze(1)).clamp(-REACH, REACH) + REACH  # [T, T]: j - i
+        scores = compared @ compared.mT + self.distance[apart]
+        weights = MAPPINGS["softmax"](scores, mask.unsqueeze(1).expand_as(scores))
+        return torch.cat([words, weights @ words], -1)
+
+
+class Aligner(nn.Module):
+    """Decomposable attention over fixed word vectors.
+
+    Parameters
+    ----------
+    vectors : [V, E]
+    attention : MappedAttention or HardKumaAttention
+    size : int
+        Of every layer; 200 in the paper.
+    intra : IntraAttention or None
+    rule : str
+        Test-time rule of gates, one of `gates.RULES`.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        attention: nn.Module,
+        head: nn.Module,
+        size: int,
+        dropout: float,
+        intra: IntraAttention | None = None,
+        rule: str = "argmax",
+    ):
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+        features = size if intra is None else 2 * size
+        self.project, self.dropout = nn.Linear(vectors.shape[1], size), Dropout(dropout)
+        self.intra, self.selector, self.rule = intra, attention, rule
+        self.compare = feed_forward(2 * features, size, dropout)
+        self.aggregate, self.head = feed_forward(2 * size, size, dropout), head
+
+    def read(self, sides: Sides) -> Words:
+        """The words of both sides as features."""
+        words = Words.of(sides.premise, sides.hypothesis).through(
+            lambda numbers: self.dropout(self.project(F.embedding(numbers, self.vectors)))
+        )
+        if self.intra is None:
+            return words
+        premise, hypothesis = words.sides()
+        return Words.of(self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask))
+
+    def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Words, Alignment]:
+        """Features of the words and their alignment, K times after each other."""
+        words = self.read(sides)
+        if num_samples > 1:
+            words = Words.of(*(repeated(side, num_samples) for side in words.sides()))
+        cells = repeated(mask, num_samples).view(-1, *words.lengths)
+        return words, self.selector(words, cells, draw)
+
+    def decided(self, mask: Tensor) -> Draw:
+        """The test-time rule, ready for the gates of a batch with this mask of cells."""
+        return lambda gates: decide(gates, self.rule, mask)
+
+    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+        """The gates alone, batch shape [B, P Q]; None if the weights are a mapping's."""
+        return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
+
+    def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
+        """Align and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
+
+        Parameters
+        ----------
+        sides : Sides
+        mask : bool [B, P Q]
+            `sides.cells()`.
+        num_samples : int, K >= 1
+        """
+        draw = sample if self.training else self.decided(repeated(mask, num_samples))
+        words, met = self.aligned(sides, mask, draw, num_samples)
+        premise, hypothesis = words.sides()
+        others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
+        compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
+        masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
+        summed = [
+            (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
+            for side, real in zip(compared.sides(), masks, strict=True)
+        ]
+        return Output(self.head(self.aggregate(torch.cat(summed, -1))), met.z, met.gates)
+
+
+class RecurrentPair(nn.Module):
+    """The recurrent baseline: both sentences through one BiLSTM, their final states compared, no alignment.
+
+        features = [p; h; |p - h|; p * h]
+
+    Source: Bastings et al. 2019, app. B; Bowman et al. 2015.
+    """
+
+    selector = None
+
+    def __init__(self, vectors: Tensor, head: nn.Module, size: int, dropout: float):
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+        self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)
+        features = 4 * self.encoder.output_size
+        self.join = nn.Sequential(nn.Linear(features, features), ReLUDropout(dropout))
+        self.dropout, self.head = ReLUDropout(dropout), head
+
+    def read(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Words [B, T] as a sentence [B, 2 H]."""
+        words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
+        return self.encoder(words, mask)[1]
+
+    def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
+        p = self.read(sides.premise, sides.premise_mask)
+        h = self.read(sides.hypothesis, sides.hypothesis_mask)
+        features = torch.cat([p, h, (p - h).abs(), p * h], -1)
+        return Output(self.head(self.join(features)), mask.to(p.dtype), None)
+
+
+def build_aligner(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs: int) -> nn.Module:
+    """The model that the parameters of a run describe, freshly initialised.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses model, normalised, intra, gamma, lam, power, hidden_size, dropout, left, right, rule.
+    vectors : [V, E]
+    head : "classes"
+    num_outputs : int
+    """
+    size = p.hidden_size
+    if p.model == "recurrent":
+        features = 8 * size
+        return initialise(RecurrentPair(vectors, HEADS[head](features, num_outputs, bias=False), size, p.dropout))
+    features = 2 * size if p.intra else size
+    if p.model == "hardkuma":
+        attention = HardKumaAttention(features, size, p.dropout, p.left, p.right, p.normalised)
+    else:
+        attention = MappedAttention(features, size, p.dropout, p.model, **arguments_of(p))
+    intra = IntraAttention(size, size, p.dropout) if p.intra else None
+    model = Aligner(vectors, attention, HEADS[head](size, num_outputs, bias=False), size, p.dropout, intra, p.rule)
+    return initialise(model)

@@ -1,0 +1,219 @@
+"""The extractor: a selector chooses tokens, a predictor sees only those.
+
+    gates_t = gate(h_t),  h = encoder(embed(x))          selector
+    z_t ~ gates_t  (training),   z_t = decide(gates_t)   (test)
+    prediction = head(encoder(z * embed(x)))             predictor
+
+Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 5.
+Selector and predictor have separate encoders and share only the (fixed) word vectors.
+"""
+
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution
+from torch.nn import functional as F
+
+from rationale.models.protocol import Output
+from rationale.models.selector import MEMORY, DependentSelector, Selector
+from rationale.nn.dropout import Dropout
+from rationale.nn.encoders import ENCODERS
+from rationale.nn.gates import GATES, STRETCHED, decide, top_k
+from rationale.nn.heads import HEADS
+from rationale.nn.pooling import Pool
+from rationale.nn.rcnn import RCNNCell
+from rationale.nn.sampling import Draw, initialise, repeated, sample
+from rationale.runs.parameters import MAPPINGS
+
+WITHOUT_GATES = ("full_text", "attention", "svm", *MAPPINGS, "recurrent")  # models that read everything
+
+
+class Predictor(nn.Module):
+    """Encoder and head over the gated tokens.
+
+    Parameters
+    ----------
+    mode : "zero" or "compact"
+        zero: gated embeddings stay in place, unselected ones are zero vectors. The paper's on SST; an LSTM still
+        steps over them, so the length of the text and the place of the gaps remain visible.
+        compact: unselected tokens are removed and the rest closes up, so only the rationale is seen.
+    pool : Pool or None
+        From the states to one state a text; None: the encoder's final states.
+    """
+
+    def __init__(
+        self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
+    ):
+        super().__init__()
+        if mode not in ("zero", "compact"):
+            raise ValueError(f"mode: got {mode!r}, accepted are 'zero', 'compact'")
+        self.encoder, self.head, self.dropout, self.mode = encoder, head, Dropout(dropout), mode
+        self.pool = Pool("final", encoder.output_size) if pool is None else pool
+
+    def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The encoder over the gated tokens: states, final state, and the mask of what it read."""
+        if self.mode == "compact":
+            keep = mask & (z > 0)
+            (embedded, mask), (z, _) = compact(embedded, keep), compact(z.unsqueeze(-1), keep)
+        else:
+            z = z.unsqueeze(-1)
+        gated = self.dropout(embedded) * z  # [B, T, E]
+        return *self.encoder(gated, mask), mask
+
+    def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
+        return self.head(self.dropout(self.pool(*self.read(embedded, mask, z))))  # [B, C]
+
+
+def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Move the kept positions of each row to its front, in order.
+
+    Parameters
+    ----------
+    values : [B, T, E]
+    keep : bool [B, T]
+
+    Returns
+    -------
+    values [B, S, E], mask bool [B, S]
+        S is the largest number of kept positions in a row, at least 1.
+    """
+    counts = keep.sum(1)  # [B]
+    size = max(int(counts.max()), 1)
+    order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]  # [B, S]
+    mask = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
+    return values.gather(1, order.unsqueeze(-1).expand(-1, -1, values.shape[-1])), mask
+
+
+class Extractor(nn.Module):
+    """Selector and predictor over fixed word vectors; without a selector, a full-text model.
+
+    Parameters
+    ----------
+    vectors : [V, E]
+        Word vectors; fixed.
+    selector : Selector or None
+        None reads the whole text (z = 1 everywhere).
+    predictor : Predictor
+    rule : str
+        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
+    threshold, budget : float
+        Of the rules `threshold` and `top_k`.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        selector: Selector | None,
+        predictor: Predictor,
+        rule: str = "argmax",
+        threshold: float = 0.5,
+        budget: float = 1.0,
+    ):
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+        self.selector, self.predictor = selector, predictor
+        self.rule, self.threshold, self.budget = rule, threshold, budget
+
+    @property
+    def head(self) -> nn.Module:
+        return self.predictor.head
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Word vectors [B, T, E] of tokens [B, T]."""
+        return F.embedding(tokens, self.vectors)
+
+    def decided(self, mask: Tensor) -> Draw:
+        """The test-time rule, ready for the gates of a batch with this mask."""
+        return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
+
+    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+        """The gates alone, batch shape [B, T]. Dependent gates are fed with `draw` (None: the test-time rule)."""
+        if self.selector is None:
+            return None
+        return self.selector.gates(self.embed(tokens), mask, draw or self.decided(mask))
+
+    def forward(self, tokens: Tensor, mask: Tensor, num_samples: int = 1) -> Output:
+        """Select and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
+
+        Parameters
+        ----------
+        tokens : long [B, T]
+        mask : bool [B, T]
+            True for real tokens, first in each row.
+        num_samples : int, K >= 1
+            Draws a text. The output has K B rows, the whole batch after itself.
+        """
+        embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
+        if self.selector is not None:
+            draw = sample if self.training else self.decided(rows)
+            z, gates, switches = self.selector(embedded, mask, draw, num_samples)
+        else:
+            z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
+            z, gates, switches = repeated(z, num_samples), None, None
+        z = z * rows  # [K B, T]
+        dependent = gates is not None and self.selector.dependent
+        prediction = self.predictor(repeated(embedded, num_samples), rows, z)
+        return Output(prediction, z, gates, dependent, switches)
+
+    def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """1 for the words that a model without gates reads at test time, [B, T]: see `rule`."""
+        if self.predictor.pool.kind == "attention" and self.rule == "top_k":
+            return top_k(self.importance(tokens, mask), mask, self.budget)
+        if self.predictor.pool.kind == "attention" and self.rule == "threshold":
+            return (self.importance(tokens, mask) >= self.threshold).to(self.vectors.dtype)
+        return mask.to(self.vectors.dtype)
+
+    def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """How much the model itself says each word counts: [B, T], larger is more.
+
+        ln P(z_t != 0) for gates (what the rule decided is fed back where they depend on each other), else the
+        attention weights over the whole text.
+
+        Raises
+        ------
+        ValueError
+            If the model has neither gates nor attention.
+        """
+        if self.selector is not None:
+            return self.gates(tokens, mask).log_prob_nonzero
+        if self.predictor.pool.kind != "attention":
+            raise ValueError("a model without gates and without attention says nothing about single words")
+        states, _ = self.predictor.encoder(self.embed(tokens), mask)
+        return self.predictor.pool.weights(states, mask)
+
+
+def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
+    """The extractor that the parameters of a run describe, freshly initialised.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses model, dependent, look_ahead, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget,
+        left, right.
+    vectors : [V, E]
+        Word vectors.
+    head : "classes" or "scores"
+    num_outputs : int
+        Number of classes or scores.
+    """
+    size = vectors.shape[1]
+
+    def encoder():
+        return ENCODERS[p.encoder](size, p.hidden_size)
+
+    selector = None
+    if p.model not in WITHOUT_GATES:
+        features = encoder()
+        support = {"left": p.left, "right": p.right} if p.model in STRETCHED else {}
+        if p.dependent:
+            gate = GATES[p.model](features.output_size + MEMORY, **support)
+            cell = RCNNCell(features.output_size + 1, MEMORY)
+            selector = DependentSelector(features, gate, cell, p.dropout, p.look_ahead)
+        else:
+            selector = Selector(features, GATES[p.model](features.output_size, **support), p.dropout)
+    reader = encoder()
+    pool = Pool("attention" if p.model == "attention" else p.pool, reader.output_size)
+    predictor = Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, p.predictor, pool)
+    return initialise(Extractor(vectors, selector, predictor, p.rule, p.threshold, p.budget))

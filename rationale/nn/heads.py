@@ -1,0 +1,58 @@
+"""Heads: from the features of a text to classes or scores, each with its own loss and metric."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Classes(nn.Module):
+    """Head for one of C classes: logits, cross-entropy in nats, accuracy."""
+
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(self, num_features: int, num_outputs: int, bias: bool = True):
+        super().__init__()
+        self.output = nn.Linear(num_features, num_outputs, bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.output(features)
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Cross-entropy in nats per example, [B, C] and [B] -> [B]."""
+        return F.cross_entropy(prediction, target, reduction="none")
+
+    def score(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """1 where the likeliest class is the target, else 0: [B]."""
+        return (prediction.argmax(1) == target).float()
+
+    def answer(self, prediction: Tensor) -> Tensor:
+        """Class index [B] for people and files."""
+        return prediction.argmax(1)
+
+
+class Scores(nn.Module):
+    """Head for K scores in [0, 1]: sigmoid, squared error."""
+
+    metric, higher_is_better = "mse", False
+
+    def __init__(self, num_features: int, num_outputs: int):
+        super().__init__()
+        self.output = nn.Linear(num_features, num_outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.sigmoid(self.output(features))
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Mean squared error over the K scores of each example, [B, K] twice -> [B]."""
+        return (prediction - target).square().mean(1)
+
+    def score(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """The same squared error: [B]."""
+        return self.loss(prediction, target)
+
+    def answer(self, prediction: Tensor) -> Tensor:
+        """Scores [B, K] for people and files."""
+        return prediction
+
+
+HEADS = {"classes": Classes, "scores": Scores}

@@ -1,0 +1,35 @@
+"""Objectives: penalties on a selection, the constraint, the score function, and the whole loss."""
+
+from rationale.objectives.constraint import DYNAMICS, Constraint, steps_to_multiplier
+from rationale.objectives.loss import MEASURES, PENALTIES, LossOutput, RationaleObjective, build_objective
+from rationale.objectives.penalties import (
+    count_selected,
+    count_switches,
+    expected_selection,
+    expected_transitions,
+    log_mean,
+    masked_mean,
+)
+from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+from rationale.objectives.words import WordLoss
+
+__all__ = [
+    "BASELINES",
+    "Constraint",
+    "DYNAMICS",
+    "LossOutput",
+    "MEASURES",
+    "PENALTIES",
+    "RationaleObjective",
+    "WordLoss",
+    "build_objective",
+    "count_selected",
+    "count_switches",
+    "expected_selection",
+    "expected_transitions",
+    "leave_one_out",
+    "log_mean",
+    "masked_mean",
+    "score_function",
+    "steps_to_multiplier",
+]

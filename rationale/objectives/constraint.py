@@ -1,0 +1,149 @@
+"""The constraint on a selection: a multiplier that moves until the rate meets its target."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+DYNAMICS = ("signed", "authors")
+
+
+class Constraint(nn.Module):
+    """Hold a rate at its target with a Lagrange multiplier that learns while the model learns.
+
+    `signed` (default) is an augmented Lagrangian with the violation in log-odds:
+
+        c          = target (1 - target) (logit value - logit target)      about value - target near the target
+        gap        = (moving sum of measured amounts) / (moving sum of sizes) - target
+        multiplier = multiplier + step gap                                 either sign
+        term       = multiplier c + quadratic / 2 c^2
+
+    The multiplier integrates what is measured, the quadratic term damps. It pushes a rate that is too low up
+    again, and because d logit(value) does not vanish when all gates are shut (or open), no overshoot is final.
+
+    `authors` is the multiplicative rule of the authors' code (GECO):
+
+        gap        = smoothing gap + (1 - smoothing) (amount / size - target)      from 0
+        multiplier = multiplier exp(step gap)                                      positive
+        term       = multiplier gap, with the gradient of multiplier (value - target)
+
+    It can only push a rate down. Once all gates are shut no gradient of the task reaches them and the model
+    stays empty: see eq. (S12), notebooks/04_selecting_text.py.
+
+    In both, multiplier and averages are buffers (saved, never seen by the optimiser), and `update` changes
+    them in training mode only. Call `update` before `forward`, as the authors do.
+
+    Source: eqs. (S6), (S8)-(S11), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4; Rezende and
+    Viola 2018.
+
+    Parameters
+    ----------
+    target : float, in (0, 1)
+        Rate to hold.
+    dynamics : "signed" or "authors"
+    step : float, > 0
+        LossOutput size of the multiplier (of its logarithm for `authors`), per call of `update`.
+    smoothing : float, in [0, 1)
+        Share of the past in the moving averages.
+    quadratic : float, >= 0
+        Weight of the quadratic term; `signed` only.
+    multiplier : float
+        Start of the multiplier; must be positive for `authors`.
+    largest : float, > 0
+        The multiplier is cut off there (the authors: 5 on beer, none on SST).
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> held = Constraint(target=0.4, step=0.2)
+    >>> held.update(amount=torch.tensor(60.0), size=100.0)  # 60 of 100 words were selected: too many
+    >>> round(held.gap.item(), 4), round(held.multiplier.item(), 4)
+    (0.2, 0.04)
+    >>> rate = torch.tensor(0.6, requires_grad=True)
+    >>> term = held(rate.log(), (1 - rate).log())
+    >>> torch.autograd.grad(term, rate)[0] > 0  # descent makes the rate smaller
+    tensor(True)
+    """
+
+    def __init__(
+        self,
+        target: float,
+        dynamics: str = "signed",
+        step: float = 0.2,
+        smoothing: float = 0.8,
+        quadratic: float = 50.0,
+        multiplier: float = 0.0,
+        largest: float = math.inf,
+    ):
+        super().__init__()
+        if dynamics not in DYNAMICS:
+            raise ValueError(f"dynamics: got {dynamics!r}, accepted are {', '.join(DYNAMICS)}")
+        if not 0 < target < 1:
+            raise ValueError(f"target: got {target}, accepted are rates in (0, 1)")
+        if not step > 0 or not 0 <= smoothing < 1 or not quadratic >= 0:
+            raise ValueError(
+                f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
+                f"quadratic: got {quadratic}, accepted >= 0"
+            )
+        if dynamics == "authors" and not multiplier > 0:
+            raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
+        self.target, self.dynamics, self.step = target, dynamics, step
+        self.smoothing, self.quadratic, self.largest = smoothing, quadratic, largest
+        for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
+            self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, amount: Tensor, size: Tensor | float) -> None:
+        """Take in one measurement and move the multiplier; does nothing in evaluation mode.
+
+        Parameters
+        ----------
+        amount, size : [], size > 0
+            What was measured, e.g. selected words and all words. `signed` compares the ratio of their moving
+            sums with the target, which is unbiased from the first step and counts a batch by its size.
+        """
+        if not self.training:
+            return
+        if self.dynamics == "authors":
+            self.gap.lerp_(amount.double() / size - self.target, 1 - self.smoothing)
+            self.multiplier.mul_(torch.exp(self.step * self.gap)).clamp_(max=self.largest)
+            return
+        self.amount.lerp_(amount.double(), 1 - self.smoothing)
+        self.size.lerp_(torch.as_tensor(size).to(self.size), 1 - self.smoothing)
+        self.gap.copy_(self.amount / self.size - self.target)
+        self.multiplier.add_(self.step * self.gap).clamp_(max=self.largest)
+
+    def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
+        """The term to add to the loss.
+
+        Parameters
+        ----------
+        log_value, log_rest : []
+            Logarithms of the differentiable rate of this batch and of one minus it, each from its own log form.
+        """
+        multiplier, gap = self.multiplier.to(log_value.dtype), self.gap.to(log_value.dtype)
+        if self.dynamics == "authors":
+            value = log_value.exp()
+            return multiplier * (value - value.detach() + gap)
+        odds = math.log(self.target) - math.log1p(-self.target)
+        violation = self.target * (1 - self.target) * (log_value - log_rest - odds)
+        return multiplier * violation + self.quadratic / 2 * violation.square()
+
+
+def steps_to_multiplier(start: float, step: float, gap: float, end: float = 1.0) -> float:
+    """Training steps until the authors' multiplier reaches `end` under a constant gap.
+
+        n = ln(end / start) / (step gap)
+
+    Source: eq. (S10), notebooks/04_selecting_text.py.
+
+    Examples
+    --------
+    >>> round(steps_to_multiplier(start=1e-4, step=0.01, gap=0.3))
+    3070
+    """
+    return math.log(end / start) / (step * gap)

@@ -1,0 +1,275 @@
+"""Objectives: expected penalties in closed form, the constraint that holds them at a target, the score function.
+
+    minimise  E[task loss]  subject to  rate = target
+    minimise  E[task loss + sparsity * selected words + coherence * switches]
+
+Where the gates are independent given the text, the expected number of selected tokens and of switches are sums
+of products of masses: no sampling, no score-function gradient. The expected task loss has a gradient through
+the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the score function.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from rationale.models.extractor import WITHOUT_GATES
+from rationale.nn.sampling import repeated, sample
+from rationale.objectives.constraint import Constraint
+from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
+from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+
+MEASURES = ("training", "expected", "selected")
+PENALTIES = ("expected", "sampled")
+
+
+class LossOutput(NamedTuple):
+    """What an objective returns for one batch."""
+
+    loss: Tensor  # [], to minimise
+    parts: dict[str, Tensor]  # detached scalars to log: task, rate, ...
+
+
+class RationaleObjective(nn.Module):
+    """Task loss of a sampled rationale, and what keeps the rationale short: penalties or constraints.
+
+    Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
+
+    Parameters
+    ----------
+    selection : Constraint or None
+        Holds the share of selected tokens.
+    transitions : Constraint or None
+        Holds the switches per token.
+    measure : "training", "expected" or "selected"
+        What the selection constraint compares with its target. training: the expected rate of the training
+        pass, dropout included, averaged over texts (the authors'; without dropout the rate is another, on
+        SST by 10 points). expected: the same without dropout, as at test time. selected: the share of *words*
+        that the test-time rule selects, without dropout. The gradient is that of the training pass in all.
+    every : int, >= 1
+        Training steps between two measurements without dropout; each costs one more pass of the selector.
+    sparsity, coherence : float, >= 0
+        Price of a selected word and of a switch, in units of the task loss. Both count per text, not per word.
+    penalty : "expected" or "sampled"
+        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that its
+        gradient, and that of a constraint, comes from the score function, as in Lei et al.
+    samples : int, K >= 1
+        Draws a text and training step.
+    baseline : one of `BASELINES`
+        What the score function subtracts from a cost. average: the moving average of the costs of earlier
+        steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
+        pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
+    warmup : int, >= 0
+        Training steps over which the prices rise from 0; evaluation uses the full ones.
+    entropy : float, >= 0
+        Reward for a nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a
+        gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
+    """
+
+    AVERAGING = 0.95  # share of the past in the moving average of the cost
+
+    def __init__(
+        self,
+        selection: Constraint | None = None,
+        transitions: Constraint | None = None,
+        measure: str = "expected",
+        every: int = 2,
+        sparsity: float = 0.0,
+        coherence: float = 0.0,
+        penalty: str = "expected",
+        samples: int = 1,
+        baseline: str = "none",
+        warmup: int = 0,
+        entropy: float = 0.0,
+    ):
+        super().__init__()
+        for name, value, accepted in (
+            ("measure", measure, MEASURES),
+            ("penalty", penalty, PENALTIES),
+            ("baseline", baseline, BASELINES),
+        ):
+            if value not in accepted:
+                raise ValueError(f"{name}: got {value!r}, accepted are {', '.join(accepted)}")
+        if baseline == "leave_one_out" and samples < 2:
+            raise ValueError(f"samples: got {samples}, baseline leave_one_out needs 2 or more")
+        if penalty == "sampled" and any(held and held.dynamics == "signed" for held in (selection, transitions)):
+            raise ValueError("penalty: got 'sampled', constraints counted on the draw need the dynamics 'authors'")
+        self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
+        self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
+        self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
+        self.register_buffer("steps", torch.tensor(0), persistent=True)
+        if baseline == "average":
+            self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
+
+    def forward(self, model: nn.Module, batch) -> LossOutput:
+        """One training pass over a batch: updates the constraints, then returns the loss."""
+        output = model(batch.tokens, batch.mask, self.samples)
+        if output.gates is None or not self.training:
+            return self.loss(output, batch, model.head)
+        self._update(model, output, batch)
+        reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
+        step = self.loss(output, batch, model.head, reference)
+        self.steps += 1
+        return step
+
+    def loss(self, output, batch, head: nn.Module, reference: Tensor | None = None) -> LossOutput:
+        """The loss of a pass already made, with the multipliers as they stand.
+
+        Parameters
+        ----------
+        output : extractor.Output
+            Of one draw a text, or of several.
+        batch : data.Batch
+        head : nn.Module
+            Gives `loss(prediction, target) -> [B]`.
+        reference : [B] or None
+            Baseline cost of each text, for `self_critical`.
+        """
+        num_samples = len(output.z) // len(batch.mask)
+        mask, target = repeated(batch.mask, num_samples), repeated(batch.target, num_samples)
+        task = head.loss(output.prediction, target)  # [K B]
+        parts = {"task": task.detach().mean()}
+        if output.gates is None:
+            return LossOutput(task.mean(), parts)
+        price = self._price(output, mask)  # [K B]
+        loss = (task + price).mean()
+        for name, constraint, logs in (
+            ("rate", self.selection, self._rate),
+            ("switches", self.transitions, self._switches),
+        ):
+            if constraint is not None or name == "rate":
+                log_value, log_rest = logs(output, mask)
+                parts[name] = log_value.detach().exp()
+            some = name == "rate" or mask.shape[1] > 1  # texts of one word cannot switch
+            if constraint is not None and some and not self._counts(output.gates):
+                loss = loss + constraint(log_value, log_rest)
+        if self.training and not output.gates.has_rsample:
+            # the price of independent gates is a closed form whose own gradient is all of it
+            cost = task + price if output.dependent or self._counts(output.gates) else task
+            cost = cost.detach().view(num_samples, -1)  # [K, B]
+            log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
+            loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
+        return LossOutput(loss, parts)
+
+    def _counts(self, gates) -> bool:
+        """Whether prices and constraints count the draw instead of taking an expectation."""
+        return self.penalty == "sampled" and not gates.has_rsample
+
+    def _price(self, output, mask: Tensor) -> Tensor:
+        """What the selection of each row costs, [K B]; rises during the warm-up."""
+        counts = self._counts(output.gates)
+        if not (self.sparsity or self.coherence or self.entropy or counts):
+            return output.z.new_zeros(len(mask))
+        if counts:
+            words, switches = count_selected(output.z), count_switches(output.z, mask)
+        else:
+            shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
+            words = torch.where(mask, kept, 0.0).sum(1)
+            if output.log_switches is not None:
+                switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
+            elif output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
+                switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
+                switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
+            else:
+                switches = expected_transitions(shut, kept, mask) * mask.sum(1)
+        price = self.sparsity * words + self.coherence * switches
+        if self.training and self.warmup:
+            price = price * ((self.steps + 1) / self.warmup).clamp(max=1)
+        for constraint, count in ((self.selection, words), (self.transitions, switches)):
+            if counts and constraint is not None:
+                price = price + constraint.multiplier.to(price) * count / mask.sum(1)
+        if self.entropy:
+            price = price - self.entropy * torch.where(mask, output.gates.entropy(), 0.0).sum(1)
+        return price
+
+    def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
+        """What is subtracted from the costs [K, B]; never depends on the draw it is subtracted from."""
+        if self.baseline == "leave_one_out":
+            return leave_one_out(cost)
+        if self.baseline == "self_critical":
+            return reference
+        if self.baseline == "none":
+            return 0.0
+        before, mean = self.average.to(cost, copy=True), cost.mean().double()  # 0 at the first step
+        self.average.copy_(torch.where(self.steps == 0, mean, self.average.lerp(mean, 1 - self.AVERAGING)))
+        return before
+
+    @torch.no_grad()
+    def _self_critical(self, model: nn.Module, batch) -> Tensor:
+        """Cost [B] of what the model would select and say at test time."""
+        model.eval()
+        output = model(batch.tokens, batch.mask)
+        model.train()
+        cost = model.head.loss(output.prediction, batch.target)
+        counts = self._counts(output.gates) or output.dependent
+        return cost + self._price(output, batch.mask) if counts else cost
+
+    @staticmethod
+    def _rate(output, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms of the share of selected tokens and of the rest."""
+        return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
+
+    @staticmethod
+    def _switches(output, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
+
+        In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
+        """
+        switch = output.log_switches
+        if switch is None:
+            shut, kept = output.gates.log_prob_zero, output.gates.log_prob_nonzero
+            switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
+        log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
+        return log_value, (-log_value.exp()).log1p()
+
+    @torch.no_grad()
+    def _update(self, model: nn.Module, output, batch) -> None:
+        mask = repeated(batch.mask, len(output.z) // len(batch.mask))
+        texts = len(mask)
+        if self.transitions is not None:
+            self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
+        if self.selection is not None and self.measure == "training":
+            self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
+        elif self.selection is not None and self.steps % self.every == 0:
+            model.eval()  # without dropout, as at test time
+            gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
+            model.train()
+            if self.measure == "expected":
+                texts = len(batch.mask)
+                self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
+            else:
+                chosen = (model.decided(batch.mask)(gates) != 0) & batch.mask
+                self.selection.update(chosen.sum(), batch.mask.sum())
+
+
+def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
+    """The objective that the parameters of a run describe.
+
+    Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate,
+    multiplier_max, smoothing, quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in
+    epochs, of `steps_per_epoch`).
+    A target selection of 1 or transitions of 0 means: no such constraint.
+    """
+
+    def constraint(target: float) -> Constraint:
+        start = p.multiplier_init
+        largest = p.multiplier_max or math.inf
+        return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start, largest)
+
+    if p.model in WITHOUT_GATES:
+        return RationaleObjective()
+    return RationaleObjective(
+        constraint(p.selection) if p.selection < 1 else None,
+        constraint(p.transitions) if p.transitions > 0 else None,
+        p.measure,
+        p.measure_every,
+        p.sparsity,
+        p.coherence,
+        p.penalty,
+        p.samples,
+        p.baseline,
+        round(p.warmup * steps_per_epoch),
+        p.entropy,
+    )

@@ -1,0 +1,148 @@
+"""Expected selection and transitions of a text's gates, in closed form and counted on a draw."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
+    """Expected share of tokens kept, for each text.
+
+        S_i = (1/T_i) sum_t mask_it P(H_it != 0)
+
+    Source: eq. (S3), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4.
+
+    Parameters
+    ----------
+    prob_nonzero : [B, T], in [0, 1]
+        Probability (not density) that a gate is not exactly 0; values at padding do not count.
+    mask : bool [B, T]
+        True for real tokens. Every row holds at least one.
+
+    Returns
+    -------
+    [B], share in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> mask = torch.tensor([[True, True, True], [True, True, False]])
+    >>> expected_selection(torch.tensor([[1.0, 0.5, 0.0], [0.2, 0.4, 0.9]]), mask)
+    tensor([0.5000, 0.3000])
+    """
+    return masked_mean(prob_nonzero, mask)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the real positions of each text, [B, T] and bool [B, T] -> [B]; what stands at padding does not count.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    _same_shape(values, mask)
+    return torch.where(mask, values, 0.0).sum(1) / mask.sum(1)
+
+
+def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) -> Tensor:
+    """Expected switches between selected and unselected, per token, for each text (relaxed fused lasso).
+
+        L_i = (1/T_i) sum_{t<T_i} P(H_t = 0) P(H_{t+1} != 0) + P(H_t != 0) P(H_{t+1} = 0)
+
+    Source: eq. (S4), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. Divided by the number of
+    tokens, as in the authors' code, although there is one pair less.
+
+    Parameters
+    ----------
+    prob_zero, prob_nonzero : [B, T], in [0, 1]
+        The two complementary masses; pass both, each from its own log form, for precision.
+    mask : bool [B, T]
+        True for real tokens, first in each row.
+
+    Returns
+    -------
+    [B], switches per token in [0, 1)
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> kept = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    >>> expected_transitions(1 - kept, kept, torch.ones(2, 4, dtype=torch.bool))  # 1 and 3 switches
+    tensor([0.2500, 0.7500])
+    """
+    _same_shape(prob_zero, mask)
+    _same_shape(prob_nonzero, mask)
+    switch = prob_zero[:, :-1] * prob_nonzero[:, 1:] + prob_nonzero[:, :-1] * prob_zero[:, 1:]
+    return torch.where(mask[:, 1:], switch, 0.0).sum(1) / mask.sum(1)
+
+
+def count_selected(z: Tensor) -> Tensor:
+    """Selected tokens of each text, [..., T] -> [...]; z is 0 at padding.
+
+    Examples
+    --------
+    >>> count_selected(torch.tensor([[0.0, 0.3, 1.0], [0.0, 0.0, 1e-9]]))
+    tensor([2., 1.])
+    """
+    return (z != 0).to(z.dtype).sum(-1)
+
+
+def count_switches(z: Tensor, mask: Tensor) -> Tensor:
+    """Switches between selected and unselected within each text, [..., T] -> [...].
+
+        sum_{t<T_i} 1[z_t != 0] xor 1[z_{t+1} != 0]
+
+    The end of the text is no switch; in the authors' code, where padding counts as unselected, a last word that is
+    selected pays one unless its text is the longest of the batch.
+
+    Examples
+    --------
+    >>> z, mask = torch.tensor([[0.0, 1.0, 0.4, 0.0]]), torch.tensor([[True, True, True, False]])
+    >>> count_switches(z, mask)  # the end of the text is none
+    tensor([1.])
+    """
+    on = z != 0
+    return ((on[..., :-1] ^ on[..., 1:]) & mask[..., 1:]).to(z.dtype).sum(-1)
+
+
+def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
+    """Logarithm of the mean over texts of the mean over real tokens, without leaving log space.
+
+        ln (1/B) sum_i (1/T_i) sum_t mask_it exp(log_values_it)
+
+    With ln P(H != 0) it is the logarithm of the batch mean of eq. (S3); with ln P(H = 0), of one minus it.
+    Source: eq. (S7), notebooks/04_selecting_text.py.
+
+    Parameters
+    ----------
+    log_values : [B, T]
+    mask : bool [B, T]
+        True for real tokens. Every row holds at least one.
+
+    Returns
+    -------
+    []
+
+    Examples
+    --------
+    >>> log_mean(torch.full((2, 3), -1000.0), torch.ones(2, 3, dtype=torch.bool))  # exp of it would be 0
+    tensor(-1000.)
+    """
+    _same_shape(log_values, mask)
+    shares = log_values - (mask.sum(1, keepdim=True) * len(mask)).log()
+    return torch.where(mask, shares, -math.inf).logsumexp((0, 1))
+
+
+def _same_shape(values: Tensor, mask: Tensor) -> None:
+    if values.shape != mask.shape:
+        raise ValueError(f"shapes differ: values {tuple(values.shape)}, mask {tuple(mask.shape)}")

@@ -1,0 +1,48 @@
+"""The score-function (REINFORCE) estimator and its baselines."""
+
+from torch import Tensor
+
+BASELINES = ("none", "average", "self_critical", "leave_one_out")
+
+
+def leave_one_out(cost: Tensor) -> Tensor:
+    """For each of K draws of a text the mean cost of the other K - 1: [K, B] -> [K, B].
+
+    Source: eq. (R6), notebooks/05_reinforce.py; Kool, van Hoof & Welling 2019.
+
+    Examples
+    --------
+    >>> leave_one_out(torch.tensor([[1.0], [2.0], [6.0]]))  # three draws of one text
+    tensor([[4.0000],
+            [3.5000],
+            [1.5000]])
+    """
+    return (cost.sum(0) - cost) / (len(cost) - 1)
+
+
+def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> Tensor:
+    """A term whose value is 0 and whose gradient is the score-function estimate of that of the mean cost.
+
+        gradient = (1 / K B) sum_kb (cost_kb - baseline_kb) grad ln p(z_kb)
+
+    Unbiased for every baseline that does not depend on z_kb itself.
+    Source: eqs. (R4)-(R6), notebooks/05_reinforce.py; Williams 1992; Lei et al. 2016.
+
+    Parameters
+    ----------
+    cost : [K, B]
+        Of each draw; its own gradient is not used here.
+    baseline : [K, B], [B] or a number
+    log_prob : [K, B]
+        ln p(z) of the whole selection of each draw.
+
+    Examples
+    --------
+    >>> logit = torch.tensor(0.0, requires_grad=True)
+    >>> z = torch.tensor([[1.0], [0.0]])  # two draws of one gate
+    >>> log_prob = torch.distributions.Bernoulli(logits=logit).log_prob(z)
+    >>> term = score_function(cost=3.0 * z, baseline=1.0, log_prob=log_prob)
+    >>> term.item(), torch.autograd.grad(term, logit)[0].item()
+    (0.0, 0.75)
+    """
+    return ((cost - baseline).detach() * (log_prob - log_prob.detach())).mean()

@@ -1,0 +1,14 @@
+"""Runs: parameters of a notebook, the runner, sweeps, saved runs and predictions."""
+
+from rationale.runs.parameters import validated
+from rationale.runs.runner import RunFailed, run
+from rationale.runs.workspace import notebook_path, results_folder, root
+
+__all__ = [
+    "RunFailed",
+    "notebook_path",
+    "results_folder",
+    "root",
+    "run",
+    "validated",
+]

@@ -1,0 +1,160 @@
+"""The command line: `python -m rationale.runs NOTEBOOK [PARAMS.yaml | key=value]...`"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rationale.errors import command
+from rationale.runs.parameters import KEYS, choices, defaults, shown
+from rationale.runs.runner import RunFailed, run
+from rationale.runs.workspace import notebook_path, read_if_there, root
+
+HELP = """\
+examples
+  python -m rationale.runs --list                           the notebooks
+  python -m rationale.runs 12_train_sst --list              the parameters of one, their defaults and ranges
+  python -m rationale.runs 10_first_rationale               run it with its defaults
+  python -m rationale.runs 12_train_sst params/sst/hardkuma_s40_glove50.yaml seed=2
+
+parameters
+  A parameter file is YAML, one `key: value` a line, and holds only what differs from the notebook's
+  defaults. Files and overrides are merged from left to right. An unknown key, a wrong type or a value out of
+  range stops the run before anything is computed. Write 1.0e-5, not 1e-5: YAML reads the latter as text.
+
+results
+  outputs/<notebook>/<run>/ holds run.ipynb (executed), run.html (the same to read in a browser),
+  params.yaml (all parameters), environment.txt (versions, machine, commit), and what the notebook saved.
+  The run's name is made of the arguments: `hardkuma_s40_glove50-seed2` in the example above.
+
+interrupted, failed, finished
+  The same command again continues an interrupted or failed run from its last checkpoint, and
+  leaves a finished one alone; --again begins anew and replaces it only when the new one has finished.
+
+exit code
+  0 finished   1 a cell failed   2 a mistake in what was given   130 interrupted
+"""
+
+
+def report(folder: Path) -> str:
+    """Where to look, and what came out: the notebook's own summary, or else all metrics."""
+    lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
+    try:
+        found = json.loads(read_if_there(folder / "metrics.json") or "{}")
+        metrics = _flat({name: value for name, value in found.items() if name != "methods"})
+    except ValueError:
+        metrics = {}
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    summary = (colour and read_if_there(folder / "summary.ansi") or read_if_there(folder / "summary.txt")).rstrip()
+    if summary:
+        return "\n".join([*lines, summary])
+    width = max(map(len, metrics), default=0)
+    lines += [
+        f"  {name:{width}}  {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in metrics.items()
+    ]
+    return "\n".join(lines)
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """{"dev": {"accuracy": 0.4}} -> {"dev accuracy": 0.4}"""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{name} {key}".strip()).items()}
+
+
+def listing(notebook: str | None, width: int = 100) -> str:
+    """The notebooks, or the parameters of one: default and meaning, and below it what is accepted there."""
+    if notebook is None:
+        found = {path.stem: read_if_there(path) for path in sorted((root() / "notebooks").glob("*.py"))}
+        titles = {name: re.search(r"^# # (.*)$", text, re.M) for name, text in found.items()}
+        column = max(map(len, titles))
+        return "\n".join(f"{name:{column}}  {title[1] if title else ''}".rstrip() for name, title in titles.items())
+    lines, values = [], defaults(notebook_path(notebook))
+    for name, value in values.items():
+        given = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]  # as given: 1.0e-05
+        accepted = f"{KEYS[name].meaning}; {KEYS[name].accepts(choices(name, values))}"
+        lines.append(f"{name}: {given}".rstrip())
+        lines += textwrap.wrap(accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rationale.runs",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Execute a notebook with parameters and save everything it produced in one folder.",
+    )
+    add = parser.add_argument
+    add("notebook", nargs="?", metavar="NOTEBOOK", help="name of a notebook, or a path to one (.py)")
+    add("items", nargs="*", metavar="PARAMS.yaml | key=value", help="parameter files and overrides")
+    add("--list", action="store_true", help="list the notebooks, or a notebook's parameters")
+    add("--again", action="store_true", help="begin anew, even if the run has finished")
+    add(
+        "--again-if-changed",
+        action="store_true",
+        help="begin anew only where the run there had other parameters or other code (what a sweep uses)",
+    )
+    add("--wait", action="store_true", help="wait if another process executes the same run")
+    add("--name", help="name of the run (default: made of the arguments)")
+    add("--outputs", type=Path, metavar="DIR", help="folder for the results (default: outputs/)")
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="computing threads (default: OMP_NUM_THREADS, or 1; more only if nothing else runs)",
+    )
+    args = parser.parse_intermixed_args(argv)
+    if args.threads is not None and args.threads < 1:
+        parser.error("--threads: give a whole number of at least 1")
+    if args.notebook is None and not args.list:
+        parser.error("give the name of a notebook; --list shows them, --help explains")
+
+    received = []
+
+    def interrupt(number: int, _: Any) -> None:
+        received.append(number)
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # once is enough
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        if args.list:
+            print(listing(args.notebook, min(shutil.get_terminal_size().columns, 120)))
+            return 0
+        folder = run(
+            args.notebook,
+            args.items,
+            outputs=args.outputs,
+            name=args.name,
+            again=args.again,
+            again_if_changed=args.again_if_changed,
+            wait=args.wait,
+            threads=args.threads,
+        )
+        print(report(folder))
+        return 0
+    except RunFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command continues from the last checkpoint, if any", file=sys.stderr)
+        return 128 + (received[0] if received else signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

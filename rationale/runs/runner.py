@@ -1,0 +1,233 @@
+"""Run a notebook with parameters, strictly: `python -m rationale.runs NOTEBOOK [PARAMS.yaml | key=value]...`
+
+One process executes one notebook. It works in `outputs/<notebook>/<run>.partial/` and renames that folder
+to `outputs/<notebook>/<run>/` at the very end, so a folder that holds `run.ipynb` is a finished run, always.
+"""
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rationale.errors import BadInput
+from rationale.files import write_text
+from rationale.runs.environment import USUAL, describe_environment, environment_set
+from rationale.runs.fingerprint import fingerprint
+from rationale.runs.folder import WorkFolder
+from rationale.runs.parameters import defaults, is_override, resolve, shown
+from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
+
+KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
+
+
+class RunFailed(RuntimeError):
+    """A cell of the notebook failed; the message says which error, and where the partial notebook is."""
+
+
+def run(
+    notebook: str | Path,
+    items: Iterable[str | Path] = (),
+    *,
+    outputs: Path | None = None,
+    name: str | None = None,
+    again: bool = False,
+    again_if_changed: bool = False,
+    wait: bool = False,
+    threads: int | None = None,
+) -> Path:
+    """Execute `notebook` with parameters `items` and publish its folder.
+
+    Parameters
+    ----------
+    notebook, items
+        As on the command line.
+    outputs
+        Folder for `<notebook>/<run>/`; default: the repository's outputs/.
+    name
+        The run's name; default: made of `items`.
+    again
+        Begin anew, whatever is there.
+    again_if_changed
+        Begin anew where the run that is there had other parameters or other code, else continue it.
+    wait
+        Wait for another process that executes the same run, instead of refusing.
+    threads
+        Computing threads of the run; default: the environment's OMP_NUM_THREADS, or 1.
+
+    Returns
+    -------
+    The finished run's folder.
+
+    Raises
+    ------
+    BadInput
+        The mistake is in what was given; nothing has been overwritten.
+    RunFailed
+        A cell failed; the partial notebook is kept.
+    """
+    notebook, items = notebook_path(notebook), [str(item) for item in items]
+    start, params = defaults(notebook), resolve(notebook, map(_found, items))
+    name = run_name(items) if name is None else name
+    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith(".partial") or not name.strip("."):
+        raise BadInput(f"--name {name}: not a folder name, give letters, digits, `_`, `-`, `+` and `.`")
+    target = (outputs or root() / "outputs").resolve() / notebook.stem / name
+    code = fingerprint(notebook)
+    with WorkFolder(target, wait) as work:
+        if (target / "run.ipynb").is_file() and not again:
+            unlike = _difference(_saved_params(target), params)
+            stale = _saved_code(target) != code
+            if not unlike and not (stale and again_if_changed):
+                print(
+                    f"already finished: {shown(target)}"
+                    + (" (the code has changed since; --again runs it anew)" if stale else "")
+                )
+                return target
+            if unlike and not again_if_changed:
+                raise BadInput(
+                    f"{shown(target)}: a finished run with other parameters ({unlike}), "
+                    "give --again to replace it or --name to keep both"
+                )
+        if work.resumed:
+            unlike = _difference(_saved_params(work.path), params)
+            stale = _saved_code(work.path) != code
+            if again or (again_if_changed and (unlike or stale)):
+                work.clear()
+            elif unlike:
+                raise BadInput(
+                    f"{shown(work.path)}: an unfinished run with other parameters ({unlike}), "
+                    "give --again to discard it or --name to keep both"
+                )
+            elif stale:
+                print("note: the code has changed since this run began; --again begins anew")
+        if not (work.path / "run.ipynb").is_file():
+            changed = {key: value for key, value in params.items() if value != start[key]}
+            _execute(notebook, params, changed, code, work, threads)
+        work.publish()
+    return target
+
+
+def _execute(
+    notebook: Path, params: dict[str, Any], changed: dict[str, Any], code: str, work: "WorkFolder", threads: int | None
+) -> None:
+    """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
+    import jupytext
+    import nbconvert
+    import nbformat
+    import papermill
+    from traitlets.config import Config
+
+    print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
+    print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
+    began = time.time()
+    settings = {name: os.environ.get(name, value) for name, value in USUAL.items()}
+    settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "RATIONALE_RUN_DIR": str(work.path)}
+    if os.environ.get("RATIONALE_DATA"):
+        settings["RATIONALE_DATA"] = os.path.abspath(os.path.expanduser(os.environ["RATIONALE_DATA"]))
+    if threads:
+        settings["OMP_NUM_THREADS"] = str(threads)
+    if not work.resumed:
+        write_text(work.path / "environment.txt", describe_environment(params, code, settings["OMP_NUM_THREADS"]))
+        write_text(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
+
+    running, failed = work.path / "run.running.ipynb", work.path / "failed.ipynb"
+    for chatty in ("papermill", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
+    with environment_set(settings):
+        for _ in range(KERNEL_STARTS):
+            jupytext.write(jupytext.read(notebook), running)
+            error = _in_thread(
+                papermill.execute_notebook,
+                str(running),
+                str(running),
+                parameters=changed,
+                kernel_name="python3",
+                cwd=str(root()),
+                progress_bar=False,
+                stdout_file=sys.stdout,
+                stderr_file=sys.stderr,
+                autosave_cell_every=5,
+                shutdown_kernel="immediate",
+                config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+            )
+            if not str(error).startswith("Kernel died before"):
+                break
+    if isinstance(error, BrokenPipeError):
+        raise error
+    if error is not None:
+        if getattr(error, "ename", "") == "BadInput":
+            running.unlink(missing_ok=True)
+            raise BadInput(" ".join(error.evalue.splitlines())) from None
+        os.replace(running, failed)
+        tail = "\n".join(str(error).strip().splitlines()[-12:])
+        raise RunFailed(
+            f"{tail}\n\nfailed after {time.time() - began:.0f} s\n"
+            f"the notebook up to there: {shown(failed)}\n"
+            "the same command continues from the last checkpoint, if any"
+        ) from None
+
+    page = nbformat.read(running, as_version=4)
+    page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
+    title = {"metadata": {"name": f"{notebook.stem} {work.name}"}}
+    html, _ = nbconvert.HTMLExporter(template_name="lab").from_notebook_node(page, resources=title)
+    write_text(work.path / "run.html", html)
+    with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
+        print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
+    failed.unlink(missing_ok=True)
+    nbformat.write(page, running)
+    for checkpoint in list(work.path.rglob("checkpoint*")):
+        checkpoint.unlink()  # only an unfinished run needs one
+        if not any(checkpoint.parent.iterdir()):
+            checkpoint.parent.rmdir()
+    os.replace(running, work.path / "run.ipynb")
+    print(f"finished in {time.time() - began:.0f} s", flush=True)
+
+
+def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
+    """Call `function` in a thread, so that signals reach us, not the notebook client; return its error.
+
+    An interruption kills the kernels that the call started, and is raised again once the thread has ended.
+    """
+    import psutil
+
+    before = set(psutil.Process().children(recursive=True))
+    with ThreadPoolExecutor(1) as pool:
+        called = pool.submit(function, *args, **kwargs)
+        try:
+            return called.exception()
+        except BaseException:
+            while not called.done():  # a kernel may come up only now
+                for process in set(psutil.Process().children(recursive=True)) - before:
+                    process.kill()
+                wait([called], timeout=0.2)
+            raise
+
+
+def _saved_params(folder: Path) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(read_if_there(folder / "params.yaml")) or {}
+    except yaml.YAMLError:
+        return {}
+
+
+def _saved_code(folder: Path) -> str:
+    found = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
+    return found[1] if found else ""
+
+
+def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """`seed 1 there, 2 here`; "" if the parameters are the same."""
+    pairs = {key: (there.get(key, "missing"), here.get(key, "missing")) for key in {**there, **here}}
+    return "; ".join(f"{key} {old} there, {new} here" for key, (old, new) in pairs.items() if old != new)
+
+
+def _found(item: str) -> str:
+    """A parameter file as given, or below the repository's root."""
+    path = root() / item
+    return str(path) if not is_override(item) and not Path(item).exists() and path.is_file() else item

@@ -1,0 +1,276 @@
+"""What a finished training run leaves in its folder, written and read in one place.
+
+    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
+    history.csv          one row an epoch
+    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels; of pairs
+                         the hypothesis, and z a matrix row by row: premise by hypothesis)
+    model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+
+`params.yaml` beside them is the runner's.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import yaml
+from safetensors import SafetensorError
+from torch import Tensor
+
+from rationale.data.batches import Vocabulary
+from rationale.data.corpora.sentences import Targets
+from rationale.data.example import Example
+from rationale.errors import BadInput
+from rationale.files import write_text
+from rationale.models.aligner import build_aligner
+from rationale.models.extractor import Extractor, build_extractor
+from rationale.runs.parameters import METHODS, PAIRS, completed
+from rationale.training.checkpoint import read_tensors, write_tensors
+from rationale.training.extraction import Result
+from rationale.training.generation import GenerationResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rationale.training.probing import Attributed
+
+
+def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
+    """Write everything listed above and return the metrics.
+
+    Parameters
+    ----------
+    folder : Path
+    result : training.Result
+    p : parameters
+        The validated parameters of the run.
+    labels : list of str or None
+        Names of the classes, for people.
+    """
+    import pandas as pd
+
+    figures = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
+    figures["best_epoch"] = result.best["epoch"]
+    figures["seconds"] = sum(row["seconds"] for row in result.history)
+    if result.model is not None:
+        head = result.model.head
+        facts = {
+            "parameters": vars(p),
+            "vocabulary": result.vocabulary.words,
+            "head": type(head).__name__.lower(),
+            "num_outputs": head.output.out_features,
+            "labels": labels,
+        }
+        write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
+    write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
+    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
+    return figures
+
+
+def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: SimpleNamespace) -> dict:
+    """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line:
+    split, source, said, references, zeros (share of the weights; of a split, the mean over
+    texts of which something was said), weights (a row a word said, a column a source word).
+
+    Returns
+    -------
+    dict
+        The metrics; `words_a_second` are target words in training, the mean over epochs.
+    """
+    import pandas as pd
+
+    words, seconds = sum(len(e.hypothesis) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
+    found = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
+    found["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
+    lines = []
+    for split, some in result.said.items():
+        for example, said, references in zip(targets.splits[split], some, targets.references[split], strict=True):
+            zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
+            row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
+            lines.append(row | {"zeros": round(zeros, 4), "weights": [_short(w, 6) for w in said.weights.tolist()]})
+        shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
+        found[split]["zeros"] = sum(shares) / max(1, len(shares))
+    facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
+    write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
+    write_text(folder / "metrics.json", json.dumps(found, indent=1))
+    return found
+
+
+def save_probes(
+    folder: Path,
+    subject: dict[str, dict[str, float]],
+    found: "dict[str, Attributed]",
+    splits: dict[str, list[Example]],
+    answers: dict[str, Tensor],
+    weights: dict[str, dict[str, Tensor]],
+    p: SimpleNamespace,
+) -> dict:
+    """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
+    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
+    hypothesis, gold and word_labels where there are any, label, answer (of the model alone), and by method a row a
+    layer, a column a position.
+
+    Parameters
+    ----------
+    subject : metrics of the model that was probed, by split
+    found : what each method found
+    splits : examples of the splits the methods were applied to
+    answers : what the model answers to them, [N, ...] by split
+    weights : state dicts to save, by what they are of: "subject", a method
+    """
+    import pandas as pd
+
+    methods = {
+        method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in found.items()
+    }
+    seconds = sum(one.seconds for one in found.values())
+    figures = {name: subject[name] for name in ("dev", "test")} | {"seconds": seconds, "best_epoch": 0}
+    figures["methods"] = methods
+    lines = []
+    for split, examples in splits.items():
+        for i, example in enumerate(examples):
+            row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
+            row["answer"] = answers[split][i].tolist()
+            row |= _annotated(example)
+            for method, one in found.items():
+                if i < len(one.values[split]):
+                    row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
+    write_tensors(folder / "model.safetensors", tensors, {"parameters": vars(p)})
+    histories = [pd.DataFrame(one.history).assign(method=method) for method, one in found.items() if one.history]
+    write_text(
+        folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}, dtype=int), *histories]).to_csv(index=False)
+    )
+    write_text(folder / "attributions.jsonl", "".join(lines))
+    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
+    return figures
+
+
+def _short(values: list[float], digits: int) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in values]
+
+
+def rationale_rows(result: Result):
+    """One dict a text of the evaluated splits: what `rationales.jsonl` holds."""
+    for split, evaluation in result.evaluations.items():
+        for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
+            row = {"split": split, "tokens": example.tokens}
+            if example.hypothesis is not None:
+                row["hypothesis"] = example.hypothesis
+            digits = 4 if example.hypothesis is None else 6  # of attention weights, so that equal ones can be told
+            row |= {"z": _short(z.tolist(), digits)}
+            row |= {"label": example.label, "prediction": answer}
+            yield row | _annotated(example)
+
+
+def _annotated(example: Example) -> dict:
+    """What people marked in a text: gold, word_labels, where they did."""
+    gold = {} if example.rationale is None else {"gold": [int(flag) for flag in example.rationale]}
+    return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
+
+
+@dataclass
+class SavedRun:
+    """A saved model, ready to read new text."""
+
+    model: Extractor
+    vocabulary: Vocabulary
+    parameters: SimpleNamespace
+    labels: list[str] | None
+
+
+def load_run(folder: Path | str) -> SavedRun:
+    """The model of a finished run, in evaluation mode.
+
+    Raises
+    ------
+    BadInput
+        If the folder is not that of a finished training run.
+    """
+    path = Path(folder) / "model.safetensors"
+    if not path.exists():
+        wanted = "the folder of a finished training run of a network (an svm saves no model)"
+        raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
+    try:
+        tensors, facts = read_tensors(path)
+        if "vocabularies" in facts:
+            said = "an encoder-decoder, whose answers are in said.jsonl"
+            raise BadInput(f"{folder}: {said}; accepted is a run on texts or on pairs of sentences")
+        p = completed(facts["parameters"])
+        build = build_aligner if vars(p).get("corpus") in PAIRS else build_extractor
+        model = build(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        model.load_state_dict(tensors)
+    except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        said = f"{path}: no model of this project, or of another version ({str(error).splitlines()[0]})"
+        raise BadInput(f"{said}; accepted is what a finished run wrote") from None
+    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
+
+
+def read_metrics(folder: Path | str) -> dict:
+    """`metrics.json` of a finished run."""
+    return json.loads(_file(folder, "metrics.json").read_text(encoding="utf-8"))
+
+
+def read_history(folder: Path | str) -> "pd.DataFrame":
+    """`history.csv` of a finished run: one row an epoch."""
+    import pandas as pd
+
+    return pd.read_csv(_file(folder, "history.csv"), float_precision="round_trip")
+
+
+def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
+    """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
+    return _texts(folder, "rationales.jsonl", split)
+
+
+def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`said.jsonl` of a finished run of an encoder-decoder: one row a text of this split."""
+    return _texts(folder, "said.jsonl", split)
+
+
+def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
+    return _texts(folder, "attributions.jsonl", split)
+
+
+def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
+    """Of `read_attributions` the texts that all methods were applied to: `num_explained` may leave some out."""
+    texts = read_attributions(folder, split)
+    return texts.dropna(subset=[method for method in METHODS if method in texts])
+
+
+def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
+    import pandas as pd
+
+    with _file(folder, name).open(encoding="utf-8") as file:
+        rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
+    return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
+
+
+def _file(folder: Path | str, name: str) -> Path:
+    path = Path(folder) / name
+    if not path.exists():
+        raise BadInput(f"{folder}: {_lacks(folder, name)}; accepted is the folder of a finished training run")
+    return path
+
+
+def _lacks(folder: Path | str, name: str) -> str:
+    """What is wrong with a folder that has no file of this name; if it is not there, which finished runs are."""
+    if Path(folder).is_dir():
+        return f"holds no {name}"
+    if Path(folder).with_name(f"{Path(folder).name}.partial").is_dir():
+        return "a run that has not finished; the same command continues it"
+    there = sorted(path.parent.name for path in Path(folder).parent.glob("*/run.ipynb"))
+    return f"no such run (there: {', '.join(there) or 'none; `make run` makes one'})"
+
+
+def read_parameters(folder: Path | str) -> dict:
+    """The parameters a finished run was made with (`params.yaml`)."""
+    return yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,66 @@
+"""Train: one loop, its checkpoint and model selection, and one file per arc (extraction, alignment, generation, probing)."""
+
+from rationale.training.alignment import train_aligner
+from rationale.training.checkpoint import TrainingState, read_tensors, write_tensors
+from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_figures
+from rationale.training.extraction import Result, train, train_extractor
+from rationale.training.generation import GenerationResult, train_seq2seq
+from rationale.training.linear_baseline import COSTS, features, train_svm, word_scores
+from rationale.training.loop import build_optimizer, build_scheduler, choose_device, fit
+from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
+from rationale.training.probing import (
+    AnswerLoss,
+    Attributed,
+    Subject,
+    answers,
+    attribute,
+    attribute_batch,
+    build_probe,
+    build_subject,
+    evaluate_probe,
+    freeze,
+    load_probed,
+    load_weights,
+    train_probe,
+    train_subject,
+)
+
+__all__ = [
+    "AUTHORS_PATIENCE",
+    "AnswerLoss",
+    "Attributed",
+    "COSTS",
+    "Evaluation",
+    "GenerationResult",
+    "ModelSelection",
+    "Result",
+    "Subject",
+    "TrainingState",
+    "answers",
+    "attribute",
+    "attribute_batch",
+    "build_optimizer",
+    "build_probe",
+    "build_scheduler",
+    "build_subject",
+    "choose_device",
+    "evaluate_extractor",
+    "evaluate_probe",
+    "features",
+    "fit",
+    "freeze",
+    "importance_quantile",
+    "load_probed",
+    "load_weights",
+    "rationale_figures",
+    "read_tensors",
+    "train",
+    "train_aligner",
+    "train_extractor",
+    "train_probe",
+    "train_seq2seq",
+    "train_subject",
+    "train_svm",
+    "word_scores",
+    "write_tensors",
+]

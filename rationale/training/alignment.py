@@ -1,0 +1,26 @@
+"""Train an aligner of sentence pairs."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+from rationale.data.batches import PairBatches
+from rationale.data.corpora.nli import build_pair_vocabulary
+from rationale.data.example import Example
+from rationale.models.aligner import build_aligner
+from rationale.training.extraction import Result, train
+from rationale.training.loop import choose_device
+
+
+def train_aligner(p: SimpleNamespace, splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
+    """From pairs of sentences to a trained and evaluated aligner; arguments as for `train_extractor`."""
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    vocabulary, vectors = build_pair_vocabulary(splits, p.vectors, p.embedding_size, p.seed)
+    model = build_aligner(p, vectors, "classes", num_outputs).to(device)
+    batches = {
+        name: PairBatches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        for name, examples in splits.items()
+    }
+    return train(p, model, batches, folder)

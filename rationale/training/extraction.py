@@ -1,0 +1,101 @@
+"""Train an extractor: from examples to a trained and evaluated model."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+
+from rationale.data.batches import Batches, Vocabulary
+from rationale.data.example import Example
+from rationale.data.vectors import build_vocabulary
+from rationale.models.extractor import Extractor, build_extractor
+from rationale.objectives.loss import build_objective
+from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
+from rationale.training.loop import choose_device, fit
+from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
+
+
+@dataclass
+class Result:
+    """A finished run in memory."""
+
+    model: Extractor | None  # None and None: a baseline that is no network
+    vocabulary: Vocabulary | None
+    splits: dict[str, list[Example]]
+    evaluations: dict[str, Evaluation]  # by split: dev, test
+    history: list[dict]
+    best: dict  # the row of the history that was kept
+
+
+def train_extractor(
+    p: SimpleNamespace, splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
+) -> Result:
+    """From examples to a trained and evaluated extractor; the test split is read once, at the end.
+
+    Parameters
+    ----------
+    p : parameters
+        The validated parameters of the run.
+    splits : dict
+        "train", "dev" and "test" examples.
+    head : "classes" or "scores"
+    num_outputs : int
+        Number of classes or scores.
+    folder : Path
+        Where checkpoints go; an unfinished run found there is continued.
+    """
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+    model = build_extractor(p, vectors, head, num_outputs).to(device)
+    batches = {
+        name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        for name, examples in splits.items()
+    }
+    result = train(p, model, batches, folder)
+    if p.model == "attention" and p.rule == "top_k":  # the same budget, but over all reviews instead of in each
+        model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
+        objective = build_objective(p).to(device)
+        for name, evaluation in result.evaluations.items():
+            found = evaluate_extractor(model, batches[name], objective).metrics
+            evaluation.metrics.update({f"global_{metric}": value for metric, value in found.items()})
+        model.rule = p.rule
+    return result
+
+
+def train(p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], folder: Path) -> Result:
+    """Train a model, whatever the task, keep the chosen epoch, evaluate dev and test.
+
+    Parameters
+    ----------
+    p : parameters
+    model : nn.Module
+        With a `head` and a `selector` (None: it has no gates); `model(tokens, mask, num_samples) -> Output`.
+    batches : "train", "dev" and "test" batches
+    folder : Path
+    """
+    objective = build_objective(p, steps_per_epoch=len(batches["train"])).to(batches["train"].device)
+    choice = ModelSelection(
+        p.model_choice,
+        score=f"dev_{model.head.metric}",
+        higher_is_better=model.head.higher_is_better,
+        rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
+        target=p.selection if objective.selection is not None else None,
+        tolerance=p.tolerance,
+        patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else math.ceil(p.warmup)),
+    )
+    state = fit(
+        model,
+        objective,
+        batches["train"],
+        lambda: evaluate_extractor(model, batches["dev"], objective).metrics,
+        choice,
+        p,
+        folder,
+    )
+    evaluations = {name: evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")}
+    splits = {name: part.examples for name, part in batches.items()}
+    return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best)

@@ -1,0 +1,79 @@
+"""Train an encoder-decoder and let it generate for dev and test."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+from rationale.data.batches import PairBatches, Vocabulary
+from rationale.data.corpora.sentences import END, Targets, build_text_vocabularies
+from rationale.models.beam_search import Generation, beam_search
+from rationale.models.seq2seq import Seq2Seq, build_seq2seq
+from rationale.objectives.words import WordLoss
+from rationale.training.loop import choose_device, fit
+from rationale.training.model_selection import ModelSelection
+
+
+@dataclass
+class GenerationResult:
+    """A finished run of an encoder-decoder in memory."""
+
+    model: Seq2Seq
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    said: dict[str, list[Generation]]  # by split: dev, test
+    metrics: dict[str, dict[str, float]]  # by split; of dev also task, the mean loss in nats a word
+    history: list[dict]
+    best: dict
+
+    def text(self, said: Generation) -> str:
+        """What was said, in words."""
+        return " ".join(self.vocabularies[1].words[word] for word in said.words)
+
+
+def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder: Path) -> GenerationResult:
+    """From sources with targets to a trained encoder-decoder and what it says to dev and test.
+
+    Parameters
+    ----------
+    p : parameters
+    targets : data.sentences.Targets
+    score : function
+        From what was said (texts) and the references of each to metrics.
+    folder : Path
+    """
+    device = choose_device(p.device)
+    torch.manual_seed(p.seed)
+    source, target = build_text_vocabularies(targets.splits["train"], p.min_count)
+    model = build_seq2seq(p, len(source), len(target), target.encode([END])[0]).to(device)
+    batches = {
+        name: PairBatches(part, source, p.batch_size, p.seed, p.bucketed, device, second=target)
+        for name, part in targets.splits.items()
+    }
+    objective = WordLoss().to(device)
+
+    @torch.no_grad()
+    def evaluate() -> dict[str, float]:
+        total, words = 0.0, 0
+        for batch in batches["dev"].in_order():
+            number = batch.tokens.hypothesis_mask.sum()
+            total, words = total + objective(model, batch).loss * number, words + number
+        task = (total / words).item()
+        return {"task": task, "loss": task}
+
+    choice = ModelSelection(p.model_choice, score="dev_task", higher_is_better=False)
+    state = fit(model, objective, batches["train"], evaluate, choice, p, folder)
+    result = GenerationResult(model, (source, target), {}, {}, state.history, state.best)
+    for name in ("dev", "test"):
+        found: list[Generation | None] = [None] * len(targets.splits[name])
+        for batch in batches[name].in_order():
+            sides = batch.tokens
+            some = beam_search(model, sides.premise, sides.premise_mask, p.beam, p.longest)
+            lengths = sides.premise_mask.sum(1).tolist()
+            for row, said, length in zip(batch.index.tolist(), some, lengths, strict=True):
+                found[row] = said._replace(weights=said.weights[:, :length].cpu())
+        result.said[name] = found
+        result.metrics[name] = score([result.text(said) for said in found], targets.references[name])
+    result.metrics["dev"]["task"] = state.best["dev_task"]
+    return result

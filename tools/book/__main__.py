@@ -1,0 +1,173 @@
+"""Build the book: `python -m tools.book` (or `make book`) writes outputs/book/index.html.
+
+README's reading order -> executed notebooks -> Markdown -> MkDocs with its Material theme -> links between equations.
+A notebook is executed only if no finished run shows it as it is now; the pages are then built from the runs.
+"""
+
+import hashlib
+import logging
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jupytext
+import nbformat
+import yaml
+
+from rationale.errors import BadInput
+from rationale.files import write_text
+from rationale.runs import RunFailed, notebook_path, root, run
+from rationale.runs.parameters import defaults
+from rationale.runs.workspace import TRIALS
+from tests.smoke import smoke
+from tools.book.links import broken, link_equations
+from tools.book.pages import file_page, modules, notebook_page, reading_order, short, summary, title
+
+SMALL = "book"  # name of the runs made here, one of TRIALS
+
+
+def executed(notebook: Path, outputs: Path) -> Path:
+    """The folder of the run that the book shows of a notebook; it is made now if there is none.
+
+    Theory and comparisons run with their defaults, the first notebook as in `make demo`. Of the others the newest
+    finished run whose cells are the notebook's of now is taken, or else a small one is made.
+    """
+    if notebook.stem.startswith("0") or defaults(notebook).get("runs") == []:  # no runs: outputs/reference is read
+        return _drawn_as_now(notebook, [], outputs, SMALL)
+    if notebook.stem.startswith("10"):
+        return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
+    runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
+    runs = [folder for folder in runs if folder.name not in TRIALS and not folder.name.endswith(".partial")]
+    for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
+        if _shows(folder, notebook):
+            return folder
+    return smoke(notebook, outputs, SMALL)
+
+
+def _shows(folder: Path, notebook: Path) -> bool:
+    """Whether the finished run in a folder has the cells, text cells too, that the notebook has now."""
+    return (folder / "run.ipynb").exists() and (
+        _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook))
+    )
+
+
+def _cells(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+
+
+def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) -> Path:
+    """Run a notebook, again if its code or prose has changed or the code that draws: the runner asks for code only."""
+    drawing = sorted(file for room in ("figures", "explorers") for file in (root() / "rationale" / room).glob("*.py"))
+    now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
+    mark = outputs / notebook.stem / name / "drawn_with.txt"
+    changed = not (mark.exists() and mark.read_text() == now and _shows(mark.parent, notebook))
+    folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
+    write_text(folder / mark.name, now)
+    return folder
+
+
+def how(notebook: Path, folder: Path) -> str:
+    """One box below the title: with which parameters the page was executed, when and how long it took."""
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    start = defaults(notebook)
+    changed = ", ".join(f"`{key}: {value}`" for key, value in params.items() if value != start.get(key))
+    about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
+    small = folder.name == SMALL and changed
+    kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
+    text = f"Executed with {changed}; other parameters at their defaults." if changed else "Executed with its defaults."
+    text += " It shows that the notebook works: **its numbers mean nothing**." if small else ""
+    text += f" Run `{folder.name}` of {about['started'][:10]}, {about['seconds']} s on {about['cpu']}."
+    return f'!!! {kind} "{heading}"\n    {text}'
+
+
+def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
+    """Write the site into the folder `site`, which is replaced.
+
+    Parameters
+    ----------
+    notebooks
+        By name, in reading order: the executed notebook, and Markdown that says how it was executed.
+    readme
+        Text of the first page.
+    site
+        Where the site goes.
+
+    Returns
+    -------
+    What is wrong with it: links that lead nowhere, and anything a page would load from elsewhere. Empty is good.
+    """
+    from jupyter_server_mathjax.app import STATIC_ASSETS_PATH
+    from mkdocs.commands.build import build as build_site
+    from mkdocs.config import load_config
+
+    logging.getLogger("mkdocs").addHandler(handler := _Warnings())
+    names = {*notebooks, "notation"}
+    with tempfile.TemporaryDirectory() as draft:
+        pages = Path(draft)
+        (pages / "img").mkdir()
+        (pages / "package").mkdir()
+        shutil.copytree(STATIC_ASSETS_PATH, pages / "mathjax", ignore=shutil.ignore_patterns("a11y", "localization"))
+        shutil.copytree(root() / "outputs" / "reference" / "figures", pages / "outputs" / "reference" / "figures")
+        for file in ("book.css", "book.js", "iframe-worker.js"):
+            shutil.copy(root() / "tools" / "book" / file, pages)
+        write_text(pages / "index.md", file_page(readme, names))
+        write_text(pages / "notation.md", file_page((root() / "NOTATION.md").read_text("utf-8"), names))
+        for name, (notebook, note) in notebooks.items():
+            page = notebook_page(notebook, name, note, pages / "img")
+            write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # whose machine it was is nobody's matter
+        rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
+        write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
+        for module in modules():
+            write_text(pages / "package" / f"{module}.md", f"# {short(module)}\n\n::: {module}\n")
+        nav = [
+            {"Overview": "index.md"},
+            {"Notebooks": [{f"{name[:2]} {title(nb)}": f"{name}.md"} for name, (nb, _) in notebooks.items()]},
+            {"Notation": "notation.md"},
+            {"Package": ["package/index.md", *({short(name): f"package/{name}.md"} for name in modules())]},
+        ]
+        config = load_config(str(root() / "tools" / "book" / "mkdocs.yml"), docs_dir=draft, site_dir=str(site), nav=nav)
+        build_site(config)
+        (site / "404.html").unlink()
+    linked = link_equations(site)
+    texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
+    lost = [f"eq. {label} has no place" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
+    return [*handler.found, *lost, *broken(site)]
+
+
+class _Warnings(logging.Handler):
+    """Keeps what MkDocs warns of."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.found = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def main() -> int:
+    """Execute what is not yet executed, build the book and say where it is."""
+    outputs, notebooks, wrong = root() / "outputs", {}, []
+    readme = (root() / "README.md").read_text("utf-8")
+    for name in reading_order(readme):
+        notebook = notebook_path(name)
+        try:
+            folder = executed(notebook, outputs)
+            notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
+        except (BadInput, RunFailed) as error:
+            wrong.append(f"{name}: {error}")
+            note = f'!!! failure "Not executed"\n    {str(error).splitlines()[-1]}'
+            notebooks[name] = jupytext.read(notebook), note
+    began, site = time.time(), outputs / "book"
+    wrong += build(notebooks, readme, site)
+    print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
+    print(f"the book: {site / 'index.html'}, written in {time.time() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

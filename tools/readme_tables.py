@@ -1,0 +1,233 @@
+"""The tables of README and RESULTS.md, written from the committed results."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from rationale.explain.diffmask import KINDS
+from rationale.runs.committed import (
+    SEARCHED,
+    SUBJECT,
+    behind_softmax,
+    compared,
+    folder,
+    read_published,
+    searched,
+    setting,
+    summary,
+)
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return "\n".join([first, "|" + "---|" * len(heads), *others])
+
+
+def _said_once(rows: list[list[str]]) -> list[list[str]]:
+    """Rows without the first cell where it is that of the row before."""
+    before = [None, *(row[0] for row in rows)]
+    return [["" if row[0] == last else row[0], *row[1:]] for row, last in zip(rows, before, strict=False)]
+
+
+def _cell(value: float, form: str = "{:.1f}") -> str:
+    """A number in a table; empty for NaN, which is what a run has not."""
+    return "" if value != value else form.format(value)
+
+
+def _mean_std(mean: float, std: float) -> str:
+    return _cell(100 * mean) + _cell(100 * std, " ± {:.1f}")
+
+
+def sst_table(results: pd.DataFrame) -> str:
+    """README's table of SST, in Markdown."""
+    runs = compared(results)
+    dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
+    heads = "model,vectors,target or price,dev accuracy,test accuracy,expected rate,selected words,seeds"
+    rows = []
+    for d, t in zip(dev.itertuples(), test.itertuples(), strict=True):
+        target = setting(d.model, d.target, d.sparsity)
+        cells = [d.model.replace("_", " "), d.vectors, target]
+        cells += [_mean_std(d.accuracy, d.accuracy_std), _mean_std(t.accuracy, t.accuracy_std)]
+        cells += ["", ""] if not target else [f"{100 * t.rate_expected:.1f}", f"{100 * t.rate_selected:.1f}"]
+        rows.append([*cells, str(d.seeds)])
+    return _markdown(heads.split(","), rows)
+
+
+def reviews_table(results: pd.DataFrame) -> str:
+    """README's table of reviews, in Markdown: test split, means over seeds."""
+    results = results[results["run"].str.startswith("11_train_reviews/")]
+    marks = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
+    heads = "corpus,aspect,model,target or price,squared error,accuracy,selected,precision,recall,F1,random run,seeds"
+    rows = []
+    for (corpus, aspect), part in results.groupby(["corpus", "aspect"]):
+        for row in summary(part, marks).sort_values(["model", "variant", "target", "sparsity"]).to_dict("records"):
+            name = ", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))
+            asked = setting(row["model"], row["target"], row["sparsity"])
+            target = asked or (f"{row['target']:.0%}" if row["target"] < 1 else "")
+            cells = [corpus.replace("_", " "), aspect, name, target]
+            cells += [_cell(row["mse"], "{:.4f}")]
+            cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
+            found = [_cell(100 * row[name]) for name in marks[2:]]
+            cells += found if target else [""] * len(found)
+            rows.append([*cells, str(int(row["seeds"]))])
+    return _markdown(heads.split(","), rows)
+
+
+def nli_table(results: pd.DataFrame) -> str:
+    """README's table of sentence pairs, in Markdown: test split, means over seeds."""
+    heads = "corpus,attention,target,accuracy,behind softmax,cells that are not 0,seeds"
+    rows = []
+    for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
+        table = summary(part, ["accuracy", "rate_selected"])
+        table["behind"] = behind_softmax(table)
+        for row in table.to_dict("records"):
+            name = ", ".join(filter(None, (row["model"], row["variant"])))
+            cells = [corpus, name, setting(row["model"], row["target"], row["sparsity"])]
+            cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
+            cells += [_cell(100 * row["behind"])]
+            cells += ["" if row["model"] == "recurrent" else f"{100 * row['rate_selected']:.1f}"]
+            rows.append([*cells, str(int(row["seeds"]))])
+    return _markdown(heads.split(","), rows)
+
+
+def texts_table(results: pd.DataFrame) -> str:
+    """README's table of translation and summarisation, in Markdown: test split, means over seeds."""
+    marks = {"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+    heads = ["task", "corpus", "attention", *marks.values(), "weights that are 0", "seeds"]
+    rows = []
+    results = results[results["task"].isin(["translation", "summarisation"])]
+    results = results.sort_values(["task", "aspect"], ascending=[False, True], kind="stable")
+    for (task, *text), part in results.groupby(["task", "corpus", "aspect"], sort=False):
+        for row in summary(part, [*marks, "zeros"]).to_dict("records"):
+            cells = [task, *(", ".join(filter(None, some)) for some in (text, (row["model"], row["variant"])))]
+            cells += [_cell(row[name], "{:.2f}") for name in marks]
+            cells += [f"{100 * row['zeros']:.0f} %"]
+            rows.append([*cells, str(int(row["seeds"]))])
+    return _markdown(heads, rows)
+
+
+def probes_table(results: pd.DataFrame) -> str:
+    """README's table of the toy task of probes, in Markdown: test split, means over seeds, published beside."""
+    marks = ["kl_1", "js_1", "empty_1"]
+    heads = "method,KL,JS,published KL,published JS,nothing attributed,seconds,seeds".split(",")
+    rows = []
+    results = results[(results["task"] == "probes") & (results["corpus"] == "toy") & (results["model"] != SUBJECT)]
+    printed = read_published().query("task == 'probes'").set_index(["model", "metric"])["value"]
+    took = results.query("metric == 'seconds'").groupby(["model", "variant"])["value"].mean()
+    for row in summary(results, marks).sort_values("js_1").to_dict("records"):
+        cells = [", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))]
+        spread = {n: f" ± {row[n + '_std']:.3f}" if row["seeds"] > 1 else "" for n in marks[:2]}
+        cells += [_cell(row[n], "{:.3f}" + spread[n]) for n in marks[:2]]
+        cells += [_cell(printed.get((row["model"], n), float("nan")), "{:.2f}") for n in marks[:2]]
+        cells += [f"{100 * row['empty_1']:.0f} %", f"{took[row['model'], row['variant']]:.0f}", str(int(row["seeds"]))]
+        rows.append(cells)
+    return _markdown(heads, rows)
+
+
+def search_table(results: pd.DataFrame) -> str:
+    """README's table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
+    results = searched(results)
+    rows = []
+    for row in summary(results, list(SEARCHED)).sort_values(["variant", "model"]).to_dict("records"):
+        cells = [
+            row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
+            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED),
+        ]
+        rows.append([*cells, str(int(row["seeds"]))])
+    printed = read_published().query("task == 'probes' and metric in @SEARCHED")
+    for model, part in printed.groupby("model"):
+        values = part.set_index("metric")["value"]
+        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCHED]
+        rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
+    return _markdown(["method", *(name.replace("_", " ") for name in SEARCHED), "seeds"], rows)
+
+
+def masking_table(results: pd.DataFrame) -> str:
+    """README's table of probes of transformers, in Markdown: test split, means over layers, then over seeds.
+
+    F1 is the mean over classes of SST, SQuAD's of questions; in per cent, published values below.
+    """
+    rows, found = [], results[(results["task"] == "probes") & results["corpus"].isin(["sst", "xquad", "squad"])]
+    found = found[~found["variant"].str.startswith("gru") & (found["split"] == "test")]
+    for corpus, part in found.groupby("corpus"):
+        f1 = "f1" if corpus != "sst" else "macro_f1"
+        alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
+        for (model, kind), probe in part[part["model"].isin(KINDS)].groupby(["model", "variant"]):
+            masked = probe[probe["metric"].str.fullmatch(f"masked_{f1}_\\d+")]["value"].mean()
+            means = probe.groupby("metric")["value"].mean()
+            cells = [corpus, ", ".join(filter(None, (model, kind))), _cell(100 * alone), _cell(100 * masked)]
+            cells += [_cell(100 * means["kept"]), _cell(100 * means["agreement"]), f"{means['divergence']:.3f}"]
+            rows.append([*cells, str(probe["seed"].nunique())])
+    printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
+    for kind in KINDS:
+        values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
+        rows.append(["sst", f"{kind}, published", *(_cell(100 * value) for value in values), "", "", ""])
+    heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
+    return _markdown(heads.split(","), rows)
+
+
+JUDGED = {  # metric -> heading
+    "word_precision": "precision",
+    "word_recall": "recall",
+    "agreement": "agreement of seeds",
+    "sufficiency_aopc": "sufficiency",
+    "comprehensiveness_aopc": "comprehensiveness",
+    "calibration_error": "calibration error",
+    "length_leak": "length leaked (R²)",
+    "count_tells": "told by the number",
+}
+
+
+def judged_table(results: pd.DataFrame) -> str:
+    """README's table of what the rationales are worth, in Markdown: test split, means over seeds."""
+    runs = compared(results)
+    judged = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
+    runs = runs[runs["run"].isin(judged)]
+    table = summary(runs, ["rate_selected", *JUDGED])
+    rows = []
+    for row in table[table["model"] != "full_text"].sort_values(["model", "rate_selected"]).to_dict("records"):
+        asked = setting(row["model"], row["target"], row["sparsity"])
+        cells = [row["model"], asked, f"{100 * row['rate_selected']:.1f}"]
+        cells += [_cell(row[name], "{:.3f}") for name in JUDGED]
+        rows.append([*cells, str(int(row["seeds"]))])
+    return _markdown(["model", "target or price", "selected words", *JUDGED.values(), "seeds"], rows)
+
+
+def bench_table(_: pd.DataFrame) -> str:
+    """README's tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
+    bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
+    counts = sorted({group["threads"] for group in bench["groups"]}, reverse=True)
+    heads = [f"{head}, {n} thread{'s' * (n > 1)}" for n in counts for head in ("ms", "times as fast")]
+    compared: dict[tuple[str, str], dict[int, list[str]]] = {}
+    whole = []
+    for group in bench["groups"]:
+        for way in group["ways"]:
+            if "seconds" in way and not way["name"].startswith("of it"):
+                whole.append([group["group"], way["name"], f"{way['seconds']:.1f}"])
+            if "times_as_fast" in way and not way["name"].endswith("of like length"):
+                low, middle, high = way["times_as_fast"]
+                fast = "1" if low == high == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
+                milliseconds = f"{way['median_ms']:.{1 if way['median_ms'] >= 10 else 2}f}"
+                compared.setdefault((group["group"], way["name"]), {})[group["threads"]] = [milliseconds, fast]
+    rows = [[*names, *(c for n in counts for c in cells.get(n, ["", ""]))] for names, cells in compared.items()]
+    tables = [_markdown(["what", "way", *heads], _said_once(rows))]
+    if whole:
+        tables.append(_markdown(["what", "part", "seconds"], _said_once(whole)))
+    machine = bench["machine"]
+    where = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."
+    return "\n\n".join([*tables, where])
+
+
+TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "nli": nli_table, "texts": texts_table}
+TABLES |= {"probes": probes_table, "search": search_table, "masking": masking_table, "bench": bench_table}
+
+
+def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
+    """README's text with each `<!-- results: NAME -->` ... `<!-- end -->` part made anew."""
+
+    def table(found: re.Match) -> str:
+        return f"<!-- results: {found[1]} -->\n{TABLES[found[1]](results)}\n<!-- end -->"
+
+    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, readme, flags=re.S)
