@@ -1,1 +1,1 @@
-"""Tools: what is made of the repository (the book, hand-outs, committed results, README's tables). No part of the package."""
+"""Tools: what is made of the repository (the book, hand-outs, committed results). No part of the package."""

@@ -1,4 +1,4 @@
-"""Is a rationale faithful, and is anything leaked beside it? Sufficiency, comprehensiveness, and what a length tells."""
+"""Is a rationale faithful, and what is leaked beside it? Sufficiency, comprehensiveness, and what a length tells."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Train: one loop, its checkpoint and model selection, and one file per arc (extraction, alignment, generation, probing)."""
+"""Train: one loop, its checkpoint and model selection, and one file per arc."""
 
 from rationale.training.alignment import train_aligner
 from rationale.training.checkpoint import TrainingState, read_tensors, write_tensors
