@@ -16,6 +16,7 @@ from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, folder
 from rationale.data.files import count_differences, readable
 from rationale.errors import BadInput, typed
+from rationale.settings import Settings, setting
 
 
 def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
@@ -81,6 +82,19 @@ TREEBANK_TO_PLAIN = {
     "``": '"',
     "''": '"',
 }
+
+
+class VectorSettings(Settings):
+    """The word vectors."""
+
+    vectors: str = setting("glove.840B.300d", "word vectors: a file, or a name in the data folder, or random")
+    embedding_size: int = setting(300, "numbers of a random word vector; a file brings its own", "[1, inf)")
+
+
+class ScaledVectorSettings(VectorSettings):
+    """The word vectors, multiplied by a factor."""
+
+    vectors_scale: float = setting(1.0, "factor on the word vectors", "(0, inf)")
 
 
 def build_vocabulary(
