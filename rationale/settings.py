@@ -6,6 +6,7 @@ flat: one name in a parameter file, one attribute of `p`. pydantic validates the
 mathematics, rules between settings, and messages that name the setting, the value and what is accepted.
 """
 
+import copy
 import difflib
 import functools
 import inspect
@@ -82,9 +83,24 @@ class Refusal(NamedTuple):
 
 
 class Settings(BaseModel):
-    """Base class of all settings. Immutable; an unknown name, a wrong type or a value out of range is refused."""
+    """Base class of all settings. Immutable; an unknown name, a wrong type or a value out of range is refused.
+
+    A subclass changes nothing but a default by naming it: `class Small(EncoderSettings, defaults={"hidden_size": 8})`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+
+    def __init_subclass__(cls, defaults: dict[str, Any] | None = None, **_: Any) -> None:
+        """Take the keyword; `__pydantic_init_subclass__` uses it once the fields are there."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, defaults: dict[str, Any] | None = None, **_: Any) -> None:
+        for name, value in (defaults or {}).items():
+            cls.model_fields[name] = copy.copy(cls.model_fields[name])
+            cls.model_fields[name].default = value
+            cls.check(name, value, f"{cls.__name__}: ")
+        if defaults:
+            cls.model_rebuild(force=True)
 
     def refused(self) -> Iterable[Refusal]:
         """Rules between the fields of this very class; those of its bases are asked too."""
