@@ -208,10 +208,10 @@ if len(side):
 # %% [markdown]
 # ## 6. What is a rationale worth?
 #
-# Accuracy at a rate says nothing about the words themselves. Measured by `rationale.judge` on the test set, at each
-# rate: precision and recall against the words that SST's annotators found not neutral; agreement, the token F1 between
-# the rationales of two seeds (two unrelated selections of a rate $r$ agree by $r$); sufficiency and comprehensiveness
-# (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in ERASER; the calibration error of the prediction.
+# Accuracy at a rate says nothing about the words themselves. Measured by `rationale.explain.faithfulness` on the test
+# set, at each rate: precision and recall against the words that SST's annotators found not neutral; agreement, the
+# token F1 between the rationales of two seeds (two unrelated selections of a rate $r$ agree by $r$); sufficiency and
+# comprehensiveness (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in ERASER; the calibration error of the prediction.
 
 # %%
 quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreement", "sufficiency", "comprehensiveness",

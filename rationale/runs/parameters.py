@@ -278,7 +278,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
             raise BadInput(f"{line}, give only lines `name: type = value  # meaning`")
         name = node.target.id
         if name not in KEYS:
-            raise BadInput(f"{line}: {name} has no entry in KEYS of rationale/params.py")
+            raise BadInput(f"{line}: {name} has no entry in KEYS of rationale/runs/parameters.py")
         if ast.unparse(node.annotation).split("[")[0] != KEYS[name].type.__name__:
             raise BadInput(f"{line}, annotate it as {KEYS[name].type.__name__}")
         if name in found:

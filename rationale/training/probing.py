@@ -236,7 +236,7 @@ def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject,
 
     Parameters
     ----------
-    method : one of `params.METHODS`
+    method : one of `parameters.METHODS`
     p : parameters
     folder : Path
         A probe's checkpoint goes to folder/method.
