@@ -170,7 +170,7 @@ fig
 # ### Gates that know each other
 #
 # In the dependent (recurrent) model each gate sees what was selected before it, through the state $s$ of a small
-# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/recurrence.py`):
+# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/nn/rcnn.py`):
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$

@@ -379,7 +379,7 @@ for cost in (3, 30):
 # b \text{ an average of } D. \tag{D12}$$
 #
 # > The released comparison leaves $\lambda$ out of it: the constraint then never pushes harder, however much it is
-# > violated. `attributions.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
+# > violated. `explain.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
 #
 # All these fits see one answer. Summed, the parts of an integrated gradient are the difference between the output and
 # that of zeros, which is a check:

@@ -66,7 +66,7 @@ from IPython.display import display
 from rationale import figures, models, training
 from rationale.data import batches, tokenise
 from rationale.data.corpora import synthetic
-from rationale.explorers import sentence
+from rationale.explorers import explore_sentence
 from rationale.runs import predict, results_folder, saved, validated
 
 # %%
@@ -229,7 +229,7 @@ if learned and p.model == "hardkuma" and p.selection <= 0.1:
 # below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$.
 
 # %% tags=["interactive"]
-sentence.explore_sentence([folder], words)
+explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict*: with a

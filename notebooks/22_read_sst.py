@@ -27,7 +27,7 @@ import torch
 from IPython.display import display
 
 from rationale import figures, metrics
-from rationale.explorers import sentence
+from rationale.explorers import explore_sentence
 from rationale.runs import results_folder, root, saved, validated
 
 # %%
@@ -160,7 +160,7 @@ print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your gue
 # %% tags=["interactive"]
 saved_models = [source] if (source / "model.safetensors").is_file() else []
 command = 'make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40_glove50.yaml seed=1"'
-sentence.explore_sentence(saved_models, command=command)
+explore_sentence(saved_models, command=command)
 
 # %% [markdown]
 # ## Summary

@@ -35,7 +35,7 @@ from rationale import explain, figures, training
 from rationale.data.corpora.sst import CLASSES
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import KINDS
-from rationale.explorers import layers
+from rationale.explorers.layers import explore_layers, near_answer
 from rationale.runs import committed, results_folder, root, saved, validated
 from rationale.runs.parameters import MASKS, METHODS, PROBED
 
@@ -435,7 +435,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    near = layers.near_answer(row)
+    near = near_answer(row)
     for method in (m for m in KINDS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))
@@ -463,7 +463,7 @@ for method in (m for m in KINDS if m in texts):
 # drawn.
 
 # %% tags=["interactive"]
-layers.explore_layers([root() / p.runs_dir / name for name in p.runs])
+explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

@@ -92,7 +92,7 @@ def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
-        "python -m rationale.reference",
+        "python -m tools.collect",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -221,7 +221,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _texts(archive)}
+                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
         else:  # opening it will say what is wrong
             sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
     for ending in ENDINGS:
@@ -229,7 +229,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     return sources
 
 
-def _texts(archive: zipfile.ZipFile) -> list[str]:
+def _text_members(archive: zipfile.ZipFile) -> list[str]:
     return [name for name in archive.namelist() if name.endswith(".txt")]
 
 
@@ -252,7 +252,7 @@ def _open(path: Path, member: str | None) -> BinaryIO:
     if path.suffix != ".zip":
         return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
     archive = zipfile.ZipFile(path)
-    texts = [member] if member else _texts(archive)
+    texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
         raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
     return archive.open(texts[0])

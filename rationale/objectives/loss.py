@@ -130,7 +130,7 @@ class RationaleObjective(nn.Module):
 
         Parameters
         ----------
-        output : extractor.Output
+        output : models.Output
             Of one draw a text, or of several.
         batch : data.Batch
         head : nn.Module
