@@ -24,7 +24,6 @@ runs: list[str] = []  # names of the runs; empty = the committed outputs/referen
 num_steps: int = 50  # steps of integrals and of fits to the one sentence; 50 in the authors' code for SST
 
 # %%
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -320,7 +319,7 @@ shown_methods = [*KINDS, "masks", "masks_with_baseline", "attention", "integrate
 by_method = {}
 for path in folders["sst"][:1]:
     given, subject, frozen, trained = training.load_probed(path)
-    given = SimpleNamespace(**vars(given) | {"num_steps": p.num_steps})
+    given = given.model_copy(update={"num_steps": p.num_steps})
     pieces = [" ".join(example.tokens[1:-1]) for example in subject.splits["dev"]]
     place = pieces.index(sentence.lower()) if sentence.lower() in pieces else 0
     batch = subject.batches["dev"].rows(torch.tensor([place]))
