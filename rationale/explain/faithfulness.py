@@ -126,7 +126,7 @@ def passed_by_count(rows) -> dict[str, float]:
     Parameters
     ----------
     rows : DataFrame
-        Of one split, `saved.read_rationales`, with classes as predictions.
+        Of one split, `runs.saved.read_rationales`, with classes as predictions.
     """
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]
     number = torch.tensor([int(z.sum()) for z in chosen]).clamp(max=5)
@@ -153,7 +153,7 @@ def plausibility(rows) -> dict[str, float]:
     Parameters
     ----------
     rows : DataFrame
-        Of one split, `saved.read_rationales`, with `word_labels`.
+        Of one split, `runs.saved.read_rationales`, with `word_labels`.
     """
     labels = [torch.tensor(words) for words in rows["word_labels"]]
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]

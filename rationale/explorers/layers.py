@@ -51,7 +51,7 @@ def near_answer(row: Mapping, reach: int = 12) -> list[int]:
 
     Parameters
     ----------
-    row : of `saved.read_attributions`
+    row : of `runs.saved.read_attributions`
     reach : int
         Words before and after the answer; the question is drawn whole.
     """

@@ -220,7 +220,7 @@ class Aligner(nn.Module):
         Of every layer; 200 in the paper.
     intra : IntraAttention or None
     rule : str
-        Test-time rule of gates, one of `gates.RULES`.
+        Test-time rule of gates, one of `nn.RULES`.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads everything, but at test
         time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
     threshold, budget : float
         Of the rules `threshold` and `top_k`.
