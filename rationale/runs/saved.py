@@ -222,6 +222,8 @@ def load_run(folder: Path | str) -> SavedRun:
         p = completed(facts["parameters"])
         model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
+    except BadInput:
+        raise
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         message = f"{path}: no model of this project, or of another version ({reason})"
