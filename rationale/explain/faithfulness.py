@@ -63,7 +63,7 @@ def faithfulness_scores(model: Extractor, batches: Batches) -> dict[str, float]:
         the rationale is the share of the text that is ranked highest.
     """
     names, rows = ["accuracy_whole", "sufficiency", "comprehensiveness"], []
-    ranks = model.selector is not None or model.predictor.pool.kind == "attention"
+    ranks = model.ranks_words
     for batch in batches.in_order(max_batch=256):
         whole = probabilities(model, batch, batch.mask.to(model.vectors.dtype))
         found = [(whole.argmax(1) == batch.target).to(whole.dtype)]
