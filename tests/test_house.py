@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import at_home
 
+import rationale
+from rationale.errors import BadInput
 from rationale.runs import fingerprint, root
 
 # --- fingerprints
@@ -112,3 +114,29 @@ def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_c
     second = after("data/corpora/synthetic.py", "num_train: int = ", "num_train: int = 1")
     assert second != first, "the default of a reader"
     assert after("objectives/constraint.py", "smoothing: float = 0.", "smoothing: float = 0.1") != second
+
+
+# --- what importing costs
+
+HEAVY = "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers".split()
+    "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers captum".split()
+)
+
+
+def imported_with(statement: str) -> set[str]:
+    """The top names of all modules that a fresh Python has imported after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root())
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_the_package_imports_little_and_it_loads_runs():
+    assert not imported_with("import rationale") & {*HEAVY, "torch"}
+    with pytest.raises(BadInput, match="nowhere: no such run"):
+        rationale.load("nowhere")
+
+
+def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
+    rooms = "distributions nn data models objectives metrics errors files".split()
+    heavy = imported_with("import " + ", ".join(f"rationale.{room}" for room in rooms)) & set(HEAVY)
+    assert not heavy, f"{heavy}: import what is an extra inside the function that needs it"

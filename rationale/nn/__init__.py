@@ -1,4 +1,7 @@
-"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss."""
+"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
+
+`sparse_attention_rows` is imported where it is needed: it takes numba, which is slow to import.
+"""
 
 from rationale.nn.dropout import Dropout, ReLUDropout, kept_units
 from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
@@ -32,18 +35,6 @@ from rationale.nn.sparse_attention import (
     sparsemax,
     sq_pnorm_max,
 )
-from rationale.nn.sparse_attention_rows import (
-    KINDS,
-    descending,
-    gather,
-    norm_sums,
-    pooled,
-    project,
-    project_back,
-    smooth,
-    squared_norm,
-    threshold,
-)
 
 __all__ = [
     "BernoulliGate",
@@ -56,7 +47,6 @@ __all__ = [
     "HEADS",
     "HardConcreteGate",
     "HardKumaGate",
-    "KINDS",
     "LARGEST_PRICE",
     "LSTMEncoder",
     "MAPPINGS",
@@ -77,24 +67,15 @@ __all__ = [
     "arguments_of",
     "dead",
     "decide",
-    "descending",
     "fusedmax",
-    "gather",
     "initialise",
     "kept_units",
-    "norm_sums",
     "oscarmax",
-    "pooled",
-    "project",
-    "project_back",
     "repeated",
     "sample",
     "settled",
-    "smooth",
     "softmax",
     "sparsemax",
     "sq_pnorm_max",
-    "squared_norm",
-    "threshold",
     "top_k",
 ]
