@@ -119,8 +119,6 @@ def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_c
 # --- what importing costs
 
 HEAVY = "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers".split()
-    "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers captum".split()
-)
 
 
 def imported_with(statement: str) -> set[str]:

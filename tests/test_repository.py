@@ -220,6 +220,35 @@ def test_what_the_package_imports_is_required():
             assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
 
 
+def imported_at_once(path: Path) -> set[str]:
+    """Top names of what importing a file imports from outside: not what a function or a type checker imports."""
+    nodes = ast.parse(path.read_text()).body
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names
+
+
+def test_the_library_floors_import_nothing_at_once_but_the_base_requirements():
+    base = {Requirement(text).name for text in project()["dependencies"]} | {"yaml"}
+    above = ("explorers", "figures", "runs")
+    for path in (root() / "rationale").rglob("*.py"):
+        if path.relative_to(root() / "rationale").parts[0] not in above:
+            extra = imported_at_once(path) - base
+            assert not extra, f"{path.name} imports {extra}: do so in the function that needs it"
+
+
+def test_make_setup_installs_every_extra_but_those_of_the_browser():
+    installed = re.search(r"--editable '\.\[([\w,]+)\]'", (root() / "Makefile").read_text())[1].split(",")
+    assert {*installed, "browser", "explore"} == set(project()["optional-dependencies"])
+
+
+def test_hints_name_the_distribution_and_its_extras():
+    for path in [*(root() / "rationale").rglob("*.py"), root() / "README.md", root() / "CONTRIBUTING.md"]:
+        for name, extras in re.findall(r"pip install '([\w-]+)\[([^]]+)\]'", path.read_text()):
+            assert name == project()["name"], f"{path.name}: {name}"
+            assert "{" in extras or set(extras.split(",")) <= set(project()["optional-dependencies"])
+
+
 def test_extras_that_the_readme_installs_exist() -> None:
     readme = (root() / "README.md").read_text(encoding="utf-8")
     named = {extra for found in re.findall(r"--editable \"\w+\[([\w,]+)\]", readme) for extra in found.split(",")}

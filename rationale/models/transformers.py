@@ -42,7 +42,7 @@ def place_of(name: str) -> str:
         return name
     found = importlib.util.find_spec(PACKAGE)  # not imported: it would import much
     if found is None:
-        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale[pretrained]'")
+        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
     return str(Path(found.submodule_search_locations[0]) / "model")
 
 
