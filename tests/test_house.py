@@ -113,7 +113,8 @@ def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_c
     assert after("data/corpora/beer.py", "def ", "NEW = 1\n\n\ndef ") == first, "another corpus that a run could name"
     second = after("data/corpora/synthetic.py", "num_train: int = ", "num_train: int = 1")
     assert second != first, "the default of a reader"
-    assert after("objectives/constraint.py", "smoothing: float = 0.", "smoothing: float = 0.1") != second
+    default = "smoothing: float = setting(0."
+    assert after("objectives/constraint.py", default, f"{default}1") != second, "the default of a setting"
 
 
 # --- what importing costs

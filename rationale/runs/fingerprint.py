@@ -19,8 +19,8 @@ from rationale.runs.workspace import root
 
 PACKAGE = "rationale"
 CORPORA = f"{PACKAGE}.data.corpora"
-# What shows a result, and what says where it is saved: neither changes it.
-SHOWING = (f"{PACKAGE}.figures", f"{PACKAGE}.explorers", f"{PACKAGE}.runs.workspace")
+# What shows a result, reads the parameters (their values are compared one by one) or finds a folder does not count.
+SHOWING = tuple(f"{PACKAGE}.{name}" for name in ("figures", "explorers", "runs.parameters", "runs.workspace"))
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
