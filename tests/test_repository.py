@@ -16,6 +16,7 @@ from jupytext.config import load_jupytext_config
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import rationale
 from rationale.runs import root
 from rationale.runs.parameters import defaults
 
@@ -263,7 +264,7 @@ def text_files() -> list[Path]:
     found = []
     for folder, folders, names in os.walk(root()):
         folders[:] = [name for name in folders if name not in skip and not name.endswith(("_cache", "-info"))]
-        found += [Path(folder, name) for name in names]
+        found += [Path(folder, name) for name in names if name != ".git"]  # a file in a worktree of git
     return found
 
 
@@ -293,8 +294,26 @@ def test_the_command_of_continuous_integration_can_be_executed():
     assert os.access(root() / ".ci" / "run", os.X_OK)
 
 
-def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
-    readme = (root() / "README.md").read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", readme) if "://" not in link]
+@pytest.mark.parametrize("name", ["README.md", "RESULTS.md", "CONTRIBUTING.md", "NOTATION.md"])
+def test_every_relative_link_of_a_page_leads_somewhere(name: str) -> None:
+    page = (root() / name).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", page) if "://" not in link]
     missing = [link for link in links if not (root() / link).exists()]
-    assert links and not missing, f"README.md links to {missing}, which do not exist"
+    assert not missing, f"{name} links to {missing}, which do not exist"
+
+
+def test_the_readme_is_short_and_its_results_stand_elsewhere() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 250 and "<!-- results" not in readme and "(RESULTS.md)" in readme
+
+
+def test_the_python_that_the_readme_shows_runs() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    for code in re.findall(r"```python\n(.*?)```", readme, re.S):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    cited = yaml.safe_load((root() / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == rationale.__version__ and cited["license"] == project()["license"] == "MIT"
+    assert f"## {rationale.__version__}" in (root() / "CHANGELOG.md").read_text(encoding="utf-8")
