@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import jupytext
@@ -178,7 +179,7 @@ def modules(path: Path) -> set[str]:
 
 
 def wanted() -> dict[str, Requirement]:
-    texts = project()["dependencies"] + sum(project()["optional-dependencies"].values(), [])
+    texts = [*project()["dependencies"], *chain.from_iterable(project()["optional-dependencies"].values())]
     return {canonicalize_name(Requirement(text).name): Requirement(text) for text in texts}
 
 
