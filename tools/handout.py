@@ -1,4 +1,4 @@
-"""Hand-outs of the notebooks: `python -m rationale.handout [FOLDER]`, or `make handout`.
+"""Hand-outs of the notebooks: `python -m tools.handout [FOLDER]`, or `make handout`.
 
 An exercise is three cells: Markdown that ends with the task and says which names to define; a cell tagged `solution`
 that defines them; a cell tagged `check` that asserts on them. The teacher's edition is the notebook as it is. In the

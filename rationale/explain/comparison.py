@@ -94,7 +94,7 @@ def kept_by_kind(values: Iterable[list], kinds: Iterable[Sequence[str]]) -> "pd.
     Parameters
     ----------
     values : [L + 1][T] of each text
-    kinds : [T] of each text, such as `pretrained.parts_of_speech` of its pieces
+    kinds : [T] of each text, such as `word_pieces.parts_of_speech` of its pieces
     """
     import pandas as pd
 

@@ -126,7 +126,7 @@ def passed_by_count(rows) -> dict[str, float]:
     Parameters
     ----------
     rows : DataFrame
-        Of one split, `saved.read_rationales`, with classes as predictions.
+        Of one split, `runs.saved.read_rationales`, with classes as predictions.
     """
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]
     number = torch.tensor([int(z.sum()) for z in chosen]).clamp(max=5)
@@ -139,6 +139,7 @@ def passed_by_count(rows) -> dict[str, float]:
 
 @torch.no_grad()
 def calibration(model: Extractor, batches: Batches) -> float:
+    """The calibration error, in [0, 1], of a model's predictions on these batches; see `metrics.calibration_error`."""
     said, target = [], []
     for batch in batches.in_order(max_batch=256):
         said.append(model(batch.tokens, batch.mask).prediction.softmax(1))
@@ -147,6 +148,13 @@ def calibration(model: Extractor, batches: Batches) -> float:
 
 
 def plausibility(rows) -> dict[str, float]:
+    """Agreement of the selected words with the words whose own label is not neutral, and the selected share per label.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of one split, `runs.saved.read_rationales`, with `word_labels`.
+    """
     labels = [torch.tensor(words) for words in rows["word_labels"]]
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]
     scores = metrics.rationale_scores(chosen, [words != NEUTRAL for words in labels])

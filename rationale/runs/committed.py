@@ -224,6 +224,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
 
 
 def environment_of(run: Path) -> dict[str, str]:
+    """`environment.txt` of a finished run: versions, machine and commit by name."""
     lines = (run / "environment.txt").read_text(encoding="utf-8").splitlines()
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 

@@ -67,7 +67,9 @@ def measure_faithfulness(folder: Path | str) -> dict[str, dict[str, float]]:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
-        "python -m rationale.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m rationale.runs.faithfulness",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("runs", nargs="+", metavar="RUN", help="folder of a finished training run")
     for folder in form.parse_args(arguments).runs:

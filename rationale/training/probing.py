@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rationale import metrics
+from rationale import explain, metrics
 from rationale.data import word_pieces
 from rationale.data.batches import Batch, Batches, PairBatches, Vocabulary
 from rationale.data.corpora.digits import read_digits
@@ -236,7 +236,7 @@ def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject,
 
     Parameters
     ----------
-    method : one of `params.METHODS`
+    method : one of `parameters.METHODS`
     p : parameters
     folder : Path
         A probe's checkpoint goes to folder/method.
@@ -265,10 +265,10 @@ def attribute_batch(
 
     Parameters
     ----------
-    method : name of a function of `attributions`
+    method : name of a function of `rationale.explain`
     p : parameters
         Uses num_steps, margin, searchable.
-    moments : of `attributions.moments`, for the information bottleneck
+    moments : of `explain.moments`, for the information bottleneck
     """
     options = {"longest": p.searchable or 16} if method == "erasure" else {}
     if method not in ("erasure", "attention"):
@@ -279,7 +279,7 @@ def attribute_batch(
     for layer in range(len(frozen.layers)):
         if method == "information_bottleneck":
             options["mean"], options["std"] = moments[layer]
-        layers.append(getattr(attributions, method)(frozen, batch, layer, **options))
+        layers.append(getattr(explain, method)(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
 
