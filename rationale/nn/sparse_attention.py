@@ -212,9 +212,9 @@ MAPPINGS: dict[str, Mapping] = {
 def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
     """Settings that the mapping `model` does not use: a changed one is refused, as it would have no effect."""
     used = {"gamma", *MAPPINGS[model].settings.values()} if model in MAPPINGS else set()
-    for key, field in MappingSettings.model_fields.items():
-        changed = getattr(p, key) != field.default and key not in used
-        yield Refusal(changed, key, f"with model {model}", f"{field.default:g}")
+    for key, known in MappingSettings.model_fields.items():
+        changed = getattr(p, key) != known.default and key not in used
+        yield Refusal(changed, key, f"with model {model}", f"{known.default:g}")
 
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
-from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
 from rationale.settings import Settings, setting
 
 MEASURES = ("training", "expected", "selected")
@@ -261,7 +261,7 @@ def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) ->
     Parameters
     ----------
     p : parameters
-        `ConstraintSettings`, `TransitionSettings`, `PriceSettings` and `ScoreFunctionSettings` are taken from it; what it
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from it; what it
         does not have keeps its default.
     steps_per_epoch : int
         Training steps per epoch; `warmup` counts in epochs.

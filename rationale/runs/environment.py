@@ -20,6 +20,7 @@ USUAL = {  # unless already set
     # glibc keeps what it has: a training step gives back and asks anew for tens of megabytes, page by page
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
 }
+COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records besides those of what is always needed
 
 
 @contextmanager
@@ -59,7 +60,9 @@ def describe_environment(params: dict[str, Any], code: str, threads: str) -> str
         ("device", _device(params)),
     ]
     project = tomllib.loads(read_if_there(root() / "pyproject.toml")).get("project", {})
-    for requirement in project.get("dependencies", []):
+    extras = project.get("optional-dependencies", {})
+    needed = [*project.get("dependencies", []), *(text for extra in COMPUTING for text in extras.get(extra, []))]
+    for requirement in needed:
         name = re.match(r"[\w.-]+", requirement)[0]
         try:
             lines.append((name, importlib.metadata.version(name)))

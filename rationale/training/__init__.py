@@ -27,9 +27,9 @@ from rationale.training.probing import (
 
 __all__ = [
     "AUTHORS_PATIENCE",
+    "COSTS",
     "AnswerLoss",
     "Attributed",
-    "COSTS",
     "Evaluation",
     "GenerationResult",
     "ModelSelection",
