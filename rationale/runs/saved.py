@@ -23,10 +23,11 @@ from rationale.data.batches import Vocabulary
 from rationale.data.corpora.sentences import Targets
 from rationale.data.example import Example
 from rationale.errors import BadInput
+from rationale.explain.methods import METHODS
 from rationale.files import write_text
 from rationale.models.aligner import build_aligner
 from rationale.models.extractor import Extractor, build_extractor
-from rationale.runs.parameters import METHODS, PAIRS, completed
+from rationale.runs.parameters import PAIRS, completed
 from rationale.training.checkpoint import read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
@@ -34,7 +35,7 @@ from rationale.training.generation import GenerationResult
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rationale.training.probing import Attributed
+    from rationale.training.probing import AttributionResult
 
 
 def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
@@ -105,7 +106,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: "dict[str, Attributed]",
+    found: "dict[str, AttributionResult]",
     splits: dict[str, list[Example]],
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
