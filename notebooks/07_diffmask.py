@@ -39,7 +39,8 @@ import torch
 from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
 from rationale.runs import notebook_path, results_folder, validated
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import defaults
+from rationale.training.settings import ProbingSettings
 
 # %%
 p = validated(globals())
@@ -59,7 +60,8 @@ folder = results_folder("07_diffmask") / "figures"
 
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
-usual = completed(defaults(notebook_path("14_train_probes")) | given | {"model_learning_rate": 0.002, "seed": p.seed})
+given |= {"model_learning_rate": 0.002, "seed": p.seed}
+usual = ProbingSettings.checked(defaults(notebook_path("14_train_probes")) | given)
 task = training.build_probed_task(usual)
 with tempfile.TemporaryDirectory() as place:
     frozen, scores = training.train_probed_model(usual, task, Path(place))
@@ -379,7 +381,7 @@ for cost in (3, 30):
 # b \text{ an average of } D. \tag{D12}$$
 #
 # > The released comparison leaves $\lambda$ out of it: the constraint then never pushes harder, however much it is
-# > violated. `attributions.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
+# > violated. `explain.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
 #
 # All these fits see one answer. Summed, the parts of an integrated gradient are the difference between the output and
 # that of zeros, which is a check:

@@ -24,7 +24,6 @@ runs: list[str] = []  # names of the runs; empty = the committed outputs/referen
 num_steps: int = 50  # steps of integrals and of fits to the one sentence; 50 in the authors' code for SST
 
 # %%
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -35,7 +34,7 @@ from rationale import explain, figures, training
 from rationale.data.corpora.sst import CLASSES
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
-from rationale.explorers import layers
+from rationale.explorers.layers import explore_layers, near_answer
 from rationale.runs import committed, results_folder, root, saved, validated
 from rationale.runs.parameters import PROBED
 from rationale.runs.probed import load_probed
@@ -321,7 +320,7 @@ shown_methods = [*PROBE_TARGETS, "masks", "masks_with_baseline", "attention", "i
 by_method = {}
 for path in folders["sst"][:1]:
     given, task, frozen, trained = load_probed(path)
-    given = SimpleNamespace(**vars(given) | {"num_steps": p.num_steps})
+    given = given.model_copy(update={"num_steps": p.num_steps})
     pieces = [" ".join(example.tokens[1:-1]) for example in task.splits["dev"]]
     place = pieces.index(sentence.lower()) if sentence.lower() in pieces else 0
     batch = task.batches["dev"].rows(torch.tensor([place]))
@@ -437,7 +436,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    near = layers.near_answer(row)
+    near = near_answer(row)
     for method in (m for m in PROBE_TARGETS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))
@@ -465,7 +464,7 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # drawn.
 
 # %% tags=["interactive"]
-layers.explore_layers([root() / p.runs_dir / name for name in p.runs])
+explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

@@ -212,7 +212,7 @@ def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatc
     assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
     assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
-    monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
+    monkeypatch.setattr(layers, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 

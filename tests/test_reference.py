@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 import yaml
-from conftest import at_home
 
 from rationale.errors import BadInput
 from rationale.runs import committed, notebook_path, root
@@ -40,7 +39,8 @@ def select(folder, test: list[list[float]]) -> None:
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A repository of its own, so that the committed results are left alone."""
-    at_home(monkeypatch, tmp_path)
+    for module in (collect, committed):
+        monkeypatch.setattr(module, "root", lambda: tmp_path)
     (tmp_path / "README.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
     return tmp_path
 

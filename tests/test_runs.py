@@ -37,7 +37,7 @@ import json
 import time
 
 from rationale.errors import BadInput
-from rationale.params import validated
+from rationale.runs import validated
 from rationale.runs import results_folder
 
 # %%

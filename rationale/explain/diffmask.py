@@ -11,7 +11,7 @@ Source: eqs. (D2)-(D6), notebooks/07_diffmask.py; De Cao et al. 2020, sec. 3.
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,22 @@ from rationale.distributions.rectified import HardConcrete
 from rationale.explain.frozen import FrozenModel, divergence
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
+from rationale.settings import Settings, setting
 
 TEMPERATURE, LEFT, RIGHT = 0.2, -0.2, 1.0  # of the half-open gates: P(v = 1) = 0
 PROBE_TARGETS = ("inputs", "states")  # what a probe masks
+
+
+class ProbeSettings(Settings):
+    """A probe: the networks that vote, and what masking may cost."""
+
+    hidden_size: int = setting(32, "width of the probe's networks", "[1, inf)")
+    votes: Literal["mlp", "bilinear"] = setting("mlp", "form of a probe's votes")
+    margin: float = setting(0.03, "divergence that masking may cost, in nats", "(0, inf)")
+    divergence: Literal["kl", "reverse_kl", "js"] = setting("kl", "from the answer before to that after masking")
+    form: Literal["probability", "log"] = setting("probability", "price of a position: P(z != 0), or its logarithm")
+    multiplier_init: float = setting(0.1, "multiplier at the start", "[0, inf)")
+    multiplier_rate: float = setting(0.01, "step of the logarithm of the multiplier", "(0, inf)")
 
 
 # ------------------------------------------------------------------------------------------------------------ votes

@@ -50,7 +50,7 @@ def near_answer(row: Mapping, reach: int = 12) -> list[int]:
 
     Parameters
     ----------
-    row : of `saved.read_attributions`
+    row : of `runs.saved.read_attributions`
     reach : int
         Words before and after the answer; the question is drawn whole.
     """
@@ -76,12 +76,12 @@ class LayersExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, runs: Sequence[Path], number: int = 40):
-        look = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
+        style = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
         self.run, self.number = run_field(runs), number
-        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **look)
+        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **style)
         self.method = ipywidgets.ToggleButtons(options=[""], description="method")
         self.method.style.button_width = "auto"
-        self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **look)
+        self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **style)
         self.picture, self.readout = image_field(1100), ipywidgets.HTML()
         self._figure, self._texts, self._busy = look.live_figure(11, 4.4), None, False
         self.run.observe(self._another, names="value")

@@ -30,9 +30,9 @@ class RateExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, groups: dict[str, list[Path]], text: str = ""):
-        look = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
-        self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **look)
-        self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **look)
+        style = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
+        self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **style)
+        self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **style)
         self.text = text_field(text or example_of(self.sweep.value[0]))
         self.picture, self.readout = image_field(1100), ipywidgets.HTML()
         self._figure, self._readings = look.live_figure(11, 4.4), []

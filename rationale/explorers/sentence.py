@@ -1,6 +1,6 @@
 """Explorers of finished runs: force the gates of your own text, go through the runs of a sweep, the layers of a probe.
 
-Like the explorers of `rationale.widgets` they draw one reused `Figure` into the bytes of an `ipywidgets.Image`: set a
+Like the explorers of `rationale.explorers` they draw one reused `Figure` into the bytes of an `ipywidgets.Image`: set a
 widget's `value`, or `click()` a word, and look at `picture.value`.
 """
 

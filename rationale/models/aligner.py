@@ -9,9 +9,9 @@ Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings 
 constraint, the loop and the evaluation are those of rationale extractors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +23,37 @@ from rationale.distributions.rectified import HardKuma
 from rationale.models.protocol import Output
 from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
-from rationale.nn.gates import decide
+from rationale.nn.gates import GateSettings, decide
 from rationale.nn.heads import HEADS
 from rationale.nn.sampling import Draw, initialise, repeated, sample
-from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, arguments_of, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 REACH = 11  # intra-sentence attention: distances beyond share one weight
+
+
+def aligner_models() -> tuple[str, ...]:
+    """The aligners that there are: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
+    return (*MAPPINGS, "hardkuma", "recurrent")
+
+
+class AlignerSettings(MappingSettings, GateSettings):
+    """How the words of two sentences are aligned."""
+
+    model: Annotated[str, OneOf(aligner_models)] = setting("softmax", "how words are aligned")
+    normalised: bool = setting(False, "HardKuma weights of a word are divided by their sum")
+    intra: bool = setting(False, "each word first attends to the other words of its own sentence")
+    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold"] = setting(
+        "argmax", "how a gate becomes a number at test time"
+    )
+    hidden_size: int = setting(200, "units of every layer", "[1, inf)")
+    dropout: float = setting(0.2, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        model = f"with model {self.model}"
+        yield Refusal(self.normalised and self.model != "hardkuma", "normalised", model, "false, or hardkuma")
+        yield Refusal(self.intra and self.model == "recurrent", "intra", model, "false, or another model")
+        yield from unused_by(self, self.model)
 
 
 class Words(NamedTuple):
@@ -195,7 +220,7 @@ class Aligner(nn.Module):
         Of every layer; 200 in the paper.
     intra : IntraAttention or None
     rule : str
-        Test-time rule of gates, one of `gates.RULES`.
+        Test-time rule of gates, one of `nn.RULES`.
     """
 
     def __init__(

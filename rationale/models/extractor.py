@@ -9,6 +9,7 @@ Selector and predictor have separate encoders and share only the (fixed) word ve
 """
 
 from types import SimpleNamespace
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +19,33 @@ from torch.nn import functional as F
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS
-from rationale.nn.gates import GATES, STRETCHED, decide, top_k
+from rationale.nn.encoders import ENCODERS, EncoderSettings
+from rationale.nn.gates import GATES, STRETCHED, DecisionSettings, GateSettings, decide, top_k
 from rationale.nn.heads import HEADS
 from rationale.nn.pooling import Pool
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, initialise, repeated, sample
 from rationale.runs.parameters import MAPPINGS
+from rationale.settings import OneOf, setting
 
 WITHOUT_GATES = ("full_text", "attention", "svm", *MAPPINGS, "recurrent")  # models that read everything
+
+
+def extractor_models() -> tuple[str, ...]:
+    """The extractors that there are: two that read the whole text, and one per kind of gate."""
+    return ("full_text", "attention", *GATES)
+
+
+class ExtractorSettings(EncoderSettings, GateSettings, DecisionSettings):
+    """How words are selected, and how the selection is read."""
+
+    model: Annotated[str, OneOf(extractor_models)] = setting("hardkuma", "how words are selected")
+    dependent: bool = setting(False, "each gate depends on what was selected before it")
+    look_ahead: bool = setting(False, "switches of dependent gates without bias, not by the authors' plug-in")
+    predictor: Literal["zero", "compact"] = setting("zero", "unselected words are zeroed or removed")
+    pool: Literal["final", "last", "mean", "max", "attention"] = setting(
+        "final", "from the states of the words to one state per text"
+    )
 
 
 class Predictor(nn.Module):
@@ -96,7 +115,7 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads everything, but at test
         time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
     threshold, budget : float
         Of the rules `threshold` and `top_k`.

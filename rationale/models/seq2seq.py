@@ -8,8 +8,9 @@ Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("gener
 and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
 """
 
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,24 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, arguments_of, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
 State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+
+
+class Seq2SeqSettings(MappingSettings):
+    """The encoder-decoder."""
+
+    model: Annotated[str, OneOf(lambda: tuple(MAPPINGS))] = setting("softmax", "mapping of the attention")
+    hidden_size: int = setting(256, "numbers of an embedding and of a state", "[1, inf)")
+    dropout: float = setting(0.3, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        odd = self.hidden_size % 2 == 1
+        yield Refusal(odd, "hidden_size", "here: half of it is for each direction", "an even number")
+        yield from unused_by(self, self.model)
 
 
 class Memory(NamedTuple):

@@ -5,11 +5,22 @@ and an attribute `output_size` (S). Real tokens stand first in a row, padding af
 rows with holes in them.
 """
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.nn.rcnn import RCNNCell, Scan
+from rationale.settings import Settings, setting
+
+
+class EncoderSettings(Settings):
+    """The networks that read a text."""
+
+    encoder: Literal["lstm", "rcnn"] = setting("lstm", "network that reads a text")
+    hidden_size: int = setting(150, "units per direction", "[1, inf)")
+    dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
 class LSTMEncoder(nn.Module):

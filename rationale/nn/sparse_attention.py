@@ -18,6 +18,7 @@ Every map but softmax is an exact algorithm for one row (`mapping_rows`); rows o
 Their Jacobians are symmetric and never built: a backward pass is a few averages.
 """
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,8 +27,26 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from rationale.settings import Refusal, Settings, setting
+
 
 # ------------------------------------------------------------------------------------------------------- the maps
+class MappingSettings(Settings):
+    """The mapping from scores to attention weights."""
+
+    gamma: float = setting(1.0, "strength of the regularisation of attention; large = flat", "(0, inf)")
+    lam: float = setting(0.1, "price of steps between weights (fusedmax), of larger weights (oscarmax)", "[0, inf)")
+    power: float = setting(1.5, "norm p of sq_pnorm_max", "(1, 2]")
+
+
+def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
+    """Settings of other mappings than `model`: where one was changed, it would have no effect."""
+    priced, where = model in ("fusedmax", "oscarmax"), f"with model {model}"
+    yield Refusal(p.lam != 0.1 and not priced, "lam", where, "0.1")
+    yield Refusal(p.power != 1.5 and model != "sq_pnorm_max", "power", where, "1.5")
+    yield Refusal(p.gamma != 1 and model not in MAPPINGS, "gamma", where, "1")
+
+
 def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> Tensor:
     """exp(x / gamma) / sum exp(x / gamma); never exactly 0.
 

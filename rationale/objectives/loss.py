@@ -9,7 +9,7 @@ the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the s
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,20 @@ from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
 from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+from rationale.settings import Settings, setting
 
 MEASURES = ("training", "expected", "selected")
 PENALTIES = ("expected", "sampled")
+
+
+class PriceSettings(Settings):
+    """The price of a selection, where no constraint holds its rate."""
+
+    sparsity: float = setting(0.0, "price of a selected word, in units of the task loss", "[0, inf)")
+    coherence: float = setting(0.0, "price of a switch between kept and not", "[0, inf)")
+    penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
+    entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
+    warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
 
 
 class LossOutput(NamedTuple):
@@ -119,7 +130,7 @@ class RationaleObjective(nn.Module):
 
         Parameters
         ----------
-        output : extractor.Output
+        output : models.Output
             Of one draw a text, or of several.
         batch : data.Batch
         head : nn.Module

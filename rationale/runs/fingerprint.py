@@ -8,21 +8,24 @@ from pathlib import Path
 
 from rationale.runs.workspace import root
 
-NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
+NOT_MODELLING = {"figures", "explorers", "runs", "errors"}  # rooms, and a module beside them
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def sources(notebook: Path) -> list[Path]:
     """The notebook and the package's modules its results depend on, followed through their imports.
 
-    Figures, widgets, the runner and the like are left out: they change how a result is shown, not the result.
+    Figures, explorers, runs and errors are left out: they change how a result is shown, not the result.
     """
     found, todo = {notebook}, [notebook]
     while todo:
         for module in _imported(todo.pop()):
-            path = root().joinpath(*module.split("."))
+            parts = module.split(".")
+            if NOT_MODELLING.intersection(parts[1:2]):
+                continue
+            path = root().joinpath(*parts)
             for file in (path.with_suffix(".py"), path / "__init__.py"):
-                if file.is_file() and file not in found and file.stem not in NOT_MODELLING:
+                if file.is_file() and file not in found:
                     found.add(file)
                     todo.append(file)
     return [notebook, *sorted(found - {notebook})]

@@ -21,7 +21,7 @@ from rationale.files import write_text
 from rationale.runs.environment import USUAL, describe_environment, environment_set
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.folder import WorkFolder
-from rationale.runs.parameters import defaults, is_override, resolve, shown
+from rationale.runs.parameters import defaults, is_override, modernised, resolve, shown
 from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
 
 KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
@@ -211,7 +211,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
 def _saved_params(folder: Path) -> dict[str, Any]:
     try:
-        return yaml.safe_load(read_if_there(folder / "params.yaml")) or {}
+        return modernised(yaml.safe_load(read_if_there(folder / "params.yaml")) or {})
     except yaml.YAMLError:
         return {}
 

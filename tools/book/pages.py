@@ -127,7 +127,7 @@ def modules() -> list[str]:
 
 
 def short(module: str) -> str:
-    """`rationale.data.sst` -> `data.sst`."""
+    """`rationale.data.vectors` -> `data.vectors`."""
     return module.removeprefix("rationale.")
 
 
