@@ -25,11 +25,12 @@ from rationale.data.batches import Vocabulary
 from rationale.data.corpora.sentences import Targets
 from rationale.data.example import Example
 from rationale.errors import BadInput
+from rationale.explain.methods import METHODS
 from rationale.files import write_text
 from rationale.models.aligner import build_aligner
 from rationale.models.extractor import build_extractor
 from rationale.models.protocol import RationaleModel
-from rationale.runs.parameters import METHODS, completed
+from rationale.runs.parameters import completed
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
@@ -37,7 +38,7 @@ from rationale.training.generation import GenerationResult
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rationale.training.probing import Attributed
+    from rationale.training.probing import AttributionResult
 
 FORMAT = 2  # of model.safetensors; files without this fact are of the format before it
 OTHERS = {  # tasks whose models do not read new texts, and what their runs are
@@ -118,7 +119,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: "dict[str, Attributed]",
+    found: "dict[str, AttributionResult]",
     splits: dict[str, list[Example]],
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
