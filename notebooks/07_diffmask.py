@@ -109,7 +109,7 @@ if p.num_train >= 9_000:
 
 # %%
 def one_hot(example) -> torch.Tensor:
-    digit = example.hypothesis[0 if example.label else 1]
+    digit = example.second[0 if example.label else 1]
     found = [token == digit for token in example.tokens]
     return torch.tensor([flag and not any(found[:i]) for i, flag in enumerate(found)]).double()
 
@@ -413,7 +413,7 @@ assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(),
 
 # %% tags=["figure"]
 i = int((some.mask.sum(1) >= 6).nonzero()[0])
-length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].hypothesis
+length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].second
 rows = {"truth": truth[i, :length]} | {name: a[i, :length] for name, a in found.items()}
 heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
 fig, ax = figures.new_figure(size=(10, 4.6))

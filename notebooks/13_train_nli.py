@@ -83,7 +83,7 @@ require_vectors(p.vectors)  # before anything is read
 limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
 splits = {name: part[: limits[name] or None] for name, part in read_nli(p.corpus).items()}
 facts = [
-    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.hypothesis) for e in part])]
+    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) for e in part])]
     + [np.mean([e.label == k for e in part]) for k in range(len(LABELS))]
     for name, part in splits.items()
 ]
@@ -91,7 +91,7 @@ pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis word
 
 # %% tags=["check"]
 for part in splits.values():
-    assert all(e.tokens[0] == e.hypothesis[0] == NULL and min(len(e.tokens), len(e.hypothesis)) > 1 for e in part)
+    assert all(e.tokens[0] == e.second[0] == NULL and min(len(e.tokens), len(e.second)) > 1 for e in part)
 
 # %% [markdown]
 # ## 2. Attend, compare, aggregate
@@ -172,20 +172,20 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
 for k, label in enumerate(LABELS if p.model != "recurrent" else ()):
-    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.hypothesis) <= 9]
+    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.second) <= 9]
     for i in fitting[:1]:
-        z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].hypothesis))
+        z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].second))
         fig, ax = figures.new_figure(size=(11, 5.2))
         said = LABELS[evaluation.answer[i]]
         title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
-        figures.draw_attention(z, pairs[i].tokens, pairs[i].hypothesis, ax, title=title, top=top)
+        figures.draw_attention(z, pairs[i].tokens, pairs[i].second, ax, title=title, top=top)
         figures.save_figure(fig, folder / "figures", f"alignment_{label}")
         display(figures.show(fig))
 
 # %% tags=["check"]
 if p.model != "recurrent":
-    first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].hypothesis))
+    first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].second))
     assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights, or gates"
     if p.model != "hardkuma":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"

@@ -83,7 +83,7 @@ folder = results_folder("14_train_probes")
 subject = training.build_subject(p)
 splits, model = subject.splits, subject.model
 for example in splits["test"][:4]:
-    print(" ".join(example.tokens[:60]), "|", *example.hypothesis or "", "->", example.label)
+    print(" ".join(example.tokens[:60]), "|", *example.second or "", "->", example.label)
 
 # %%
 frozen, scores = training.train_subject(p, subject, folder)

@@ -75,17 +75,17 @@ targets = Targets(
     {name: part[: limits[name] or None] for name, part in everything.references.items()},
 )
 facts = [
-    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.hypothesis) - 1 for e in part])]
+    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) - 1 for e in part])]
     for name, part in targets.splits.items()
 ]
 display(pd.DataFrame(facts, columns=["split", "texts", "words", "words of the target"]).round(1))
 example = targets.splits["train"][0]
-print(" ".join(example.tokens)[:200], "->", " ".join(example.hypothesis))
+print(" ".join(example.tokens)[:200], "->", " ".join(example.second))
 
 # %% tags=["check"]
 assert all(np.isfinite(value) for value in score(["a b"], [["a b"]]).values()), "the packages of the scores are there"
 for name, part in targets.splits.items():
-    assert all(e.hypothesis[-1] == END and END not in e.hypothesis[:-1] for e in part), name
+    assert all(e.second[-1] == END and END not in e.second[:-1] for e in part), name
     assert name == "train" or len(targets.references[name]) == len(part), name
 
 # %% [markdown]

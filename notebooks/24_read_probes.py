@@ -143,7 +143,7 @@ for path in folders["toy"][:1]:
     examples = [subject.splits["test"][i] for i in texts.index]
     batch = subject.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
     _, states = frozen.read(batch)
-    kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
+    kinds = np.array([e.second.index(t) if t in e.second else 2 for e in examples for t in e.tokens])
     flat = states[1][batch.mask].cpu().numpy()
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))

@@ -568,7 +568,7 @@ def test_snli_gives_the_leaves_of_its_trees_and_drops_pairs_without_a_label(tmp_
     assert {name: len(part) for name, part in splits.items()} == {"train": 1, "dev": 1, "test": 1}
     pair = splits["test"][0]
     assert pair.tokens == ("@@NULL@@", "A", "man", "plays", ".")
-    assert pair.hypothesis == ("@@NULL@@", "He", "sings", ".") and pair.label == 2
+    assert pair.second == ("@@NULL@@", "He", "sings", ".") and pair.label == 2
     assert read_nli("snli", tmp_path, null=False)["dev"][0].tokens[0] == "A"
 
 
@@ -631,7 +631,7 @@ def captions(folder, german="Ein Hund.\nZwei Katzen!\n", english="A dog.\nTwo ca
 def test_captions_are_pairs_of_lower_case_tokens_with_an_end(tmp_path):
     found = sentences.read_captions("de", captions(tmp_path))
     assert found.splits["train"][1].tokens == ("zwei", "katzen", "!")
-    assert found.splits["train"][1].hypothesis == ("two", "cats", "!", "</s>")
+    assert found.splits["train"][1].second == ("two", "cats", "!", "</s>")
     assert found.references["test"] == [["a dog ."], ["two cats !"]] and "train" not in found.references
     assert len(sentences.read_captions("de", tmp_path, max_tokens=2).splits["train"]) == 0, "all have three words"
 
@@ -660,8 +660,8 @@ def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path)
         (tmp_path / split).mkdir()
         (tmp_path / split / "a.subject").write_text(MAIL)
     found = sentences.read_mails(tmp_path, max_tokens=5, max_subject=2)
-    assert found.splits["train"][0].hypothesis == ("meeting", "at", "</s>")
-    assert len(found.splits["dev"][0].tokens) == 5 and found.splits["dev"][0].hypothesis[:-1] == ("meeting", "at", "9")
+    assert found.splits["train"][0].second == ("meeting", "at", "</s>")
+    assert len(found.splits["dev"][0].tokens) == 5 and found.splits["dev"][0].second[:-1] == ("meeting", "at", "9")
     assert found.references["dev"] == [["meeting at 9", "meeting time", "meeting"]]
     (tmp_path / "dev" / "b.subject").write_text("@subject\nnothing\n")
     with pytest.raises(BadInput, match="dev/b.subject: no body or no subject"):
@@ -680,7 +680,7 @@ def headlines(folder: Path) -> Path:
 def test_headlines_are_read_in_the_layout_of_their_publisher(tmp_path):
     found = sentences.read_headlines("gigaword", headlines(tmp_path))
     assert found.splits["train"][0].tokens == ("text", "0", "of", "side", "0", ".")
-    assert found.splits["train"][1].hypothesis == ("\u00e9t\u00e9", "in", "#", "words", ".", "</s>")
+    assert found.splits["train"][1].second == ("\u00e9t\u00e9", "in", "#", "words", ".", "</s>")
     assert found.references["test"][0] == ["text 2 of side 1 ."] and "train" not in found.references
     four = sentences.read_headlines("duc2004", tmp_path)
     assert four.references["test"][0] == [f"text 3 of side {i} ." for i in (1, 2, 3, 4)]

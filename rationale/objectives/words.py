@@ -17,9 +17,9 @@ class WordLoss(nn.Module):
 
     def forward(self, model: Seq2Seq, batch: Batch) -> LossOutput:
         sides = batch.tokens
-        outputs, weights = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
-        real = sides.hypothesis_mask
-        loss = F.cross_entropy(model.output(outputs[real]), sides.hypothesis[real])
+        outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
+        real = sides.second_mask
+        loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])
         lam = model.arguments.get("lam", 0.0)
         without = settled(weights.detach()[real], model.mapping, lam).to(loss.dtype).mean()
         return LossOutput(loss, {"task": loss.detach(), "settled": without})

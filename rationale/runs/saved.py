@@ -83,7 +83,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
     """
     import pandas as pd
 
-    words, seconds = sum(len(e.hypothesis) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
+    words, seconds = sum(len(e.second) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
     found = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
     found["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
     lines = []
@@ -135,7 +135,7 @@ def save_probes(
     lines = []
     for split, examples in splits.items():
         for i, example in enumerate(examples):
-            row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
+            row = {"split": split, "tokens": example.tokens, "hypothesis": example.second, "label": example.label}
             row["answer"] = answers[split][i].tolist()
             row |= _annotated(example)
             for method, one in found.items():
@@ -162,9 +162,9 @@ def rationale_rows(result: Result):
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
             row = {"split": split, "tokens": example.tokens}
-            if example.hypothesis is not None:
-                row["hypothesis"] = example.hypothesis
-            digits = 4 if example.hypothesis is None else 6  # of attention weights, so that equal ones can be told
+            if example.second is not None:
+                row["hypothesis"] = example.second
+            digits = 4 if example.second is None else 6  # of attention weights, so that equal ones can be told
             row |= {"z": _short(z.tolist(), digits)}
             row |= {"label": example.label, "prediction": answer}
             yield row | _annotated(example)

@@ -14,7 +14,7 @@ LABELS = ("not more", "more")
 
 
 def read_digits(num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1):
-    """Made-up examples: `tokens` the digits, `hypothesis` the query (n, m), `rationale` True at digits of the query.
+    """Made-up examples: `tokens` the digits, `second` the query (n, m), `rationale` True at digits of the query.
 
     Parameters
     ----------
@@ -46,5 +46,5 @@ def _example(digits: list[int], n: int, m: int) -> Example:
         tokens=tuple(map(str, digits)),
         label=int(digits.count(n) > digits.count(m)),
         rationale=tuple(digit in (n, m) for digit in digits),
-        hypothesis=(str(n), str(m)),
+        second=(str(n), str(m)),
     )

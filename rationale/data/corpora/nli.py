@@ -40,7 +40,7 @@ def read_nli(corpus: str = "nli_small", path: Path | str | None = None, null: bo
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        `tokens` the premise, `hypothesis`, `label` an index of `LABELS`.
+        `tokens` the premise, `second` the hypothesis, `label` an index of `LABELS`.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def parse_pair(line: str, where: str = "", null: bool = True) -> Example | None:
     if not all(sides):
         raise BadInput(f"{where}: an empty sentence; accepted: at least one word in each")
     premise, hypothesis = (tuple([NULL] * null + words) for words in sides)
-    return Example(premise, LABELS.index(label), hypothesis=hypothesis)
+    return Example(premise, LABELS.index(label), second=hypothesis)
 
 
 def _leaves(tree: str) -> list[str]:
@@ -112,7 +112,7 @@ def build_pair_vocabulary(
     Vocabulary, float [V, E]
         The row of padding is zeros.
     """
-    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.hypothesis))
+    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second))
     words = sorted({word for sentence in sentences for word in sentence})
     if vectors == "random":
         generator = torch.Generator().manual_seed(seed + 1)

@@ -26,7 +26,7 @@ CAPTIONS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 class Targets(NamedTuple):
     """Sources with targets, and what the targets of dev and test are compared with."""
 
-    splits: dict[str, list[Example]]  # `tokens` the source, `hypothesis` the target, ended by `END`
+    splits: dict[str, list[Example]]  # `tokens` the source, `second` the target, ended by `END`
     references: dict[str, list[list[str]]]  # "dev", "test": one or several texts an example
 
 
@@ -58,7 +58,7 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
             )
         pairs = [tuple(tuple(split_words(line)) for line in pair) for pair in zip(*sides, strict=True)]
         splits[split] = [
-            Example(source, 0, hypothesis=(*target, END))
+            Example(source, 0, second=(*target, END))
             for source, target in pairs
             if source and target and (split != "train" or max(len(source), len(target)) <= max_tokens)
         ]
@@ -108,7 +108,7 @@ def read_headlines(test: str = "gigaword", path: Path | str | None = None) -> Ta
                     f"{place / file}: {len(column)} lines, {source} has {len(columns[0])}; accepted: one line each"
                 )
         rows = list(zip(*columns, strict=True))
-        splits[split] = [Example(row[0], 0, hypothesis=(*row[1], END)) for row in rows]
+        splits[split] = [Example(row[0], 0, second=(*row[1], END)) for row in rows]
         if split != "train":
             references[split] = [[" ".join(target) for target in row[1:]] for row in rows]
     return Targets(splits, references)
@@ -148,7 +148,7 @@ def read_mails(path: Path | str | None = None, max_tokens: int = 120, max_subjec
         split = Path(name).parent.name
         body, subjects = parse_mail(mails[name], f"{place}:{name}", max_tokens)
         target = subjects[0][:max_subject] if split == "train" else subjects[0]
-        splits[split].append(Example(tuple(body), 0, hypothesis=(*target, END)))
+        splits[split].append(Example(tuple(body), 0, second=(*target, END)))
         if split != "train":
             references[split].append([" ".join(subject) for subject in subjects])
     return Targets(splits, references)
@@ -172,6 +172,6 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
 
 def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tuple[Vocabulary, Vocabulary]:
     """The words of the sources and of the targets that occur at least so often in train; `END` is among the latter."""
-    sides = ([e.tokens for e in train], [e.hypothesis for e in train])
+    sides = ([e.tokens for e in train], [e.second for e in train])
     counts = [Counter(word for text in side for word in text) for side in sides]
     return tuple(Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
