@@ -82,7 +82,7 @@ from IPython.display import display
 
 from rationale import figures, metrics, training
 from rationale.data import require_vectors
-from rationale.data.corpora.reviews import read_reviews
+from rationale.data.read import read_extraction
 from rationale.nn import encoders, rcnn
 from rationale.runs import results_folder, saved, validated
 
@@ -98,7 +98,7 @@ require_vectors(p.vectors)  # before anything is read
 # a grammar wrote them), these words are the *gold rationale*. Training never sees them.
 
 # %%
-corpus_read = read_reviews(p)
+corpus_read = read_extraction(p)
 splits, labels = corpus_read.splits, corpus_read.labels
 facts = []
 for name, part in splits.items():

@@ -65,7 +65,8 @@ from IPython.display import display
 
 from rationale import figures, models, training
 from rationale.data import require_vectors
-from rationale.data.corpora.nli import LABELS, NULL, read_nli
+from rationale.data.pairs import NULL
+from rationale.data.read import read_alignment
 from rationale.runs import results_folder, saved, validated
 
 # %%
@@ -80,14 +81,13 @@ require_vectors(p.vectors)  # before anything is read
 # word that means nothing, `@@NULL@@`: whatever has no counterpart can align with it.
 
 # %%
-limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
-splits = {name: part[: limits[name] or None] for name, part in read_nli(p.corpus).items()}
+splits, _, num_outputs, labels = read_alignment(p)
 facts = [
     [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) for e in part])]
-    + [np.mean([e.label == k for e in part]) for k in range(len(LABELS))]
+    + [np.mean([e.label == k for e in part]) for k in range(len(labels))]
     for name, part in splits.items()
 ]
-pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *LABELS]).round(3)
+pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *labels]).round(3)
 
 # %% tags=["check"]
 for part in splits.values():
@@ -133,8 +133,8 @@ figures.show_source(attention.forward)
 # rule opens.
 
 # %%
-result = training.train_aligner(p, splits, len(LABELS), folder)
-scores = saved.save_run(folder, result, p, list(LABELS))
+result = training.train_aligner(p, splits, num_outputs, folder)
+scores = saved.save_run(folder, result, p, labels)
 
 # %% tags=["check"]
 trained = sum(value.numel() for value in result.model.parameters())
@@ -171,12 +171,12 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
-for k, label in enumerate(LABELS if p.model != "recurrent" else ()):
+for k, label in enumerate(labels if p.model != "recurrent" else ()):
     fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.second) <= 9]
     for i in fitting[:1]:
         z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].second))
         fig, ax = figures.new_figure(size=(11, 5.2))
-        said = LABELS[evaluation.answer[i]]
+        said = labels[evaluation.answer[i]]
         title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
         figures.draw_attention(z, pairs[i].tokens, pairs[i].second, ax, title=title, top=top)

@@ -51,7 +51,9 @@ import pandas as pd
 from IPython.display import display
 
 from rationale import figures, metrics, models, training
-from rationale.data.corpora.sentences import END, Targets, read_captions, read_headlines, read_mails
+from rationale.data.corpora import find_corpus
+from rationale.data.read import read_generation
+from rationale.data.targets import END
 from rationale.runs import results_folder, saved, validated
 
 # %%
@@ -62,18 +64,8 @@ folder = results_folder("15_train_seq2seq")
 # ## 1. Texts and targets
 
 # %%
-if p.corpus == "multi30k":
-    everything, score = read_captions(p.language), metrics.bleu
-elif p.corpus == "aeslc":
-    everything, score = read_mails(), metrics.rouge
-else:
-    everything = read_headlines(p.corpus)
-    score = metrics.rouge if p.corpus == "gigaword" else metrics.rouge_of_75_bytes
-limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
-targets = Targets(
-    {name: part[: limits[name] or None] for name, part in everything.splits.items()},
-    {name: part[: limits[name] or None] for name, part in everything.references.items()},
-)
+targets = read_generation(p)
+score = getattr(metrics, find_corpus(p.corpus).metric)
 facts = [
     [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) - 1 for e in part])]
     for name, part in targets.splits.items()

@@ -10,7 +10,7 @@ from torch.distributions import Normal, kl_divergence
 
 from rationale import explain
 from rationale.data import Example, PairBatches
-from rationale.data.corpora.digits import read_digits
+from rationale.data.corpora.toy import read_digits
 from rationale.distributions import Bernoulli
 from rationale.explain import against_gold, divergence
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rationale.data import PairBatches, Vocabulary
-from rationale.data.corpora.digits import read_digits
+from rationale.data.corpora.toy import read_digits
 from rationale.explain import (
     BilinearVotes,
     Frozen,

@@ -8,7 +8,6 @@ import ipywidgets
 
 from rationale.errors import BadInput
 from rationale.runs import saved
-from rationale.runs.parameters import PAIRS
 from rationale.runs.saved import SavedRun, load_run
 
 
@@ -31,7 +30,7 @@ def kept_per_run(number: int) -> Callable:
 @kept_per_run(16)
 def model_of(run: Path) -> SavedRun:
     found = load_run(run)
-    if vars(found.parameters).get("corpus") in PAIRS:
+    if found.of_pairs:
         raise BadInput(f"{run}: a run on pairs of sentences; accepted is one on texts")
     return found
 

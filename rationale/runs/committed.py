@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from rationale import metrics
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
 from rationale.explain.diffmask import KINDS
 from rationale.models.extractor import WITHOUT_GATES
@@ -34,9 +35,8 @@ TASKS = {  # by notebook
     "12_train_sst": "sst",
     "13_train_nli": "nli",
     "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # but for TRANSLATED
+    "15_train_seq2seq": "summarisation",  # but of corpora of several languages "translation"
 }
-TRANSLATED = "multi30k"
 SUBJECT = "subject"  # the model that is probed, in the column `model` of task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
 COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
@@ -116,7 +116,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
-    if p.get("corpus") == TRANSLATED:
+    if "language" in p and find_corpus(p["corpus"]).languages:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}

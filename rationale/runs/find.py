@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rationale.data.corpora import corpus_names
 from rationale.models.extractor import WITHOUT_GATES
 from rationale.runs import saved
-from rationale.runs.parameters import MODELS, PAIRS, SEQUENCES
+from rationale.runs.parameters import MODELS
 from rationale.runs.workspace import TRIALS
 
 
@@ -14,14 +15,14 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
 
     Models with gates come first, of them the one that was finished last; smoke runs only where there is nothing else.
     """
-    found = {"texts": [], "probes": []}
+    found, of_texts = {"texts": [], "probes": []}, (None, *corpus_names("extraction"))
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
     for path in sorted(models, key=lambda path: path.stat().st_mtime, reverse=True):
         if (path.parent / "run.ipynb").is_file():
             p = saved.read_parameters(path.parent)
             if "methods" in p:
                 found["probes"].append(path.parent)
-            elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
+            elif p.get("model") in MODELS["texts"] and p.get("corpus") in of_texts:
                 found["texts"].append(path.parent)
     found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
     serious = {kind: [run for run in runs if run.name not in TRIALS] for kind, runs in found.items()}

@@ -20,13 +20,16 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
-from rationale.data.corpora.sentences import Targets
+from rationale.data.corpora import find_corpus
 from rationale.data.example import Example
+from rationale.data.targets import Targets
+from rationale.data.tokenise import TOKENISERS, split_text
 from rationale.errors import BadInput
 from rationale.files import write_text
 from rationale.models.aligner import build_aligner
 from rationale.models.extractor import Extractor, build_extractor
-from rationale.runs.parameters import METHODS, PAIRS, completed
+from rationale.nn.heads import Classes
+from rationale.runs.parameters import METHODS, completed
 from rationale.training.checkpoint import read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
@@ -62,6 +65,7 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
             "head": type(head).__name__.lower(),
             "num_outputs": head.output.out_features,
             "labels": labels,
+            "tokeniser": _tokeniser_of(p),
         }
         write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
@@ -112,9 +116,9 @@ def save_probes(
     p: SimpleNamespace,
 ) -> dict:
     """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
-    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
-    hypothesis, gold and word_labels where there are any, label, answer (of the model alone), and by method a row a
-    layer, a column a position.
+    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text per line: split, tokens,
+    second (a query, or null), gold and word_labels where there are any, label, answer (of the model alone), and by
+    method one row per layer, one column per position.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ def save_probes(
     lines = []
     for split, examples in splits.items():
         for i, example in enumerate(examples):
-            row = {"split": split, "tokens": example.tokens, "hypothesis": example.second, "label": example.label}
+            row = {"split": split, "tokens": example.tokens, "second": example.second, "label": example.label}
             row["answer"] = answers[split][i].tolist()
             row |= _annotated(example)
             for method, one in found.items():
@@ -184,6 +188,34 @@ class SavedRun:
     vocabulary: Vocabulary
     parameters: SimpleNamespace
     labels: list[str] | None
+    tokeniser: str = "treebank"  # key of TOKENISERS: how the texts of its corpus are split
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it reads pairs of sentences."""
+        return _of_pairs(self.parameters)
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of what is predicted: the classes, or the aspects that are scored."""
+        if isinstance(self.model.head, Classes):
+            return self.labels or [str(i) for i in range(self.model.head.output.out_features)]
+        p = vars(self.parameters)
+        aspect = p.get("aspect", "score")
+        return [*find_corpus(p["corpus"]).outputs(aspect)] if "corpus" in p else [aspect]
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a new text, split as the texts of its corpus are; of a pair, see `tokenise.split_text`."""
+        return split_text(text, self.tokeniser)
+
+
+def _of_pairs(p: SimpleNamespace) -> bool:
+    return "corpus" in vars(p) and "alignment" in find_corpus(p.corpus).tasks
+
+
+def _tokeniser_of(p: SimpleNamespace) -> str:
+    """That of the corpus of a run; notebooks that name none read tokenised texts."""
+    return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
 def load_run(folder: Path | str) -> SavedRun:
@@ -204,13 +236,16 @@ def load_run(folder: Path | str) -> SavedRun:
             said = "an encoder-decoder, whose answers are in said.jsonl"
             raise BadInput(f"{folder}: {said}; accepted is a run on texts or on pairs of sentences")
         p = completed(facts["parameters"])
-        build = build_aligner if vars(p).get("corpus") in PAIRS else build_extractor
+        build = build_aligner if _of_pairs(p) else build_extractor
         model = build(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.load_state_dict(tensors)
+        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # runs before it was saved: that of their corpus
+        if tokeniser not in TOKENISERS:
+            raise KeyError(f"tokeniser {tokeniser!r}")
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         said = f"{path}: no model of this project, or of another version ({str(error).splitlines()[0]})"
         raise BadInput(f"{said}; accepted is what a finished run wrote") from None
-    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"])
+    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], tokeniser)
 
 
 def read_metrics(folder: Path | str) -> dict:
@@ -236,8 +271,9 @@ def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
 
 
 def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
-    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
-    return _texts(folder, "attributions.jsonl", split)
+    """`attributions.jsonl` of a finished run that probed: one row per text of this split."""
+    rows = _texts(folder, "attributions.jsonl", split)
+    return rows.rename(columns={"hypothesis": "second"})  # its name in older runs
 
 
 def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":

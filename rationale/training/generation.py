@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 
 from rationale.data.batches import PairBatches, Vocabulary
-from rationale.data.corpora.sentences import END, Targets, build_text_vocabularies
+from rationale.data.targets import END, Targets, build_text_vocabularies
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
@@ -38,7 +38,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
     Parameters
     ----------
     p : parameters
-    targets : data.sentences.Targets
+    targets : data.targets.Targets
     score : function
         From what was said (texts) and the references of each to metrics.
     folder : Path
