@@ -899,9 +899,9 @@ faithful = {}
 for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": bernoulli}.items():
     with torch.no_grad():
         z = model(texts.tokens, texts.mask).z
-        whole = explain.probabilities(model, texts, texts.mask.float())
-        sufficiency, comprehensiveness = explain.drops(model, texts, z, whole)
-        right = (explain.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
+        whole = explain.class_probabilities(model, texts, texts.mask.float())
+        sufficiency, comprehensiveness = explain.sufficiency_and_comprehensiveness(model, texts, z, whole)
+        right = (explain.class_probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
     shown_in = ((z != 0) & (texts.tokens < 6)).any(1).float()
     hit = shown_in.mean().item()
     by_class = [f"{shown_in[texts.target == label].mean():.0%}" for label in range(4)]

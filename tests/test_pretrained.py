@@ -12,7 +12,7 @@ import torch
 from rationale import explain, models, training
 from rationale.data import Batches, Example, word_pieces
 from rationale.errors import BadInput
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
@@ -45,7 +45,7 @@ def frozen(folder):
     encoder, tokenizer = models.load_encoder(folder)
     torch.manual_seed(1)
     model = models.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def batch_of(folder, texts=TEXTS):
@@ -138,7 +138,7 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
                 step.loss.backward()
             assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
     for layer in (0, 3):
-        mean, std = explain.moments(frozen, [batch])[layer]
+        mean, std = explain.state_moments(frozen, [batch])[layer]
         assert explain.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
         assert explain.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
         assert explain.additive_noise(frozen, batch, layer, 2).isfinite().all()

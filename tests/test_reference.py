@@ -74,7 +74,7 @@ def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
     (finished_probes(home / "runs") / "history.csv").write_text("epoch\n")
     for _ in range(2):
         collect.collect(home / "runs")
-        rows = (committed.folder() / "history.csv").read_text().splitlines()[1:]
+        rows = (committed.reference_folder() / "history.csv").read_text().splitlines()[1:]
         assert [row.split(",")[1] for row in rows] == ["1", "2"]
 
 
@@ -301,7 +301,7 @@ def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
     facts = {"accuracy": 0.65, "rate_selected": 1.0}
     run_of(home, "13_train_nli", "a", facts, dropout=0.2)
     collect.collect(home)
-    path = committed.folder() / "results.csv"
+    path = committed.reference_folder() / "results.csv"
     path.write_text(path.read_text().replace("dropout=0.2", ""))  # as if that had been the default
     run_of(home / "later", "13_train_nli", "b", facts)
     table = collect.collect(home / "later")
@@ -358,5 +358,7 @@ def test_the_committed_results_are_tidy():
     table = committed.read_results()
     assert list(table.columns) == committed.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
-    recorded = {json.loads(line)["run"] for line in (committed.folder() / "runs.jsonl").read_text().splitlines()}
+    recorded = {
+        json.loads(line)["run"] for line in (committed.reference_folder() / "runs.jsonl").read_text().splitlines()
+    }
     assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from rationale.explain.diffmask import KINDS
+from rationale.explain.diffmask import PROBE_TARGETS
 from rationale.runs.committed import (
-    SEARCHED,
+    SEARCH_METRICS,
     SUBJECT,
     behind_softmax,
-    compared,
-    folder,
     read_published,
-    searched,
+    reference_folder,
+    rows_of_figure_4,
+    search_rows,
     setting,
     summary,
 )
@@ -42,7 +42,7 @@ def _mean_std(mean: float, std: float) -> str:
 
 def sst_table(results: pd.DataFrame) -> str:
     """The table of SST, in Markdown."""
-    runs = compared(results)
+    runs = rows_of_figure_4(results)
     dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
     heads = "model,vectors,target or price,dev accuracy,test accuracy,expected rate,selected words,seeds"
     rows = []
@@ -128,20 +128,20 @@ def probes_table(results: pd.DataFrame) -> str:
 
 def search_table(results: pd.DataFrame) -> str:
     """The table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
-    results = searched(results)
+    results = search_rows(results)
     rows = []
-    for row in summary(results, list(SEARCHED)).sort_values(["variant", "model"]).to_dict("records"):
+    for row in summary(results, list(SEARCH_METRICS)).sort_values(["variant", "model"]).to_dict("records"):
         cells = [
             row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
-            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED),
+            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCH_METRICS),
         ]
         rows.append([*cells, str(int(row["seeds"]))])
-    printed = read_published().query("task == 'probes' and metric in @SEARCHED")
+    printed = read_published().query("task == 'probes' and metric in @SEARCH_METRICS")
     for model, part in printed.groupby("model"):
         values = part.set_index("metric")["value"]
-        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCHED]
+        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
         rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
-    return _markdown(["method", *(name.replace("_", " ") for name in SEARCHED), "seeds"], rows)
+    return _markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows)
 
 
 def masking_table(results: pd.DataFrame) -> str:
@@ -154,14 +154,14 @@ def masking_table(results: pd.DataFrame) -> str:
     for corpus, part in found.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
         alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
-        for (model, kind), probe in part[part["model"].isin(KINDS)].groupby(["model", "variant"]):
+        for (model, kind), probe in part[part["model"].isin(PROBE_TARGETS)].groupby(["model", "variant"]):
             masked = probe[probe["metric"].str.fullmatch(f"masked_{f1}_\\d+")]["value"].mean()
             means = probe.groupby("metric")["value"].mean()
             cells = [corpus, ", ".join(filter(None, (model, kind))), _cell(100 * alone), _cell(100 * masked)]
             cells += [_cell(100 * means["kept"]), _cell(100 * means["agreement"]), f"{means['divergence']:.3f}"]
             rows.append([*cells, str(probe["seed"].nunique())])
     printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
-    for kind in KINDS:
+    for kind in PROBE_TARGETS:
         values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
         rows.append(["sst", f"{kind}, published", *(_cell(100 * value) for value in values), "", "", ""])
     heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
@@ -182,7 +182,7 @@ JUDGED = {  # metric -> heading
 
 def judged_table(results: pd.DataFrame) -> str:
     """The table of what the rationales are worth, in Markdown: test split, means over seeds."""
-    runs = compared(results)
+    runs = rows_of_figure_4(results)
     judged = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
     runs = runs[runs["run"].isin(judged)]
     table = summary(runs, ["rate_selected", *JUDGED])
@@ -197,7 +197,7 @@ def judged_table(results: pd.DataFrame) -> str:
 
 def bench_table(_: pd.DataFrame) -> str:
     """The tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
-    bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
+    bench = json.loads((reference_folder() / "bench.json").read_text(encoding="utf-8"))
     counts = sorted({group["threads"] for group in bench["groups"]}, reverse=True)
     heads = [f"{head}, {n} thread{'s' * (n > 1)}" for n in counts for head in ("ms", "times as fast")]
     compared: dict[tuple[str, str], dict[int, list[str]]] = {}
