@@ -57,9 +57,15 @@ def test_the_mass_scale_reaches_one_at_the_top_of_the_density_scale():
     assert ax.get_xticklabels()[2].get_text() == "1\nP(1) = 0.353"
 
 
-def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero():
-    assert figures._mass_text(4.02e-6) == "4e-06"
-    assert [figures._mass_text(mass) for mass in (0.0, 0.156599, 1.0)] == ["0.000", "0.157", "1.000"]
+@pytest.mark.parametrize(
+    ("a", "b", "right", "masses"),
+    [(5.0, 1.0, 1.1, ["4e-06", "0.353"]), (0.5, 0.5, 1.1, ["0.157", "0.206"]), (0.1, 1e3, 1.0, ["1.000", "0.000"])],
+)
+def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero(a, b, right, masses):
+    _, ax = figures.new_figure()
+    figures.draw_hardkuma(a, b, -0.1, right, ax)
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert [labels[0], labels[2]] == [f"0\nP(0) = {masses[0]}", f"1\nP(1) = {masses[1]}"]
 
 
 def test_the_drawn_interior_density_is_that_of_the_distribution():
