@@ -59,19 +59,19 @@ def explorer(runs) -> sentence.SentenceExplorer:
 
 def test_a_text_gives_the_answer_and_the_gates_that_predict_gives(explorer, runs):
     (row,) = predict(load_run(runs["s0.4"]), [tokenise(TEXT)])
-    assert explorer.answers["rationale"] == pytest.approx(row["prediction"], abs=1e-6)
+    assert explorer.predictions["rationale"] == pytest.approx(row["prediction"], abs=1e-6)
     assert [button.description for button in explorer.buttons] == row["tokens"]
     bold = [button.style.font_weight == "bold" for button in explorer.buttons]
     assert bold == [z > 0 for z in row["z"]], "selected words are bold"
 
 
 def test_a_click_forces_a_gate_open_then_shut_then_sets_it_free(explorer):
-    start, picture = explorer.answers, explorer.picture.value
+    start, picture = explorer.predictions, explorer.picture.value
     for state in ("open", "shut"):
         explorer.buttons[3].click()
         assert explorer.forced == {3: state} and f"gate {state}" in explorer.buttons[3].tooltip
     explorer.buttons[3].click()
-    assert explorer.forced == {} and explorer.answers == start
+    assert explorer.forced == {} and explorer.predictions == start
     assert explorer.picture.value == picture, "free again, the same picture"
 
 
@@ -84,22 +84,22 @@ def test_a_forced_gate_moves_the_answer_as_the_predictor_does_when_it_reads_that
         explorer.force({position: "open" if z[position] else "shut"})
         with torch.no_grad():
             said = run.model.predictor(run.model.embed(known.batch.tokens), known.batch.mask, z[None])[0].tolist()
-        assert explorer.answers["your gates"] == pytest.approx(said, abs=1e-6)
-        assert explorer.answers["your gates"] != explorer.answers["rationale"], "the forced gate changes the answer"
+        assert explorer.predictions["your gates"] == pytest.approx(said, abs=1e-6)
+        assert explorer.predictions["your gates"] != explorer.predictions["rationale"], "the forced gate changes the answer"
 
 
 def test_all_gates_forced_open_are_the_whole_text(explorer):
     explorer.force({i: "open" for i in range(len(explorer.buttons))})
-    assert explorer.answers["your gates"] == explorer.answers["whole text"]
+    assert explorer.predictions["your gates"] == explorer.predictions["whole text"]
     explorer.free.click()
-    assert explorer.forced == {} and "your gates" not in explorer.answers
+    assert explorer.forced == {} and "your gates" not in explorer.predictions
 
 
 def test_forced_gates_stay_with_another_run_but_not_with_another_text(explorer, runs):
     explorer.buttons[0].click()
     explorer.run.value = runs["classes"]
-    assert explorer.forced == {0: "open"} and len(explorer.answers["your gates"]) == 2
-    assert sum(explorer.answers["your gates"]) == pytest.approx(1), "probabilities of two classes"
+    assert explorer.forced == {0: "open"} and len(explorer.predictions["your gates"]) == 2
+    assert sum(explorer.predictions["your gates"]) == pytest.approx(1), "probabilities of two classes"
     explorer.text.value = TEXT + " and cheap"
     assert explorer.forced == {} and explorer.buttons[-1].description == "cheap"
     assert re.search("unknown to this run: .*cheap", explorer.readout.value)
@@ -107,9 +107,9 @@ def test_forced_gates_stay_with_another_run_but_not_with_another_text(explorer, 
 
 def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, runs):
     explorer.run.value = runs["whole"]
-    assert explorer.answers["rationale"] == explorer.answers["whole text"]
+    assert explorer.predictions["rationale"] == explorer.predictions["whole text"]
     explorer.force({3: "shut"})
-    assert explorer.answers["your gates"] != explorer.answers["whole text"]
+    assert explorer.predictions["your gates"] != explorer.predictions["whole text"]
 
 
 def test_a_text_without_words_asks_for_one_and_what_comes_after_is_read(explorer):
@@ -208,11 +208,11 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
 def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatch):
     words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
     row = {"tokens": words, "answer": [30, 32], "hypothesis": None, "states": [[0.5] * len(words)] * 2}
-    assert layers.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
-    assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
-    assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
+    assert layers.positions_near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
+    assert layers.positions_near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
+    assert layers.positions_near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
-    monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
+    monkeypatch.setattr(layers, "masked_predictions", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
@@ -227,21 +227,21 @@ def test_texts_of_any_length_are_shown_and_a_run_without_methods_shows_none(monk
 def test_what_is_kept_of_a_run_is_read_anew_once_the_run_is_made_anew(tmp_path):
     (tmp_path / "model.safetensors").write_text("first")
     asked = []
-    kept = common.kept_per_run(2)(lambda run: asked.append(run) or len(asked))
+    kept = common.cache_per_run(2)(lambda run: asked.append(run) or len(asked))
     assert [kept(tmp_path), kept(tmp_path)] == [1, 1]
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
     assert kept(tmp_path) == 2
 
 
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
-    before, after, far = layers.masked_answers(probed, "states", 3, 1)
+    before, after, far = layers.masked_predictions(probed, "states", 3, 1)
     _, subject, _, probes = layers.load_probed(probed)
     batch = subject.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
         own = subject.model.predict(batch).softmax(-1)[0]
     assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and far >= 0
     state = torch.get_rng_state()
-    again = layers.masked_answers(probed, "states", 3, 1)
+    again = layers.masked_predictions(probed, "states", 3, 1)
     assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), "no draw of others is touched"
 
 

@@ -92,7 +92,7 @@ def test_a_start_between_two_steps_is_kept():
 def test_moving_a_slider_leaves_the_preset(explorer):
     explorer.preset.value = "bell (2, 2)"
     explorer.sliders["a"].value = 2.5
-    assert explorer.preset.value == shapes.OWN and explorer.sliders["b"].value == 2.0
+    assert explorer.preset.value == shapes.NO_PRESET and explorer.sliders["b"].value == 2.0
 
 
 def test_a_preset_redraws_once(explorer, monkeypatch):
