@@ -28,8 +28,8 @@ PRESETS = {
 }
 NO_PRESET = ""  # the value of the menu of presets after a slider has been moved
 
-# The values of the sliders for a and b: numbers of two or three digits, nearly evenly spaced on a log scale. A log slider
-# of floats would move 0.5 to 0.501 in the browser, which is no longer the value of the preset.
+# The values of the sliders for a and b: numbers of two or three digits, nearly evenly spaced on a log scale. A slider
+# with a log scale would move 0.5 to 0.501 in the browser, which is no longer the value of the preset.
 STEPS = [*range(100, 200, 5), *range(200, 1000, 10)]
 SHAPES = [*(step * 10**decade / 10**4 for decade in range(4) for step in STEPS), 100.0]
 
