@@ -126,8 +126,8 @@ figures.show(fig)
 # %% [markdown]
 # ## 4. Words or phrases?
 #
-# Here are the lengths of the spans of consecutive selected words. The constraint on the switches favours long spans; the
-# gold rationales show how long the spans are that people mark.
+# Here are the lengths of the spans of consecutive selected words. The constraint on the switches favours long spans;
+# the gold rationales show how long the spans are that people mark.
 
 # %%
 lengths = {"selected": metrics.span_lengths(chosen)}

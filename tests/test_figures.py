@@ -120,7 +120,7 @@ def test_the_figure_of_the_explorer_is_reused_and_depends_on_its_arguments_alone
 
 
 def test_the_grid_and_the_decision_map_fill_their_axes():
-    fig, axes = figures.new_figure(2, 3)
+    _, axes = figures.new_figure(2, 3)
     figures.draw_hardkuma_grid([0.5, 5.0], [0.5, 1.0, 5.0], -0.1, 1.1, axes)
     assert axes[2][0].get_title("left") == "a = 0.5, b = 5"
     assert {ax.get_ylim() for ax in axes.flat} == {(0, 3)}

@@ -186,7 +186,7 @@ def test_blind_precision_of_no_gold_is_nothing():
 def test_spans_are_maximal_and_end_with_their_text():
     selected = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 1], [1], [0, 0], [0, 1, 1, 1])]
     assert metrics.span_lengths(selected).tolist() == [2, 1, 1, 3]
-    assert metrics.span_lengths([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.runs([]).tolist() == []
+    assert metrics.span_lengths([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.span_lengths([]).tolist() == []
 
 
 def test_bleu_and_rouge_are_those_of_their_packages():

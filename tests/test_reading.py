@@ -160,7 +160,7 @@ def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
 
 
 def test_a_sweep_consists_of_runs_that_differ_in_their_target_in_ascending_order(runs):
-    groups = find.sweeps(list(runs.values()))
+    groups = find.group_sweeps(list(runs.values()))
     assert [[run.name for run in group] for group in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
 
 
@@ -236,10 +236,10 @@ def test_what_is_cached_for_a_run_is_loaded_again_after_its_model_changes(tmp_pa
 
 def test_the_prediction_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
     before, after, distance = layers.masked_predictions(probed, "states", 3, 1)
-    _, subject, _, probes = layers.load_probed(probed)
-    batch = subject.batches["test"].rows(torch.tensor([3]))
+    _, task, *_ = layers.load_probed(probed)
+    batch = task.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
-        own = subject.model.predict(batch).softmax(-1)[0]
+        own = task.model.predict(batch).softmax(-1)[0]
     assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and distance >= 0
     state = torch.get_rng_state()
     again = layers.masked_predictions(probed, "states", 3, 1)
@@ -251,9 +251,9 @@ def test_the_prediction_before_masking_is_the_models_own_and_the_draws_are_alway
 def test_a_loaded_probe_has_the_keep_probabilities_that_the_run_has_saved(probed):
     texts = saved.read_attributions(probed, "test")
     for method in ("states", "inputs"):
-        _, subject, _, probes = layers.load_probed(probed)
+        _, task, _, probes = layers.load_probed(probed)
         probe = probes[method]
-        batch = subject.batches["test"].rows(torch.tensor([5]))
+        batch = task.batches["test"].rows(torch.tensor([5]))
         _, states = probe.frozen.read(batch)
         with torch.no_grad():
             keep = [probe.log_keep(states[: k + 1]).exp()[0].tolist() for k in range(len(states))]

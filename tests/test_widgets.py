@@ -1,4 +1,4 @@
-"""Explorers of shapes and mappings without a browser: set the value of a slider, look at the picture and the numbers."""
+"""Explorers of shapes and mappings without a browser: set the value of a slider, look at picture and numbers."""
 
 import math
 import warnings

@@ -515,7 +515,7 @@ _REGISTRY = (
         by_hand=(
             "the reviews were withdrawn by their owner and nobody may pass them on; who holds the files "
             "puts them into beer/ of the data folder (review+wiki.filtered.200.txt.gz into vectors/); everyone else: "
-            "rationale.data.synthetic.write_beer_format writes reviews of the same format"
+            "rationale.data.corpora.synthetic.write_beer_format writes reviews of the same format"
         ),
     ),
     Archive(

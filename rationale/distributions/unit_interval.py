@@ -365,7 +365,7 @@ class AdaptedDistribution(UnitDistribution):
         return self.base.icdf(torch.tensor(0.5))
 
     @staticmethod
-    def _coordinate(below, above, log=None):
+    def _coordinate(below, above, log=None):  # noqa: ARG004  this coordinate needs no logarithm
         return below / (below + above)
 
     def _value(self, x):

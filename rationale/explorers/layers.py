@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rationale.data.corpora.sst import CLASSES
 from rationale.errors import BadInput
-from rationale.explain.diffmask import KINDS, divergence
+from rationale.explain import METHODS, divergence
 from rationale.explorers.common import (
     cache_per_run,
     enlarged_style,
@@ -21,9 +21,7 @@ from rationale.explorers.common import (
     run_field,
 )
 from rationale.figures import draw_chosen_row, live_figure, live_png
-from rationale.runs import saved
-from rationale.runs.parameters import METHODS
-from rationale.training import probing
+from rationale.runs import probed, saved
 
 
 def explore_layers(
@@ -50,11 +48,11 @@ class LayersExplorer(ipywidgets.VBox):
     run, sentence, method : Dropdown, Dropdown, ToggleButtons
     layer : IntSlider
     picture : Image
-        One row per layer; the row of the slider's layer is framed. For the methods `states` and `inputs`, the values
-        are keep probabilities; for other methods, attributions divided by the largest one of the layer.
+        One row per layer; the row of the slider's layer is framed. For a probe, the values are keep probabilities; for
+        other methods, attributions divided by the largest one of the layer.
     readout : HTML
-        For `states` and `inputs`, the prediction of the frozen model and its prediction after masking, or the reason
-        why it cannot be computed.
+        For a probe, the prediction of the frozen model and its prediction after masking, or the reason why it cannot
+        be computed.
     """
 
     def __init__(self, runs: Sequence[Path], num_texts: int = 40):
@@ -95,7 +93,8 @@ class LayersExplorer(ipywidgets.VBox):
         values, positions = torch.tensor(row[method]), positions_near_answer(row)  # [L + 1, T]
         self._updating, self.layer.max = True, len(values) - 1
         self._updating, layer = False, self.layer.value
-        if method in KINDS:
+        is_probe = METHODS[method].is_probe
+        if is_probe:
             title = f"{method}: keep probabilities; layer {layer} keeps {values[layer].mean():.0%}"
         else:
             values = values / values.amax(1, keepdim=True).clamp(min=1e-30)
@@ -104,7 +103,7 @@ class LayersExplorer(ipywidgets.VBox):
         columns = [row["tokens"][position] for position in positions]
         fig = draw_chosen_row(values[:, positions], rows, columns, layer, self._figure, title)
         self.picture.value = live_png(fig)
-        self.readout.value = format_readout(self._compare_predictions(method, layer) if method in KINDS else "")
+        self.readout.value = format_readout(self._compare_predictions(method, layer) if is_probe else "")
 
     def _compare_predictions(self, method: str, layer: int) -> str:
         """The read-out: the predictions before and after masking, and how far they are apart."""
@@ -117,7 +116,7 @@ class LayersExplorer(ipywidgets.VBox):
         return f"prediction <b>{before}</b>; after masking layer {layer} <b>{after}</b>; {distance:.3f} nats apart"
 
 
-load_probed = cache_per_run(2)(probing.load_probed)
+load_probed = cache_per_run(2)(probed.load_probed)
 
 
 @torch.no_grad()
@@ -126,8 +125,8 @@ def masked_predictions(run: Path, method: str, index: int, layer: int, draws: in
 
     Parameters
     ----------
-    method : one of `KINDS`
-        The probe.
+    method : str
+        One of `METHODS` that is a probe.
     index : int
         Index of the text in the test split.
     draws : int
@@ -138,14 +137,14 @@ def masked_predictions(run: Path, method: str, index: int, layer: int, draws: in
     probabilities [..., C] before masking, probabilities [..., C] after masking (mean over the draws), and the mean
     divergence KL(y || y_hat) in nats
     """
-    _, subject, _, probes = load_probed(run)
+    _, task, _, probes = load_probed(run)
     probe = probes[method]
-    batch = subject.batches["test"].rows(torch.full((draws,), index))
+    batch = task.batches["test"].rows(torch.full((draws,), index))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        probed = probe(batch, layer)
-    mean_divergence = divergence(probed.original, probed.masked).mean().item()
-    return probed.original[0].softmax(-1), probed.masked.softmax(-1).mean(0), mean_divergence
+        output = probe(batch, layer)
+    mean_divergence = divergence(output.original, output.masked).mean().item()
+    return output.original[0].softmax(-1), output.masked.softmax(-1).mean(0), mean_divergence
 
 
 def positions_near_answer(row: Mapping, reach: int = 12) -> list[int]:
@@ -156,7 +155,7 @@ def positions_near_answer(row: Mapping, reach: int = 12) -> list[int]:
 
     Parameters
     ----------
-    row : a row of `saved.read_attributions`
+    row : a row of `runs.saved.read_attributions`
     reach : int
         Number of words to be drawn before and after the answer.
     """

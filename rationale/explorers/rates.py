@@ -17,8 +17,8 @@ from rationale.explorers.common import (
     text_field,
 )
 from rationale.figures import draw_chosen_row, highlight_html, live_figure, live_png
-from rationale.runs.find import asked_rate, sweeps
-from rationale.runs.reading import answer, answer_in_words, read_text
+from rationale.runs.find import group_sweeps, requested_rate
+from rationale.runs.reading import answer, describe_answer, read_text
 
 
 def explore_rates(
@@ -31,12 +31,13 @@ def explore_rates(
     Parameters
     ----------
     runs : folders of finished runs on texts
-        `sweeps` groups them. If no runs form a sweep, one line is shown instead, which says that `command` makes one.
+        `group_sweeps` finds the sweeps. If there is none, one line is shown instead, which says that `command` makes
+        one.
     text : str
         The text to start with. If it is empty, this is one of the dev texts of the first run.
     command : str
     """
-    groups = sweeps([Path(run) for run in runs])
+    groups = group_sweeps([Path(run) for run in runs])
     if not groups:
         requirement = "A sweep (at least two finished runs that differ in how much they select)"
         return missing_run_message(requirement, command)
@@ -75,7 +76,7 @@ class RateExplorer(ipywidgets.VBox):
     def _change_sweep(self, change=None) -> None:
         """Offer the runs of the chosen sweep. If the text is still an example, replace it by one of this sweep."""
         self._readings = []
-        self.rate.options = [(asked_rate(run)[1], i) for i, run in enumerate(self.sweep.value)]
+        self.rate.options = [(requested_rate(run)[1], i) for i, run in enumerate(self.sweep.value)]
         if change and self.text.value == example_text(change.old[0]):
             self.text.value = example_text(change.new[0])
         self._read()
@@ -94,7 +95,7 @@ class RateExplorer(ipywidgets.VBox):
         rows = []  # the label of each run
         for folder, (target, _), reading in zip(self.sweep.value, self.rate.options, self._readings, strict=True):
             run = load_text_run(folder)
-            rows.append(f"{target}: {answer_in_words(run, answer(run, reading, reading.z))}")
+            rows.append(f"{target}: {describe_answer(run, answer(run, reading, reading.z))}")
         chosen = self.rate.index
         reading = self._readings[chosen]
         rate = (reading.z != 0).double().mean()

@@ -52,10 +52,10 @@ from rationale.figures.look import (
 from rationale.figures.text import Html, highlight_ansi, highlight_html, highlight_svg, show_table
 
 __all__ = [
-    "Html",
     "LOOK",
-    "Picture",
     "VIEWS",
+    "Html",
+    "Picture",
     "draw_attention",
     "draw_bars",
     "draw_cdf",

@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(row: dict, run) -> str:
-    pass
+    from rationale.data.corpora import beer, hotels
     from rationale.data.corpora.nli import NULL
     from rationale.figures.text import highlight_ansi
 

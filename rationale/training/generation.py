@@ -38,7 +38,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
     Parameters
     ----------
     p : parameters
-    targets : data.sentences.Targets
+    targets : data.corpora.sentences.Targets
     score : function
         From what was said (texts) and the references of each to metrics.
     folder : Path

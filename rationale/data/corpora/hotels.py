@@ -28,7 +28,7 @@ HEADLINE_ONLY = ("showReview(", " " * 5)  # what stands in a review whose text w
 def read_hotels(
     aspect: str, path: Path | str | None = None, max_tokens: int = 256, limit: int | None = None
 ) -> dict[str, list[Example]]:
-    """The reviews that rate an aspect, or all five of them, as lower-case tokens (`words.split_words`).
+    """The reviews that rate an aspect, or all five of them, as lower-case tokens (`tokenise.split_words`).
 
     The split goes by hotel: sha256 of its number modulo 10 is 0-7: train, 8: dev, 9: test. Within a split the
     order is that of sha256 of hotel and line, so that the first reviews come from many hotels.

@@ -24,7 +24,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False) -> dict[str, list[Example]]:
-    """The original reviews in the split of Kaushik et al., as lower-case tokens (`words.split_words`).
+    """The original reviews in the split of Kaushik et al., as lower-case tokens (`tokenise.split_words`).
 
     Source: Kaushik et al. 2020; Lu et al. 2022.
 

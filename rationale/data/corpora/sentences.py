@@ -1,8 +1,8 @@
 """Texts with a target text: captions in two languages, e-mails with subject lines, sentences with headlines.
 
 Source: Elliott et al. 2016 (Multi30k); Zhang and Tetreault 2019 (AESLC); Rush et al. 2015 (Gigaword, DUC 2004).
-Everything is lower-cased and split by `words.split_words`, sources and references alike, but for headlines, which come
-split. BLEU is that of these tokens; ROUGE has its own way to split and stem them.
+Everything is lower-cased and split by `tokenise.split_words`, sources and references alike, but for headlines, which
+come split. BLEU is that of these tokens; ROUGE has its own way to split and stem them.
 """
 
 import re
