@@ -175,7 +175,7 @@ sys.path.insert(0, {tests!r})
 import small
 
 from rationale.runs import results_folder
-from rationale.saved import save_run
+from rationale.runs.saved import save_run
 
 # %%
 p = small.parameters(epochs=epochs)
@@ -218,7 +218,7 @@ def test_a_longer_run_continues_a_shorter_one(tmp_path):
 
 def test_a_finished_training_is_not_repeated(tmp_path, monkeypatch):
     first = train(tmp_path, epochs=2)
-    monkeypatch.setattr(training, "_train_epoch", None)
+    monkeypatch.setattr(training.loop, "_train_epoch", None)
     assert_same(train(tmp_path, epochs=2), first)
 
 
@@ -241,8 +241,7 @@ def trained_state(seed: int) -> TrainingState:
         optimizer.step()
     scheduler.step(0.3 + seed)
     state.history = [{"epoch": 1, "dev_mse": 0.1 + seed, "seconds": 1 / 3}]
-    state.best = state.history[0]
-    state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+    state.keep(state.history[0])
     return state
 
 
@@ -253,8 +252,8 @@ def test_a_checkpoint_restores_everything(tmp_path):
     loaded = trained_state(1)
     loaded.load(tmp_path / "checkpoint.safetensors")
     assert torch.get_rng_state().equal(random), "random state"
-    for name, value in saved.weights().items():
-        assert loaded.weights()[name].equal(value), name
+    for name, value in saved.model.state_dict().items():
+        assert loaded.model.state_dict()[name].equal(value), name
         assert loaded.best_weights[name].equal(value), f"best {name}"
     for name, value in saved.objective.state_dict().items():
         assert loaded.objective.state_dict()[name].equal(value), name

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rationale.models.extractor import WITHOUT_GATES
+from rationale.nn.gates import GATES
 from rationale.runs import saved
 from rationale.runs.parameters import MODELS, PAIRS, SEQUENCES
 from rationale.runs.workspace import TRIALS
@@ -23,7 +23,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
                 found["probes"].append(path.parent)
             elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
                 found["texts"].append(path.parent)
-    found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
+    found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     serious = {kind: [run for run in runs if run.name not in TRIALS] for kind, runs in found.items()}
     return {kind: serious[kind] or runs for kind, runs in found.items()}
 
@@ -41,7 +41,7 @@ def sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
         alike = (run.parent.name, *((key, p[key]) for key in same if key in p))
         if p["model"] == "full_text":
             whole.setdefault(alike, []).append(run)
-        elif p["model"] not in WITHOUT_GATES:
+        elif p["model"] in GATES:
             groups.setdefault((p["model"], *alike), []).append(run)
     named = {}
     for (model, notebook, *rest), some in sorted(groups.items(), key=lambda item: -len(item[1])):
@@ -57,7 +57,7 @@ def sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
 def asked_rate(run: Path) -> tuple[float, str]:
     """How much a run was asked to select: a number to sort by, and in words."""
     p = saved.read_parameters(run)
-    if p["model"] in WITHOUT_GATES:
+    if p["model"] not in GATES:
         return 1.0, "all words"
     if p["selection"] < 1:
         return p["selection"], f"{100 * p['selection']:g} %"
