@@ -26,7 +26,10 @@ from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, repeated, sample
 
-WHOLE_TEXT: dict[str, type[Pool] | None] = {"full_text": None, "attention": AttentionPool}  # no gates; the pool, if fixed
+WHOLE_TEXT: dict[str, type[Pool] | None] = {
+    "full_text": None,
+    "attention": AttentionPool,
+}  # no gates; the pool, if fixed
 
 
 class Predictor(nn.Module):

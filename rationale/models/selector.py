@@ -54,9 +54,7 @@ class Selector(nn.Module):
         return self.gate(repeated(states, num_samples))
 
 
-def select_in_order(
-    gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
-) -> Selection:
+def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False) -> Selection:
     """One word after the other: each gate reads a memory of what was selected before it.
 
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})

@@ -1,7 +1,7 @@
 """Train: one loop, its checkpoint and model selection, and one file per arc."""
 
 from rationale.training.alignment import train_aligner
-from rationale.training.checkpoint import TrainingState, read_tensors, write_tensors
+from rationale.training.checkpoint import TrainingState, all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_figures
 from rationale.training.extraction import Result, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
@@ -36,6 +36,7 @@ __all__ = [
     "Result",
     "Subject",
     "TrainingState",
+    "all_tensors",
     "answers",
     "attribute",
     "attribute_batch",
@@ -51,6 +52,7 @@ __all__ = [
     "freeze",
     "importance_quantile",
     "load_probed",
+    "load_trained",
     "load_weights",
     "rationale_figures",
     "read_tensors",

@@ -86,7 +86,11 @@ class TrainingState:
         rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints: of the only group
         state = self.optimizer.state_dict()
         groups = state["param_groups"]
-        if there != here or len(rates) != len(groups) or len(facts["history"]) > self.parameters.get("epochs", math.inf):
+        if (
+            there != here
+            or len(rates) != len(groups)
+            or len(facts["history"]) > self.parameters.get("epochs", math.inf)
+        ):
             return False
 
         def part(name: str) -> dict[str, Tensor]:
