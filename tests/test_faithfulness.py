@@ -61,7 +61,7 @@ def text_by_text(model, batches) -> dict[str, float]:
         answer = whole.index(max(whole))
         found = {"accuracy_whole": float(answer == example.label)}
         cases = [("", model(tokens, mask).z[0].tolist(), 1)]
-        if model.selector is not None or model.predictor.pool.kind == "attention":
+        if model.ranks_words:
             scores = model.importance(tokens, mask)[0].tolist()
             for budget in BUDGETS:
                 k = max(1, round(budget * len(scores)))

@@ -1,6 +1,7 @@
 """The committed results: one tidy table, and everything shown from it made by code."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -41,7 +42,7 @@ def home(tmp_path, monkeypatch):
     """A repository of its own, so that the committed results are left alone."""
     for module in (collect, committed):
         monkeypatch.setattr(module, "root", lambda: tmp_path)
-    (tmp_path / "README.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
+    (tmp_path / "RESULTS.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
     return tmp_path
 
 
@@ -237,10 +238,10 @@ def test_a_run_with_any_other_parameter_is_no_seed_of_the_plain_ones(home):
         committed.runs_with(table, epochs=3)
 
 
-def test_readme_keeps_its_text_and_gets_its_table(home):
+def test_the_page_of_results_keeps_its_text_and_gets_its_table(home):
     finished_run(home / "runs")
     assert collect.main([str(home / "runs")]) == 0
-    text = (home / "README.md").read_text()
+    text = (home / "RESULTS.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
 
@@ -339,10 +340,12 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
 
 
-def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
-    readme = (root() / "README.md").read_text(encoding="utf-8")
-    made = readme_tables.readme_with_tables(readme, committed.read_results())
-    assert readme == made, "README's tables are stale: python -m tools.collect --readme-only"
+def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():
+    page = (root() / "RESULTS.md").read_text(encoding="utf-8")
+    made = readme_tables.with_tables(page, committed.read_results())
+    assert page == made, "the tables of RESULTS.md are stale: python -m tools.collect --tables-only"
+    shown = set(re.findall(r"<!-- results: (\w+) -->", page))
+    assert shown == set(readme_tables.TABLES), "each table has its place"
 
 
 def test_every_published_number_says_where_it_stands():

@@ -2,7 +2,7 @@
 
 Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.jsonl and
 figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are kept.
-README's tables are rewritten from results.csv.
+The tables of RESULTS.md are rewritten from results.csv.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from rationale.runs.committed import (
     variant,
 )
 from rationale.runs.workspace import TRIALS, root
-from tools.readme_tables import readme_with_tables
+from tools.readme_tables import with_tables
 
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method")  # fmt: skip
@@ -108,11 +108,11 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
-    form.add_argument("--readme-only", action="store_true", help="only rewrite README's tables from results.csv")
+    form.add_argument("--tables-only", action="store_true", help="only rewrite the tables of RESULTS.md")
     options = form.parse_args(arguments)
-    results = read_results() if options.readme_only else collect(options.outputs)
-    readme = root() / "README.md"
-    write_text(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
+    results = read_results() if options.tables_only else collect(options.outputs)
+    page = root() / "RESULTS.md"
+    write_text(page, with_tables(page.read_text(encoding="utf-8"), results))
     print(f"{results['run'].nunique()} runs, {len(results)} values in {reference_folder() / 'results.csv'}")
     return 0
 

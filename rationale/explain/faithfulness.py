@@ -75,7 +75,7 @@ def faithfulness_scores(model: Extractor, batches: Batches) -> dict[str, float]:
         where the rationale is that share of the words, ranked highest.
     """
     names, rows = ["accuracy_whole", "sufficiency", "comprehensiveness"], []
-    ranks = model.selector is not None or model.predictor.pool.kind == "attention"
+    ranks = model.ranks_words
     for batch in batches.in_order(max_batch=256):
         whole = class_probabilities(model, batch, batch.mask.to(model.vectors.dtype))
         columns = [(whole.argmax(1) == batch.target).to(whole.dtype)]

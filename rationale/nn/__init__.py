@@ -1,11 +1,14 @@
-"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss."""
+"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
 
-from rationale.nn.dropout import Dropout, ReLUDropout, kept_units
+`fast` and `fast_rows` hold the fast forms of what the other modules define; `fast_rows` takes numba, which is slow to
+import, and is imported where it is needed.
+"""
+
+from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
 from rationale.nn.gates import (
     GATES,
     RULES,
-    STRETCHED,
     BernoulliGate,
     Gate,
     HardConcreteGate,
@@ -15,15 +18,15 @@ from rationale.nn.gates import (
     top_k,
 )
 from rationale.nn.heads import HEADS, Classes, Scores
-from rationale.nn.pooling import POOLS, Pool
-from rationale.nn.rcnn import MemoryScan, RCNNCell, Scan, State
-from rationale.nn.sampling import Draw, initialise, repeated, sample
+from rationale.nn.initialise import initialise
+from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
+from rationale.nn.rcnn import RCNNCell, State
+from rationale.nn.sampling import Draw, log_switches, repeated, sample
 from rationale.nn.sparse_attention import (
     LARGEST_PRICE,
     MAPPINGS,
-    OWN,
+    Mapping,
     all_mappings,
-    arguments_of,
     dead,
     fusedmax,
     oscarmax,
@@ -34,39 +37,40 @@ from rationale.nn.sparse_attention import (
 )
 
 __all__ = [
+    "ENCODERS",
+    "GATES",
+    "HEADS",
+    "LARGEST_PRICE",
+    "MAPPINGS",
+    "POOLS",
+    "RULES",
+    "AttentionPool",
     "BernoulliGate",
     "Classes",
     "Draw",
     "Dropout",
-    "ENCODERS",
-    "GATES",
+    "FinalPool",
     "Gate",
-    "HEADS",
     "HardConcreteGate",
     "HardKumaGate",
-    "LARGEST_PRICE",
     "LSTMEncoder",
-    "MAPPINGS",
-    "MemoryScan",
-    "OWN",
-    "POOLS",
+    "LastPool",
+    "Mapping",
+    "MaxPool",
+    "MeanPool",
     "Pool",
     "RCNNCell",
     "RCNNEncoder",
-    "RULES",
     "ReLUDropout",
-    "STRETCHED",
-    "Scan",
     "Scores",
     "State",
     "StraightThroughGate",
     "all_mappings",
-    "arguments_of",
     "dead",
     "decide",
     "fusedmax",
     "initialise",
-    "kept_units",
+    "log_switches",
     "oscarmax",
     "repeated",
     "sample",

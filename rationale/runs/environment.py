@@ -20,6 +20,7 @@ USUAL = {  # of the kernel, unless already set
     # glibc keeps freed memory: otherwise each training step returns and requests tens of megabytes, page by page
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
 }
+COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records besides those of what is always needed
 
 
 @contextmanager
@@ -66,7 +67,9 @@ def describe_environment(params: dict[str, Any], code: str, threads: str) -> str
         ("device", _device(params)),
     ]
     project = tomllib.loads(read_if_there(root() / "pyproject.toml")).get("project", {})
-    for requirement in project.get("dependencies", []):
+    extras = project.get("optional-dependencies", {})
+    needed = [*project.get("dependencies", []), *(text for extra in COMPUTING for text in extras.get(extra, []))]
+    for requirement in needed:
         name = re.match(r"[\w.-]+", requirement)[0]
         try:
             lines.append((name, importlib.metadata.version(name)))

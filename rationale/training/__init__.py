@@ -26,9 +26,9 @@ from rationale.training.probing import (
 
 __all__ = [
     "AUTHORS_PATIENCE",
+    "COSTS",
     "AnswerLoss",
     "AttributionResult",
-    "COSTS",
     "Evaluation",
     "GenerationResult",
     "ModelSelection",

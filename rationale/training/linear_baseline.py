@@ -70,7 +70,7 @@ def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, n
 
     start, classes = time.perf_counter(), head == "classes"
     labels = {example.label for example in splits["train"]}
-    if len(splits["train"]) < 2 or classes and len(labels) < 2:
+    if len(splits["train"]) < 2 or (classes and len(labels) < 2):
         few = f"{len(splits['train'])} reviews to train on, {len(labels)} different labels"
         raise BadInput(f"num_train: {few}; accepted with model svm: at least 2, of both classes if there are classes")
     vectorizer = TfidfVectorizer(analyzer=lambda tokens: list(features(tokens)), sublinear_tf=True, min_df=2)
