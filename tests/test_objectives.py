@@ -397,7 +397,7 @@ def test_the_loss_is_the_task_plus_the_terms():
 
 def test_a_model_that_reads_everything_has_the_task_alone():
     model = model_of(model="full_text")
-    step = build_objective(parameters(model="full_text"))(model, BATCH)
+    step = build_objective(parameters(model="full_text"), has_gates=False)(model, BATCH)
     assert step.parts.keys() == {"task"} and step.loss.item() == step.parts["task"].item()
 
 

@@ -243,8 +243,7 @@ def trained_state(seed: int) -> TrainingState:
         optimizer.step()
     scheduler.step(0.3 + seed)
     state.history = [{"epoch": 1, "dev_mse": 0.1 + seed, "seconds": 1 / 3}]
-    state.best = state.history[0]
-    state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+    state.keep(state.history[0])
     return state
 
 
@@ -255,8 +254,8 @@ def test_a_checkpoint_restores_everything(tmp_path):
     loaded = trained_state(1)
     loaded.load(tmp_path / "checkpoint.safetensors")
     assert torch.get_rng_state().equal(random), "random state"
-    for name, value in saved.weights().items():
-        assert loaded.weights()[name].equal(value), name
+    for name, value in saved.model.state_dict().items():
+        assert loaded.model.state_dict()[name].equal(value), name
         assert loaded.best_weights[name].equal(value), f"best {name}"
     for name, value in saved.objective.state_dict().items():
         assert loaded.objective.state_dict()[name].equal(value), name

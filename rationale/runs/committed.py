@@ -20,7 +20,7 @@ import torch
 from rationale import metrics
 from rationale.errors import BadInput
 from rationale.explain.methods import METHODS
-from rationale.models.extractor import WITHOUT_GATES
+from rationale.nn.gates import GATES
 from rationale.runs import saved
 from rationale.runs.parameters import completed, defaults, read_file, shown
 from rationale.runs.workspace import notebook_path, root
@@ -132,7 +132,7 @@ def rows_of(run: Path) -> pd.DataFrame:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("budget", 1.0) if model in WITHOUT_GATES else p.get("selection", 1.0)}
+    common |= {"target": p.get("budget", 1.0) if model not in GATES else p.get("selection", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
@@ -179,12 +179,12 @@ def variant(p: dict, notebook: str) -> str:
     usual, named = _defaults(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
-        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] not in WITHOUT_GATES)
+        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
         free = {*FREE, "corpus", "language", "intra", "normalised"} | (
-            OF_GATES if p["model"] in WITHOUT_GATES else set()
+            OF_GATES if p["model"] not in GATES else set()
         )
         usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
@@ -220,7 +220,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     alike: dict[str, list[Path]] = {}
     for run in runs:
         p = vars(completed(saved.read_parameters(run)))
-        if p.get("model", SUBJECT) not in (*WITHOUT_GATES, SUBJECT):
+        if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
     rows = []
@@ -340,7 +340,7 @@ def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
 
 def setting(model: str, target: float, sparsity: float) -> str:
     """The target or price of a model in words: "40%", "0.01 a word", or "" for a model that reads everything."""
-    if model in WITHOUT_GATES:
+    if model not in GATES:
         return ""
     return f"{target:.0%}" if target < 1 else f"{sparsity:g} a word"
 
