@@ -22,7 +22,7 @@ from rationale.errors import BadInput
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.parameters import completed, defaults, read_file, shown
+from rationale.runs.parameters import defaults, modernised, read_file, shown
 from rationale.runs.workspace import notebook_path, root
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
@@ -124,7 +124,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     notebook = run.parent.name
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = saved.read_parameters(run), environment_of(run)
+    p, facts = modernised(saved.read_parameters(run)), environment_of(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
@@ -132,7 +132,8 @@ def rows_of(run: Path) -> pd.DataFrame:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("budget", 1.0) if model not in GATES else p.get("selection", 1.0)}
+    target = p.get("selection") if model in GATES else p.get("budget")
+    common |= {"target": 1.0 if target is None else target}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
@@ -176,7 +177,7 @@ def variant(p: dict, notebook: str) -> str:
     """
     if "model" not in p:
         return "gru" if p.get("reader") == "gru" else ""
-    usual, named = _defaults(notebook), []
+    p, usual, named = modernised(p), _defaults(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
         matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
@@ -219,7 +220,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = vars(completed(saved.read_parameters(run)))
+        p = _defaults(run.parent.name) | modernised(saved.read_parameters(run))
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
@@ -286,7 +287,8 @@ def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
     lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
+    names = [record["run"] for record in records]
+    return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
 
 def runs_with(
@@ -325,7 +327,7 @@ def runs_with(
 
 def parameters_of(file: str) -> dict:
     """What a parameter file below params/ changes, without `vectors` and the parameters that sweeps vary."""
-    path = root() / "params" / file
+    path = notebook_path("12_train_sst").parents[1] / "params" / file
     changed = {name: value for _, name, value in read_file(path)}
     return {name: value for name, value in changed.items() if name not in ("vectors", "sparsity", "seed")}
 

@@ -71,6 +71,6 @@ def requested_rate(run: Path) -> tuple[float, str]:
     p = saved.read_parameters(run)
     if p["model"] not in GATES:
         return 1.0, "all words"
-    if p["selection"] < 1:
+    if p["selection"] is not None and p["selection"] < 1:
         return p["selection"], f"{100 * p['selection']:g} %"
     return saved.read_metrics(run)["dev"]["rate_selected"], f"price {p.get('sparsity', 0):g}"

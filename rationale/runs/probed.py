@@ -1,21 +1,21 @@
 """Load what a finished run of `14_train_probes` has saved: the model that was probed, and its probes."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
 from rationale.explain.frozen import FrozenModel
 from rationale.runs import saved
-from rationale.runs.parameters import completed
+from rationale.runs.parameters import modernised
 from rationale.training.loop import choose_device
 from rationale.training.probing import ProbedTask, build_probe, build_probed_task, freeze, load_weights
+from rationale.training.settings import ProbingSettings
 
 
 class ProbedRun(NamedTuple):
     """A finished run of `14_train_probes`, loaded."""
 
-    parameters: SimpleNamespace
+    parameters: ProbingSettings
     task: ProbedTask
     frozen: FrozenModel
     probes: dict[str, Probe]  # by target: inputs, states
@@ -29,7 +29,7 @@ def load_probed(run: Path) -> ProbedRun:
     BadInput
         If the folder holds no such run, or its corpus is missing.
     """
-    p = completed(saved.read_parameters(run) | {"device": "auto"})
+    p = ProbingSettings.checked(modernised(saved.read_parameters(run)) | {"device": "auto"}, f"{run}: ")
     task = build_probed_task(p)
     model = load_weights(task.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
     frozen, probes = freeze(model), {}
