@@ -313,7 +313,7 @@ def runs_with(
     expected = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
-    for name, value in (expected | parameters).items():
+    for name, value in (expected | modernised(parameters)).items():
         same = runs[name] == value if name in runs else pd.Series(False, runs.index)
         if value == expected.get(name):  # a run older than the parameter was made with what is now its default
             same |= runs[name].isna() if name in runs else True
