@@ -39,11 +39,11 @@ TASKS = {  # by notebook
 TRANSLATED = "multi30k"
 SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
-COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
-OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
-OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
-OF_PAIRS = "23_read_nli/committed/figures"  # of `23_read_nli`, of runs of `13_train_nli`
-OF_TEXTS = "25_read_seq2seq/committed/figures"  # of `25_read_seq2seq`, of runs of `15_train_seq2seq`
+COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
+OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
+OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
+OF_PAIRS = "23_read_nli/committed/figures"  # by `23_read_nli`, from runs of `13_train_nli`
+OF_TEXTS = "25_read_seq2seq/committed/figures"  # by `25_read_seq2seq`, from runs of `15_train_seq2seq`
 FIGURES = (  # below OUTPUTS; copied if the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
