@@ -184,9 +184,7 @@ def variant(p: dict, notebook: str) -> str:
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"} | (
-            OF_GATES if p["model"] not in GATES else set()
-        )
+        free = {*FREE, "corpus", "language", "intra", "normalised"} | (OF_GATES if p["model"] not in GATES else set())
         usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
