@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from rationale import metrics
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
@@ -34,9 +35,8 @@ TASKS = {  # by notebook
     "12_train_sst": "sst",
     "13_train_nli": "nli",
     "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # except for the corpus TRANSLATED
+    "15_train_seq2seq": "summarisation",  # for a corpus with several languages "translation"
 }
-TRANSLATED = "multi30k"
 SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
 COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
@@ -128,12 +128,11 @@ def rows_of(run: Path) -> pd.DataFrame:
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
-    if p.get("corpus") == TRANSLATED:
+    if "language" in p and find_corpus(p["corpus"]).languages:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    target = p.get("selection") if model in GATES else p.get("budget")
-    common |= {"target": 1.0 if target is None else target}
+    common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
@@ -184,7 +183,7 @@ def variant(p: dict, notebook: str) -> str:
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"} | (OF_GATES if p["model"] not in GATES else set())
+        free = {*FREE, "corpus", "language", "intra", "normalised"} | (set() if p["model"] in GATES else OF_GATES)
         usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
@@ -218,7 +217,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = _defaults(run.parent.name) | modernised(saved.read_parameters(run))
+        p = saved.read_parameters(run)
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
@@ -333,7 +332,7 @@ def parameters_of(file: str) -> dict:
 def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of the runs that Figure 4 compares: the notebook's defaults, Bernoulli gates with a price, attention."""
     rows = [runs_with(results)]
-    for file in ("sst/bernoulli_p100.yaml", "sst/attention.yaml"):
+    for file in ("sst/bernoulli.yaml", "sst/attention.yaml"):
         rows.append(runs_with(results, required=False, **parameters_of(file)))
     return pd.concat(rows)
 

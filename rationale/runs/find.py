@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rationale.data.corpora import corpus_names
 from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.parameters import MODELS, PAIRS, SEQUENCES
 from rationale.runs.workspace import TRIALS
 
 
@@ -18,14 +18,14 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
         Folders of runs. Models with gates come first, and among them the most recent ones; smoke runs are listed only
         if there are no others.
     """
-    runs_by_use = {"texts": [], "probes": []}
+    runs_by_use, of_texts = {"texts": [], "probes": []}, (None, *corpus_names("extraction"))
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
     for path in sorted(models, key=lambda path: path.stat().st_mtime, reverse=True):
         if (path.parent / "run.ipynb").is_file():
             p = saved.read_parameters(path.parent)
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
-            elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
+            elif p.get("corpus") in of_texts:
                 runs_by_use["texts"].append(path.parent)
     runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}
@@ -71,6 +71,6 @@ def requested_rate(run: Path) -> tuple[float, str]:
     p = saved.read_parameters(run)
     if p["model"] not in GATES:
         return 1.0, "all words"
-    if p["selection"] is not None and p["selection"] < 1:
+    if p["selection"] is not None:
         return p["selection"], f"{100 * p['selection']:g} %"
     return saved.read_metrics(run)["dev"]["rate_selected"], f"price {p.get('sparsity', 0):g}"
