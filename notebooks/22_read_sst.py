@@ -37,7 +37,7 @@ source = root() / p.runs_dir / p.run
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
-target = trained["selection"] if trained["selection"] < 1 else None  # None: a price, or no selection at all
+target = trained["selection"]  # None: a price, or no selection at all
 asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} a word"
 print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
 

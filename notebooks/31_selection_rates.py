@@ -37,7 +37,7 @@ folder = results_folder("31_selection_rates")
 if p.runs:
     results = committed.rows_of_all(p.runs_dir, p.runs)
 else:
-    results = committed.compared(committed.read_results())
+    results = committed.rows_of_figure_4(committed.read_results())
 print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vectors'].unique()))}")
 
 # %% [markdown]
@@ -208,11 +208,11 @@ if len(side):
 # %% [markdown]
 # ## 6. What is a rationale worth?
 #
-# Accuracy at a rate says nothing about the words themselves. Measured by `rationale.explain.faithfulness` on the test
-# set, at each rate: precision and recall against the words that SST's annotators found not neutral; agreement, the
-# token F1 between the rationales of two seeds (two unrelated selections of a rate $r$ agree by $r$); sufficiency and
-# comprehensiveness (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in ERASER; the calibration error of
-# the prediction.
+# Accuracy at a rate says nothing about the words themselves. Measured on the test set
+# (`rationale.runs.faithfulness`), at each rate: precision and recall against the words that SST's annotators found
+# not neutral; agreement, the token F1 between the rationales of two seeds (two unrelated selections of a rate $r$
+# agree by $r$); sufficiency and comprehensiveness (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in
+# ERASER; the calibration error of the prediction.
 
 # %%
 quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreement", "sufficiency", "comprehensiveness",
@@ -286,7 +286,7 @@ reference = committed.read_results()
 
 
 def committed_runs(name, **parameters):
-    found = committed.runs_with(reference, some=False, **parameters)
+    found = committed.runs_with(reference, required=False, **parameters)
     if found.empty:
         print(f"{name}: not among the committed runs")
     return found

@@ -74,12 +74,16 @@ class OneOf:
 
 
 class Refusal(NamedTuple):
-    """A rule between settings: where `wrong`, `key` is refused with the reason `why`, and `accepted` is offered."""
+    """A rule between settings: where `wrong`, `key` is refused with the reason `why`, and `accepted` is offered.
+
+    `part` names what is wrong in a list of texts; else the whole value is named.
+    """
 
     wrong: object
     key: str
     why: str
-    accepted: str
+    accepted: str = ""
+    part: str = ""
 
 
 class Settings(BaseModel):
@@ -109,10 +113,11 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _right_together(self) -> Self:
         for part in reversed(type(self).__mro__):
-            for wrong, key, why, accepted in vars(part).get("refused", lambda _: ())(self):
-                if wrong:
-                    value = show(getattr(self, key)).removesuffix(".0")
-                    raise BadInput(f"{key}: {value} is not accepted {why}; give {accepted}")
+            for rule in vars(part).get("refused", lambda _: ())(self):
+                if rule.wrong:
+                    value = rule.part or show(getattr(self, rule.key)).removesuffix(".0")
+                    offer = f"; give {rule.accepted}" if rule.accepted else ""
+                    raise BadInput(f"{rule.key}: {value} is not accepted {rule.why}{offer}")
         return self
 
     @classmethod

@@ -42,6 +42,8 @@ from rationale.distributions.rectified import HardConcrete, HardKuma, StretchedR
 from rationale.distributions.unit_interval import Adapted, BinaryConcrete, Kumaraswamy, UnitLaw
 
 __all__ = [
+    "LN2",
+    "ONCE",
     "Adapted",
     "Bernoulli",
     "BinaryConcrete",
@@ -49,10 +51,8 @@ __all__ = [
     "HardKuma",
     "KumaDraw",
     "Kumaraswamy",
-    "LN2",
     "LogCdf",
     "Masses",
-    "ONCE",
     "StraightThroughBernoulli",
     "StretchedRectified",
     "UnitLaw",

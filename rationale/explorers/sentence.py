@@ -24,7 +24,7 @@ from rationale.explorers.common import (
     text_field,
 )
 from rationale.figures import curves, look
-from rationale.runs.reading import answer, answer_in_words, names_of_answers, read_text
+from rationale.runs.reading import answer, describe_answer, output_names, read_text
 
 FREE, OPEN, SHUT = "free", "open", "shut"  # what a gate may be forced to, in the order of clicks
 FACES = {  # of the button of a word, by what it is forced to, else by whether it is selected: readable without colour
@@ -127,9 +127,9 @@ class SentenceExplorer(ipywidgets.VBox):
             bar.value = _bar(None if reading.masses is None else reading.masses[i].tolist(), z[i].item())
         given = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
         self.answers = {name: answer(run, reading, values) for name, values in given.items()}
-        words = {name: answer_in_words(run, numbers) for name, numbers in self.answers.items()}
+        words = {name: describe_answer(run, numbers) for name, numbers in self.answers.items()}
         title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
-        names = names_of_answers(run)
+        names = output_names(run)
         self.picture.value = look.live_png(curves.draw_answers(names, self.answers, self._figure, title))
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""

@@ -76,7 +76,7 @@ class Constraint(nn.Module):
         Rate to hold.
     dynamics : "signed" or "authors"
     step : float, > 0
-        LossOutput size of the multiplier (of its logarithm for `authors`), per call of `update`.
+        Step size of the multiplier (of its logarithm for `authors`), per call of `update`.
     smoothing : float, in [0, 1)
         Share of the past in the moving averages.
     quadratic : float, >= 0

@@ -55,7 +55,7 @@ def report(folder: Path) -> str:
     except ValueError:
         metrics = {}
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    summary = (colour and read_if_there(folder / "summary.ansi") or read_if_there(folder / "summary.txt")).rstrip()
+    summary = ((colour and read_if_there(folder / "summary.ansi")) or read_if_there(folder / "summary.txt")).rstrip()
     if summary:
         return "\n".join([*lines, summary])
     width = max(map(len, metrics), default=0)

@@ -78,7 +78,7 @@ def run(
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith(".partial") or not name.strip("."):
         raise BadInput(f"--name {name}: not a folder name, give letters, digits, `_`, `-`, `+` and `.`")
     target = (outputs or root() / "outputs").resolve() / notebook.stem / name
-    code = fingerprint(notebook)
+    code = fingerprint(notebook, params)
     with WorkFolder(target, wait) as work:
         if (target / "run.ipynb").is_file() and not again:
             unlike = _difference(_saved_params(target), params)

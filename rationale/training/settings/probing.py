@@ -1,11 +1,12 @@
 """The settings of runs that train a model, freeze it and ask what its answers rest on."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from rationale.data.corpora import corpus_names
+from rationale.data.corpora import corpus_names, find_corpus
 from rationale.explain.diffmask import ProbeSettings
 from rationale.explain.methods import METHODS
-from rationale.settings import OneOf, setting
+from rationale.settings import OneOf, Refusal, setting
 from rationale.training.settings.common import CommonSettings
 
 
@@ -32,3 +33,14 @@ class ProbingSettings(
     model_learning_rate: float = setting(1e-3, "step size of Adam for the model that is probed", "(0, inf)")
     embedding_size: int = setting(64, "numbers of an embedding of the toy's model; units of the GRU", "[1, inf)")
     batch_size: int = setting(128, "examples per training step", "[1, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        corpus = find_corpus(self.corpus)
+        words = not corpus.alphabet  # texts of symbols are read by a model of their own
+        for name in self.methods:
+            missing = METHODS[name].missing(
+                single_answer=not corpus.spans,
+                attention_weights=words and self.reader == "transformer",
+                short_texts=bool(self.searchable or corpus.alphabet),
+            )
+            yield Refusal(missing, "methods", f"with corpus {self.corpus}, it needs {missing}", part=name)
