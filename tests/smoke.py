@@ -29,9 +29,9 @@ def smoke_parameters(notebook: Path) -> dict[str, Any]:
     return {name: value for name, value in small()[notebook.stem].items() if name != "after"}
 
 
-def smoke_items(notebook: Path) -> list[str]:
-    """The small parameters of a notebook as overrides, for the runner."""
-    return [as_override(name, value) for name, value in smoke_parameters(notebook).items()]
+def smoke_items(notebook: Path, **changes: Any) -> list[str]:
+    """The small parameters of a notebook, with some changed, as overrides for the runner."""
+    return [as_override(name, value) for name, value in (smoke_parameters(notebook) | changes).items()]
 
 
 def needed_first(notebook: Path) -> Path | None:

@@ -333,7 +333,7 @@ def parameters_of(file: str) -> dict:
 def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of the runs that Figure 4 compares: the notebook's defaults, Bernoulli gates with a price, attention."""
     rows = [runs_with(results)]
-    for file in ("sst/bernoulli_p100.yaml", "sst/attention.yaml"):
+    for file in ("sst/bernoulli.yaml", "sst/attention.yaml"):
         rows.append(runs_with(results, required=False, **parameters_of(file)))
     return pd.concat(rows)
 
