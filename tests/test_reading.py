@@ -207,7 +207,7 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
 
 def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatch):
     words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
-    row = {"tokens": words, "answer": [30, 32], "hypothesis": None, "states": [[0.5] * len(words)] * 2}
+    row = {"tokens": words, "answer": [30, 32], "second": None, "states": [[0.5] * len(words)] * 2}
     assert layers.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
     assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
     assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
@@ -218,8 +218,8 @@ def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatc
 
 
 def test_texts_of_any_length_are_shown_and_a_run_without_methods_shows_none(monkeypatch):
-    row = {"tokens": ["a", "b"], "hypothesis": None, "erasure": [[0.5, 0.5]]}
-    for texts, shown in (([row], True), ([{"tokens": ["a"], "hypothesis": None}], False)):
+    row = {"tokens": ["a", "b"], "second": None, "erasure": [[0.5, 0.5]]}
+    for texts, shown in (([row], True), ([{"tokens": ["a"], "second": None}], False)):
         monkeypatch.setattr(saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
         assert bool(layers.explore_layers([Path("run")]).picture.value) == shown
 

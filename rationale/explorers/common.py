@@ -8,7 +8,6 @@ import ipywidgets
 
 from rationale.errors import BadInput
 from rationale.runs import saved
-from rationale.runs.parameters import PAIRS
 from rationale.runs.saved import SavedRun, load_run
 
 
@@ -38,7 +37,7 @@ def model_of(run: Path) -> SavedRun:
         If the run is one on pairs of sentences.
     """
     found = load_run(run)
-    if vars(found.parameters).get("corpus") in PAIRS:
+    if found.of_pairs:
         raise BadInput(f"{run}: a run on pairs of sentences; accepted is one on texts")
     return found
 

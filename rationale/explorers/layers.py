@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rationale.data.corpora.sst import CLASSES
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
 from rationale.explain import METHODS, divergence
 from rationale.explorers.common import image_field, kept_per_run, large, nothing_there, read_out, run_field
@@ -126,22 +126,21 @@ class LayersExplorer(ipywidgets.VBox):
         except BadInput as error:
             return f"the answer after masking is not shown: {error}"
         row = self._texts.loc[self.sentence.value]
-        told = [html.escape(_named(chances, row)) for chances in (before, after)]
+        told = [html.escape(self._named(chances, row)) for chances in (before, after)]
         return f"answer <b>{told[0]}</b>; after masking layer {layer} <b>{told[1]}</b>; {far:.3f} nats apart"
 
-
-def _named(chances: Tensor, row) -> str:
-    """`yes 0.97`: the likeliest class; of spans, the words from the likeliest beginning to the likeliest end."""
-    best, where = chances.max(-1)
-    if chances.dim() == 2:
-        first, last = where.tolist()
-        return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
-    names = ("no", "yes") if len(chances) == 2 else CLASSES
-    return f"{names[int(where)]} {best:.2f}"
+    def _named(self, chances: Tensor, row) -> str:
+        """`yes 0.97`: the likeliest class; of spans, the words from the likeliest beginning to the likeliest end."""
+        best, where = chances.max(-1)
+        if chances.dim() == 2:
+            first, last = where.tolist()
+            return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
+        labels = find_corpus(saved.read_parameters(self.run.value)["corpus"]).labels
+        return f"{labels[int(where)]} {best:.2f}"
 
 
 def _shortened(row, longest: int = 90) -> str:
-    asked = row["hypothesis"]
+    asked = row["second"]
     text = " ".join(row["tokens"]) + (f"   more {asked[0]} than {asked[1]}?" if asked is not None else "")
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import ipywidgets
 import torch
 
-from rationale.data.tokenise import tokenise
 from rationale.explorers.common import example_of, image_field, large, model_of, nothing_there, read_out, text_field
 from rationale.figures import attention, look, text
 from rationale.runs.find import group_sweeps, requested_rate
@@ -51,7 +50,7 @@ class RateExplorer(ipywidgets.VBox):
         self._read()
 
     def _read(self, change=None) -> None:
-        there = bool(tokenise(self.text.value))
+        there = bool(model_of(self.sweep.value[0]).tokens(self.text.value))
         self._readings = [read_text(model_of(run), self.text.value) for run in self.sweep.value] if there else []
         self.redraw()
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import ipywidgets
 import torch
 
-from rationale.data.tokenise import tokenise
 from rationale.explorers.common import (
     example_of,
     image_field,
@@ -24,7 +23,7 @@ from rationale.explorers.common import (
     text_field,
 )
 from rationale.figures import curves, look
-from rationale.runs.reading import answer, describe_answer, output_names, read_text
+from rationale.runs.reading import answer, describe_answer, read_text
 
 FREE, OPEN, SHUT = "free", "open", "shut"  # what a gate may be forced to, in the order of clicks
 FACES = {  # of the button of a word, by what it is forced to, else by whether it is selected: readable without colour
@@ -90,7 +89,7 @@ class SentenceExplorer(ipywidgets.VBox):
 
     def _read(self, change=None) -> None:
         """Read the text anew. Forced gates stay with another run, not with another text."""
-        if not tokenise(self.text.value):
+        if not model_of(self.run.value).tokens(self.text.value):
             self._row.children, self.buttons, self._reading = (), [], None
             self.readout.value = read_out("type at least one word")
             return
@@ -129,8 +128,7 @@ class SentenceExplorer(ipywidgets.VBox):
         self.answers = {name: answer(run, reading, values) for name, values in given.items()}
         words = {name: describe_answer(run, numbers) for name, numbers in self.answers.items()}
         title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
-        names = output_names(run)
-        self.picture.value = look.live_png(curves.draw_answers(names, self.answers, self._figure, title))
+        self.picture.value = look.live_png(curves.draw_answers(run.outputs, self.answers, self._figure, title))
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
         said = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in words.items())

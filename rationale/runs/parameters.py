@@ -92,6 +92,18 @@ def parameters_cell(notebook: Path) -> list[str]:
     return list(_read(notebook)[1])
 
 
+def notebook_settings(notebook: Path, **changes: Any) -> Any:
+    """The settings of a notebook with its defaults and these changes.
+
+    Raises
+    ------
+    BadInput
+        See `resolve`.
+    """
+    cls = settings_class(notebook)
+    return cls.checked(defaults(notebook) | changes, f"{shown(notebook)}: ")
+
+
 def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:
     """The class of a notebook's settings, and the checked values of its `parameters` cell."""
     cells = _code_cells(notebook)
