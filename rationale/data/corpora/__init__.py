@@ -11,6 +11,8 @@ from rationale.data.archives import Archive
 from rationale.data.corpus import TASKS, Corpus
 from rationale.errors import BadInput
 
+MADE_UP = "synthetic"  # the corpus that needs no data folder
+
 
 def find_corpus(name: str) -> Corpus:
     """The corpus of this name; its file is imported when it is asked for.
