@@ -162,7 +162,7 @@ if result.model is not None:
 metric = "accuracy" if labels else "mse"
 history = pd.DataFrame(result.history)
 chooses = result.model is not None and result.model.selector is not None
-target = p.selection if chooses and p.selection < 1 else None
+target = p.selection if chooses else None
 columns = ["epoch", f"dev_{metric}"] + ["dev_rate_expected", "dev_rate_selected"] * chooses
 fig, ax = figures.new_figure(size=(9, 5))
 title = f"Dev {metric} ends at {history[f'dev_{metric}'].iloc[-1]:.4g}"

@@ -142,7 +142,7 @@ print(f"{trained:,} trained parameters")
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
 chooses = result.model.selector is not None
-target = p.selection if chooses and p.selection < 1 else None
+target = p.selection if chooses else None
 title = f"Accuracy reaches {max(row['dev_accuracy'] for row in result.history):.1%} on dev"
 if target is not None:
     title += f", the expected rate ends at {result.history[-1]['dev_rate_expected']:.0%}"

@@ -63,8 +63,8 @@ from IPython.display import display
 
 from rationale import explain, figures, training
 from rationale.data.corpora import find_corpus
+from rationale.explain import METHODS
 from rationale.runs import results_folder, saved, validated
-from rationale.runs.parameters import MASKS
 
 # %%
 p = validated(globals())
@@ -81,21 +81,21 @@ folder = results_folder("14_train_probes")
 # `xquad`, `squad`: where the answer to a question begins and ends in a paragraph.
 
 # %%
-subject = training.build_subject(p)
+task = training.build_probed_task(p)
 truth_known = find_corpus(p.corpus).exact  # of the toy: nothing but the gold positions can matter
-splits, model = subject.splits, subject.model
+splits, model = task.splits, task.model
 for example in splits["test"][:4]:
     print(" ".join(example.tokens[:60]), "|", *example.second or "", "->", example.label)
 
 # %%
-frozen, scores = training.train_subject(p, subject, folder)
+frozen, scores = training.train_probed_model(p, task, folder)
 pd.DataFrame(scores).round(4)
 
 # %% tags=["check"]
 if truth_known and len(splits["train"]) >= 9_000:
     assert scores["dev"]["accuracy"] >= 0.99, "explanations of a model that cannot count would say little"
 assert not any(parameter.requires_grad for parameter in model.parameters()), "it is frozen"
-batch = subject.batches["dev"].rows(torch.arange(2))
+batch = task.batches["dev"].rows(torch.arange(2))
 original, states = frozen.read(batch)
 ones = torch.ones(batch.mask.shape, device=original.device)
 for layer, state in enumerate(states):
@@ -115,25 +115,26 @@ figures.show_source(explain.Probe.forward)
 before = {name: value.clone() for name, value in model.state_dict().items()}
 found = {}
 for method in p.methods:
-    found[method] = training.attribute(method, p, frozen, subject, folder)
+    found[method] = training.attribute(method, p, frozen, task, folder)
     for name, values in found[method].values.items() if truth_known else ():
-        found[method].metrics[name] |= explain.against_gold(values, splits[name])
+        found[method].metrics[name] |= explain.compare_with_gold(values, splits[name])
 
-if p.searchable and any(method in MASKS for method in p.methods):
-    tests = subject.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
+by_mask = [name for name in p.methods if METHODS[name].is_mask]  # of single texts: fitted, or searched
+if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
+    tests = task.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
     for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
         solutions = explain.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
-        print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
-              f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
-        for method in set(p.methods) & {*MASKS, *([] if margin else ["erasure"])}:  # erasure knows no margin
-            marks = explain.against_search(found[method].values["test"], solutions)
+        print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks per text, "
+              f"of {np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
+        for method in (name for name in by_mask if METHODS[name].needs_margin or not margin):  # erasure has no margin
+            marks = explain.compare_with_search(found[method].values["test"], solutions)
             found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 weights |= {"subject": model.state_dict()}
-said = {"test": training.answers(model, subject.batches["test"])[0]}
-saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, said, weights, p)
+answers = {"test": training.predict_answers(model, task.batches["test"])[0]}
+saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, answers, weights, p)
 
 # %% tags=["check"]
 assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "not one bit has moved"
@@ -213,7 +214,7 @@ if truth_known:
 if truth_known:
     flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
             strict=True)]  # fmt: skip
-    of_flat = explain.against_gold(flat, splits["test"])["kl_0"]
+    of_flat = explain.compare_with_gold(flat, splits["test"])["kl_0"]
     assert abs(kl_of_nothing - of_flat) < 1e-6, f"a constant attribution is {of_flat:.4f} nats from the truth"
     for method, one in found.items():
         far = one.metrics["test"].get("kl_1", 0)

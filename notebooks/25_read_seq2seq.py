@@ -124,7 +124,7 @@ if not p.runs:
 # the ratio is the median of ratios of neighbouring steps, not the ratio of the medians):
 
 # %%
-bench = json.loads((committed.folder() / "bench.json").read_text(encoding="utf-8"))
+bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
 steps = [group for group in bench["groups"] if group["group"].startswith("one training step, encoder-decoder")]
 for group in steps:
     print(f"{group['group']}; threads: {group['threads']}")

@@ -48,4 +48,4 @@ def optional(module: str, what: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise BadInput(f"{what}: needs the package {package}; pip install 'rationale[{extra}]'") from None
+        raise BadInput(f"{what}: needs the package {package}; pip install 'rationale-kuma[{extra}]'") from None

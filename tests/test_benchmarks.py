@@ -224,14 +224,14 @@ def test_an_import_is_timed_in_a_process_of_its_own():
 def test_training_imports_nothing_slow():
     slow = {"pandas", "matplotlib", "IPython", "ipywidgets", "papermill", "jupytext", "nbconvert", "sklearn", "pooch",
             "numba"}  # fmt: skip
-    program = "import sys, rationale.training, rationale.saved, rationale.data, rationale.predict; print(*sys.modules)"
+    program = "import sys, rationale.training, rationale.runs.saved, rationale.runs.predict; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = slow & set(done.stdout.split())
     assert not found, f"imported on the way to training, but slow: {', '.join(sorted(found))}"
 
 
 def test_the_runner_starts_without_the_parser_of_international_addresses():
-    program = "import sys; from rationale.params import import_jupytext; import_jupytext(); print(*sys.modules)"
+    program = "import sys; from rationale.runs import parameters; parameters.import_jupytext(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert "jsonschema" in found and "rfc3987_syntax" not in found, "a run takes two seconds more"

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from rationale.errors import BadInput
-from rationale.explorers import shapes
+from rationale.explorers.shapes import describe_shape
 from rationale.runs import reading, root, saved
 from tests import browser
 from tests.benchmarks import bench_explorers
@@ -169,7 +169,7 @@ def shapes(opened):
 def the_number_is_that_of_the_shape(shapes) -> None:
     """Asserts that the P(0) on the screen is what the package computes for the sliders on the screen."""
     a, b, left, right = (value_beside(slider(shapes, name)) for name in ("a", "b", "left", "right"))
-    seen, expected = number_in(shapes, "P(0)"), shapes.describe_shape(a, b, left, right)["P(0)"]
+    seen, expected = number_in(shapes, "P(0)"), describe_shape(a, b, left, right)["P(0)"]
     assert seen == float(f"{expected:.3g}"), f"a {a}, b {b}: P(0) is shown as {seen}, is {expected:.3g}"
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from rationale import figures
 from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
+from rationale.figures import distributions
 
 EXTREMES = [(1e-3, 1e-3), (1e-3, 100.0), (100.0, 1e-3), (100.0, 100.0), (1.0, 1.0), (0.5, 0.5), (1e-6, 1e3)]
 
@@ -58,8 +59,8 @@ def test_the_mass_scale_reaches_one_at_the_top_of_the_density_scale():
 
 
 def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero():
-    assert figures._mass_text(4.02e-6) == "4e-06"
-    assert [figures._mass_text(mass) for mass in (0.0, 0.156599, 1.0)] == ["0.000", "0.157", "1.000"]
+    assert distributions._mass_text(4.02e-6) == "4e-06"
+    assert [distributions._mass_text(mass) for mass in (0.0, 0.156599, 1.0)] == ["0.000", "0.157", "1.000"]
 
 
 def test_the_drawn_interior_density_is_that_of_the_distribution():

@@ -82,7 +82,7 @@ def test_the_student_edition_is_the_notebook_without_its_answers(path: Path) -> 
 
 
 def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("rationale.handout.root", lambda: tmp_path)
+    monkeypatch.setattr("tools.handout.root", lambda: tmp_path)
     (tmp_path / "notebooks").mkdir()
     for name in ("03_explore_shapes", "06_sparse_attention"):
         (tmp_path / "notebooks" / f"{name}.py").write_text((root() / "notebooks" / f"{name}.py").read_text())

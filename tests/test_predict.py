@@ -92,7 +92,7 @@ def test_scores_are_given_as_numbers(scored, capsys):
 def test_of_all_aspects_each_score_has_its_name(corpus, last):
     row = {"tokens": ["fine"], "z": [1.0], "prediction": [0.1, 0.2, 0.3, 0.4, 0.5], "unknown": []}
     p = SimpleNamespace(corpus=corpus, aspect="all")
-    answer = _shown(row, SavedRun(SimpleNamespace(head=None), None, p, None)).split("   ")[0]
+    answer = _shown(row, SavedRun(SimpleNamespace(head=None), None, p, None, "extraction")).split("   ")[0]
     assert answer.split(", ")[-1] == f"{last} 0.50" and answer.count(",") == 4
 
 

@@ -1,7 +1,10 @@
 """Pretrained transformers: a tiny one with random weights stands in, so nothing is downloaded."""
 
 import importlib
+import shutil
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +13,8 @@ from rationale import explain, models, training
 from rationale.data import Batches, Example, word_pieces
 from rationale.data.corpora import sst
 from rationale.errors import BadInput
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
+from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
 
@@ -42,7 +46,7 @@ def frozen(folder):
     encoder, tokenizer = models.load_encoder(folder)
     torch.manual_seed(1)
     model = models.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def batch_of(folder, texts=TEXTS):
@@ -135,7 +139,7 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
                 step.loss.backward()
             assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
     for layer in (0, 3):
-        mean, std = explain.moments(frozen, [batch])[layer]
+        mean, std = explain.state_moments(frozen, [batch])[layer]
         assert explain.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
         assert explain.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
         assert explain.additive_noise(frozen, batch, layer, 2).isfinite().all()
@@ -152,7 +156,7 @@ def test_an_encoder_that_cannot_be_had_is_one_clear_line_with_the_offline_choice
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+    with pytest.raises(BadInput, match=r"rationale-kuma\[pretrained\]"):
         models.import_transformers()
     monkeypatch.undo()
     for module, call in (
@@ -161,8 +165,32 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     ):
         word_pieces._tagger.cache_clear()
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale\[pretrained\]"):
+        with pytest.raises(
+            BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale-kuma\[pretrained\]"
+        ):
             call()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+    with pytest.raises(BadInput, match=r"rationale-kuma\[pretrained\]"):
         models.place_of("minilm")
+
+
+def test_weights_that_are_not_the_published_ones_are_refused_in_one_line(monkeypatch, tmp_path):
+    if importlib.util.find_spec(transformer_module.PACKAGE) is None:
+        pytest.skip(f"needs the package {transformer_module.PACKAGE}")
+    weights = Path(models.place_of("minilm")) / "model.safetensors"
+    (tmp_path / "model").mkdir()
+    copy = tmp_path / "model" / weights.name
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(BadInput, match="model.safetensors is missing"):
+        models.place_of("minilm")
+    shutil.copy(weights, copy)
+    assert models.place_of("minilm") == str(tmp_path / "model"), "an undamaged copy"
+    with copy.open("r+b") as file:
+        file.seek(-1, 2)
+        last = file.read(1)
+        file.seek(-1, 2)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(BadInput, match=f"sha256 [0-9a-f]{{64}}, accepted is {transformer_module.WEIGHTS}") as error:
+        models.load_encoder("minilm")
+    assert "\n" not in str(error.value)

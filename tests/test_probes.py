@@ -10,7 +10,7 @@ from rationale.data import PairBatches, Vocabulary
 from rationale.data.corpora.toy import read_digits
 from rationale.explain import (
     BilinearVotes,
-    Frozen,
+    FrozenModel,
     MLPVotes,
     Probe,
     ProbeObjective,
@@ -29,10 +29,10 @@ def a_batch(number: int = 12):
     return PairBatches(examples, DIGITS, number, cells=False).rows(torch.arange(number))
 
 
-def frozen_counter(size: int = 6) -> Frozen:
+def frozen_counter(size: int = 6) -> FrozenModel:
     torch.manual_seed(0)
     model = DigitCounter(len(DIGITS), size).double()
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def a_probe(kind: str = "states", votes: str = "mlp") -> Probe:

@@ -24,10 +24,10 @@ def small(**changes):
 def probed(folder, **changes):
     """A run in memory: (parameters, frozen model, its metrics, what each method found, examples)."""
     p = small(**changes)
-    subject = training.build_subject(p)
-    frozen, scores = training.train_subject(p, subject, folder)
-    found = {method: training.attribute(method, p, frozen, subject, folder) for method in p.methods}
-    return p, frozen, scores, found, subject.splits
+    task = training.build_probed_task(p)
+    frozen, scores = training.train_probed_model(p, task, folder)
+    found = {method: training.attribute(method, p, frozen, task, folder) for method in p.methods}
+    return p, frozen, scores, found, task.splits
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_what_is_saved_is_what_was_found(run, tmp_path):
         torch.testing.assert_close(torch.tensor(row["states"]), values, rtol=1e-3, atol=1e-6)
     figures = json.loads((tmp_path / "metrics.json").read_text())
     assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
-    model = training.load_weights(training.build_subject(p).model, tmp_path)
+    model = training.load_weights(training.build_probed_task(p).model, tmp_path)
     assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
 
 
@@ -104,7 +104,7 @@ def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path
 
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match="model.safetensors"):
-        training.load_weights(training.build_subject(small()).model, tmp_path)
+        training.load_weights(training.build_probed_task(small()).model, tmp_path)
 
 
 # --- masks of single texts
@@ -113,14 +113,14 @@ def test_a_folder_without_a_probed_model_is_refused(tmp_path):
 def test_a_mask_is_judged_by_the_smallest_mask_it_fits_best():
     smallest = torch.tensor([[True, False, False, False], [False, True, True, False]])
     kept = torch.tensor([False, True, False, True])
-    found = explain.against_smallest(kept, smallest)
+    found = explain.compare_with_smallest_masks(kept, smallest)
     assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "masked": 0.5, "optimality": 0.0}
-    exact = explain.against_smallest(smallest[1], smallest)
+    exact = explain.compare_with_smallest_masks(smallest[1], smallest)
     assert exact["f1"] == exact["optimality"] == exact["precision"] == exact["recall"] == 1
     nothing, empty = torch.zeros(4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.bool)
-    both = explain.against_smallest(nothing, empty)
+    both = explain.compare_with_smallest_masks(nothing, empty)
     assert both["f1"] == both["precision"] == both["recall"] == both["optimality"] == both["masked"] == 1
-    one = explain.against_smallest(kept, empty)
+    one = explain.compare_with_smallest_masks(kept, empty)
     assert one["f1"] == one["precision"] == one["recall"] == one["optimality"] == 0
 
 
@@ -175,12 +175,12 @@ def test_an_unknown_estimator_is_refused():
 def test_masks_are_compared_with_the_search_text_by_text():
     values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
-    found = explain.against_search(values, solutions)
+    found = explain.compare_with_search(values, solutions)
     assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["masked"] == 0.75
 
 
 def test_positions_are_averaged_by_their_kind():
     values = [[[1.0, 0.2, 0.4, 0.6], [1.0, 0.0, 0.0, 0.0]], [[0.0, 0.8, 0.2], [0.0, 0.5, 0.1]]]
-    found = explain.kept_by_kind(values, [["[CLS]", "noun", "verb", "[SEP]"], ["[CLS]", "noun", "[SEP]"]])
+    found = explain.mean_by_category(values, [["[CLS]", "noun", "verb", "[SEP]"], ["[CLS]", "noun", "[SEP]"]])
     assert found["[CLS]"].tolist() == [0.5, 0.5] and found["[SEP]"].tolist() == pytest.approx([0.4, 0.05])
     assert found["noun"].tolist() == pytest.approx([0.5, 0.25]) and list(found.columns) == sorted(found.columns)

@@ -177,7 +177,7 @@ def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
 
 
 def test_a_sweep_is_runs_that_differ_in_their_target_from_little_to_all(runs):
-    groups = find.sweeps(list(runs.values()))
+    groups = find.group_sweeps(list(runs.values()))
     assert [[run.name for run in some] for some in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
 
 
@@ -228,7 +228,7 @@ def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatc
     assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
     assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
-    monkeypatch.setattr(reading, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
+    monkeypatch.setattr(layers, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
@@ -251,10 +251,10 @@ def test_what_is_kept_of_a_run_is_read_anew_once_the_run_is_made_anew(tmp_path):
 
 def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
     before, after, far = layers.masked_answers(probed, "states", 3, 1)
-    _, subject, _, probes = layers.load_probed(probed)
-    batch = subject.batches["test"].rows(torch.tensor([3]))
+    _, task, _, probes = layers.load_probed(probed)
+    batch = task.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
-        own = subject.model.predict(batch).softmax(-1)[0]
+        own = task.model.predict(batch).softmax(-1)[0]
     assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and far >= 0
     state = torch.get_rng_state()
     again = layers.masked_answers(probed, "states", 3, 1)
@@ -264,9 +264,9 @@ def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_th
 def test_a_loaded_probe_keeps_what_the_run_has_written_down(probed):
     texts = saved.read_attributions(probed, "test")
     for method in ("states", "inputs"):
-        _, subject, _, probes = layers.load_probed(probed)
+        _, task, _, probes = layers.load_probed(probed)
         probe = probes[method]
-        batch = subject.batches["test"].rows(torch.tensor([5]))
+        batch = task.batches["test"].rows(torch.tensor([5]))
         _, states = probe.frozen.read(batch)
         with torch.no_grad():
             keep = [probe.log_keep(states[: k + 1]).exp()[0].tolist() for k in range(len(states))]

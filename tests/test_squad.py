@@ -12,7 +12,7 @@ from rationale.data.corpora.xquad import read_xquad
 from rationale.data.example import Question
 from rationale.data.squad_format import read_squad_file
 from rationale.errors import BadInput
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
 
@@ -94,13 +94,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def spans(folder, tmp_path):
-    """Frozen span model and batches of one question, twice."""
+    """FrozenModel span model and batches of one question, twice."""
     questions = read_squad_file(written(tmp_path / "some.json")) * 2
     encoder, tokenizer = models.load_encoder(folder, spans=True)
     examples = word_pieces.to_spans(questions, tokenizer)
     model = models.SpanFinder(encoder, tokenizer.sep_token_id).eval().requires_grad_(False)
     batches = Batches(examples, word_pieces.WordPieces(tokenizer), 2)
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask), batches
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask), batches
 
 
 def test_an_answer_is_found_among_the_pieces(spans):

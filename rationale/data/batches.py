@@ -8,6 +8,14 @@ from torch import Tensor
 
 from rationale.data.example import Example
 from rationale.errors import BadInput
+from rationale.settings import Settings, setting
+
+
+class BatchSettings(Settings):
+    """Batches."""
+
+    batch_size: int = setting(25, "examples per training step", "[1, inf)")
+    bucketed: bool = setting(True, "batches of texts of similar length")
 
 
 class Vocabulary:

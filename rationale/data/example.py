@@ -5,6 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rationale.settings import Settings, setting
+
+
+class SplitSettings(Settings):
+    """How many examples of each split are used."""
+
+    num_train: int = setting(0, "training examples to use; 0 = all of them", "[0, inf)")
+    num_dev: int = setting(0, "development examples to use; 0 = all of them", "[0, inf)")
+    num_test: int = setting(0, "test examples to use; 0 = all of them", "[0, inf)")
+
 
 @dataclass(frozen=True)
 class Example:

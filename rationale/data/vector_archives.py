@@ -41,7 +41,7 @@ def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str
     for num, line in enumerate(lines, start=1):
         fields = line.rstrip().count(b" ") + 1
         num_fields = num_fields or fields
-        if fields < num_fields or fields > num_fields and not _numbers_follow(line, num_fields - 1):
+        if fields < num_fields or (fields > num_fields and not _numbers_follow(line, num_fields - 1)):
             return [f"{name}:{num}: {fields} fields; accepted: {num_fields}, a word and its numbers"]
     if num_fields < 3:
         return [f"{name}: no vectors in it"]

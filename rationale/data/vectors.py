@@ -15,6 +15,7 @@ from torch import Tensor
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, folder
 from rationale.errors import BadInput, typed
+from rationale.settings import Settings, setting
 
 ENDINGS = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later ending wins
 LARGEST = torch.finfo(torch.float32).max
@@ -31,6 +32,19 @@ TREEBANK_TO_PLAIN = {
     "``": '"',
     "''": '"',
 }
+
+
+class VectorSettings(Settings):
+    """The word vectors."""
+
+    vectors: str = setting("glove.840B.300d", "word vectors: a file, or a name in the data folder, or random")
+    embedding_size: int = setting(300, "numbers of a random word vector; a file brings its own", "[1, inf)")
+
+
+class ScaledVectorSettings(VectorSettings):
+    """The word vectors, multiplied by a factor."""
+
+    vectors_scale: float = setting(1.0, "factor on the word vectors", "(0, inf)")
 
 
 def build_vocabulary(
@@ -157,7 +171,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _texts(archive)}
+                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
         else:  # opening it will say what is wrong
             sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
     for ending in ENDINGS:
@@ -165,7 +179,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     return sources
 
 
-def _texts(archive: zipfile.ZipFile) -> list[str]:
+def _text_members(archive: zipfile.ZipFile) -> list[str]:
     return [name for name in archive.namelist() if name.endswith(".txt")]
 
 
@@ -188,7 +202,7 @@ def _open(path: Path, member: str | None) -> BinaryIO:
     if path.suffix != ".zip":
         return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
     archive = zipfile.ZipFile(path)
-    texts = [member] if member else _texts(archive)
+    texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
         raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
     return archive.open(texts[0])

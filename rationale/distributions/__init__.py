@@ -20,7 +20,7 @@ Statistics that need an integral (mean, variance, entropy, KL) average over the 
 float64, by one fixed rule: deterministic, differentiable, cast back to the dtype of the parameters.
 """
 
-from rationale.distributions import kl
+from rationale.distributions import kl  # noqa: F401 (importing it registers the divergences)
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
 from rationale.distributions.numerics import (
     LN2,
@@ -42,6 +42,8 @@ from rationale.distributions.rectified import HardConcrete, HardKuma, StretchedR
 from rationale.distributions.unit_interval import Adapted, BinaryConcrete, Kumaraswamy, UnitLaw
 
 __all__ = [
+    "LN2",
+    "ONCE",
     "Adapted",
     "Bernoulli",
     "BinaryConcrete",
@@ -49,10 +51,8 @@ __all__ = [
     "HardKuma",
     "KumaDraw",
     "Kumaraswamy",
-    "LN2",
     "LogCdf",
     "Masses",
-    "ONCE",
     "StraightThroughBernoulli",
     "StretchedRectified",
     "UnitLaw",

@@ -24,6 +24,8 @@ class Bernoulli(torch.distributions.Bernoulli):
     tensor([-200.0000,   -0.6931])
     """
 
+    binary = True  # a draw is exactly 0 or 1
+
     @property
     def log_prob_one(self) -> Tensor:
         return logsigmoid(self.logits)

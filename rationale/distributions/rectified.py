@@ -53,6 +53,7 @@ class StretchedRectified(Distribution):
     arg_constraints = {}
     support = constraints.unit_interval
     has_rsample = True
+    binary = False  # a draw may lie between 0 and 1
 
     def __init__(self, base: Distribution, left=-0.1, right=1.1, validate_args: bool | None = None):
         if not (-math.inf < left <= 0 and 1 <= right < math.inf):

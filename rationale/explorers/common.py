@@ -29,8 +29,15 @@ def kept_per_run(number: int) -> Callable:
 
 @kept_per_run(16)
 def model_of(run: Path) -> SavedRun:
+    """A run on single texts, ready to predict; its folder names it.
+
+    Raises
+    ------
+    BadInput
+        If the run is one on pairs of sentences.
+    """
     found = load_run(run)
-    if found.of_pairs:
+    if found.task == "alignment":
         raise BadInput(f"{run}: a run on pairs of sentences; accepted is one on texts")
     return found
 
@@ -44,17 +51,20 @@ def example_of(run: Path) -> str:
 
 
 def text_field(text: str) -> ipywidgets.Textarea:
-    look = {"layout": {"width": "100%", "max_width": "62em", "height": "4.5em"}, "style": {"description_width": "4em"}}
-    return ipywidgets.Textarea(text, description="text", placeholder="type a text", **look)
+    """A field for a text of the reader's own."""
+    style = {"layout": {"width": "100%", "max_width": "62em", "height": "4.5em"}, "style": {"description_width": "4em"}}
+    return ipywidgets.Textarea(text, description="text", placeholder="type a text", **style)
 
 
 def run_field(runs: Sequence[Path]) -> ipywidgets.Dropdown:
+    """A choice among runs; its value is the folder of the chosen run."""
     options = [(f"{run.parent.name}/{run.name}", run) for run in runs]
-    look = {"layout": {"width": "40em"}, "style": {"description_width": "4em"}}
-    return ipywidgets.Dropdown(options=options, value=runs[0], description="run", **look)
+    style = {"layout": {"width": "40em"}, "style": {"description_width": "4em"}}
+    return ipywidgets.Dropdown(options=options, value=runs[0], description="run", **style)
 
 
 def image_field(width: int) -> ipywidgets.Image:
+    """A place for a PNG that is at most `width` pixels wide."""
     return ipywidgets.Image(format="png", layout={"max_width": "100%", "width": f"{width}px"})
 
 

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
-from rationale.explain.diffmask import KINDS, divergence
+from rationale.explain import METHODS, divergence
 from rationale.explorers.common import image_field, kept_per_run, large, nothing_there, read_out, run_field
 from rationale.figures import attention, look
 from rationale.runs import saved
-from rationale.runs.parameters import METHODS
-from rationale.training import probing
+from rationale.runs.probed import load_probed as read_probed
 
-load_probed = kept_per_run(2)(probing.load_probed)
+load_probed = kept_per_run(2)(read_probed)
 
 
 @torch.no_grad()
@@ -36,14 +35,14 @@ def masked_answers(run: Path, method: str, index: int, layer: int, draws: int = 
     -------
     probabilities before [..., C], after [..., C] (mean over draws), and the mean divergence KL(y || y_hat) in nats
     """
-    _, subject, _, probes = load_probed(run)
+    _, task, _, probes = load_probed(run)
     probe = probes[method]
-    batch = subject.batches["test"].rows(torch.full((draws,), index))
+    batch = task.batches["test"].rows(torch.full((draws,), index))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        probed = probe(batch, layer)
-    far = divergence(probed.original, probed.masked).mean().item()
-    return probed.original[0].softmax(-1), probed.masked.softmax(-1).mean(0), far
+        output = probe(batch, layer)
+    distance = divergence(output.original, output.masked).mean().item()
+    return output.original[0].softmax(-1), output.masked.softmax(-1).mean(0), distance
 
 
 def near_answer(row: Mapping, reach: int = 12) -> list[int]:
@@ -51,7 +50,7 @@ def near_answer(row: Mapping, reach: int = 12) -> list[int]:
 
     Parameters
     ----------
-    row : of `saved.read_attributions`
+    row : of `runs.saved.read_attributions`
     reach : int
         Words before and after the answer; the question is drawn whole.
     """
@@ -77,12 +76,12 @@ class LayersExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, runs: Sequence[Path], number: int = 40):
-        look = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
+        style = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
         self.run, self.number = run_field(runs), number
-        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **look)
+        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **style)
         self.method = ipywidgets.ToggleButtons(options=[""], description="method")
         self.method.style.button_width = "auto"
-        self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **look)
+        self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **style)
         self.picture, self.readout = image_field(1100), ipywidgets.HTML()
         self._figure, self._texts, self._busy = look.live_figure(11, 4.4), None, False
         self.run.observe(self._another, names="value")
@@ -111,14 +110,15 @@ class LayersExplorer(ipywidgets.VBox):
         values, near = torch.tensor(row[method]), near_answer(row)  # [L + 1, T]
         self._busy, self.layer.max = True, len(values) - 1
         self._busy, layer = False, self.layer.value
-        shown = values if method in KINDS else values / values.amax(1, keepdim=True).clamp(min=1e-30)
-        what = "keep probabilities" if method in KINDS else "attributions, as shares of the largest of the layer"
-        title = f"{method}: {what}; layer {layer} keeps {values[layer].mean():.0%}" if method in KINDS else what
+        is_probe = METHODS[method].is_probe
+        shown = values if is_probe else values / values.amax(1, keepdim=True).clamp(min=1e-30)
+        what = "keep probabilities" if is_probe else "attributions, as shares of the largest of the layer"
+        title = f"{method}: {what}; layer {layer} keeps {values[layer].mean():.0%}" if is_probe else what
         rows = [f"layer {k}" for k in range(len(values))]
         columns = [row["tokens"][place] for place in near]
         fig = attention.draw_chosen_row(shown[:, near], rows, columns, layer, self._figure, title)
         self.picture.value = look.live_png(fig)
-        self.readout.value = read_out(self._compared(method, layer) if method in KINDS else "")
+        self.readout.value = read_out(self._compared(method, layer) if is_probe else "")
 
     def _compared(self, method: str, layer: int) -> str:
         try:

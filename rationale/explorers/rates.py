@@ -8,8 +8,8 @@ import torch
 
 from rationale.explorers.common import example_of, image_field, large, model_of, nothing_there, read_out, text_field
 from rationale.figures import attention, look, text
-from rationale.runs.find import asked_rate, sweeps
-from rationale.runs.reading import answer, answer_in_words, read_text
+from rationale.runs.find import group_sweeps, requested_rate
+from rationale.runs.reading import answer, describe_answer, read_text
 
 
 class RateExplorer(ipywidgets.VBox):
@@ -29,9 +29,9 @@ class RateExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, groups: dict[str, list[Path]], text: str = ""):
-        look = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
-        self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **look)
-        self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **look)
+        style = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
+        self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **style)
+        self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **style)
         self.text = text_field(text or example_of(self.sweep.value[0]))
         self.picture, self.readout = image_field(1100), ipywidgets.HTML()
         self._figure, self._readings = look.live_figure(11, 4.4), []
@@ -44,7 +44,7 @@ class RateExplorer(ipywidgets.VBox):
     def _another(self, change=None) -> None:
         """Another sweep: its runs; and its own text, until somebody types."""
         self._readings = []
-        self.rate.options = [(asked_rate(run)[1], i) for i, run in enumerate(self.sweep.value)]
+        self.rate.options = [(requested_rate(run)[1], i) for i, run in enumerate(self.sweep.value)]
         if change and self.text.value == example_of(change.old[0]):
             self.text.value = example_of(change.new[0])
         self._read()
@@ -60,7 +60,7 @@ class RateExplorer(ipywidgets.VBox):
             self.readout.value = read_out("type at least one word")
             return
         runs, chosen = [model_of(run) for run in self.sweep.value], self.rate.index
-        said = [answer_in_words(run, answer(run, one, one.z)) for run, one in zip(runs, self._readings, strict=True)]
+        said = [describe_answer(run, answer(run, one, one.z)) for run, one in zip(runs, self._readings, strict=True)]
         rows = [f"{asked}: {words}" for (asked, _), words in zip(self.rate.options, said, strict=True)]
         reading = self._readings[chosen]
         rate = (reading.z != 0).double().mean()
@@ -85,6 +85,6 @@ def explore_rates(
     text : str
         To start from; empty: one of the first run's dev texts.
     """
-    groups = sweeps([Path(run) for run in runs])
+    groups = group_sweeps([Path(run) for run in runs])
     what = "A sweep (two finished runs at least, which differ in what they select)"
     return RateExplorer(groups, text) if groups else nothing_there(what, command)

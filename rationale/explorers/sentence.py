@@ -1,6 +1,6 @@
 """Explorers of finished runs: force the gates of your own text, go through the runs of a sweep, the layers of a probe.
 
-Like the explorers of `rationale.widgets` they draw one reused `Figure` into the bytes of an `ipywidgets.Image`: set a
+Like the explorers of `rationale.explorers` they draw one reused `Figure` into the bytes of an `ipywidgets.Image`: set a
 widget's `value`, or `click()` a word, and look at `picture.value`.
 """
 
@@ -23,7 +23,7 @@ from rationale.explorers.common import (
     text_field,
 )
 from rationale.figures import curves, look
-from rationale.runs.reading import answer, answer_in_words, read_text
+from rationale.runs.reading import answer, describe_answer, read_text
 
 FREE, OPEN, SHUT = "free", "open", "shut"  # what a gate may be forced to, in the order of clicks
 FACES = {  # of the button of a word, by what it is forced to, else by whether it is selected: readable without colour
@@ -126,7 +126,7 @@ class SentenceExplorer(ipywidgets.VBox):
             bar.value = _bar(None if reading.masses is None else reading.masses[i].tolist(), z[i].item())
         given = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
         self.answers = {name: answer(run, reading, values) for name, values in given.items()}
-        words = {name: answer_in_words(run, numbers) for name, numbers in self.answers.items()}
+        words = {name: describe_answer(run, numbers) for name, numbers in self.answers.items()}
         title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
         self.picture.value = look.live_png(curves.draw_answers(run.outputs, self.answers, self._figure, title))
         unknown = html.escape(", ".join(reading.unknown))

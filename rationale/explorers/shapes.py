@@ -94,16 +94,16 @@ class ShapeExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, a: float, b: float, left: float, right: float):
-        look = {"style": {"description_width": "60px"}, "layout": {"flex": "1 1 320px", "max_width": "530px"}}
-        ends = {"step": 0.01, "readout_format": ".3g", **look}
+        style = {"style": {"description_width": "60px"}, "layout": {"flex": "1 1 320px", "max_width": "530px"}}
+        ends = {"step": 0.01, "readout_format": ".3g", **style}
         self.sliders = {
-            "a": ipywidgets.SelectionSlider(options=_shapes_with(a), value=a, description="a", **look),
-            "b": ipywidgets.SelectionSlider(options=_shapes_with(b), value=b, description="b", **look),
+            "a": ipywidgets.SelectionSlider(options=_shapes_with(a), value=a, description="a", **style),
+            "b": ipywidgets.SelectionSlider(options=_shapes_with(b), value=b, description="b", **style),
             "left": ipywidgets.FloatSlider(left, min=-1, max=-0.01, description="left", **ends),
             "right": ipywidgets.FloatSlider(right, min=1, max=2, description="right", **ends),
         }
         options = [("choose a shape …", OWN), *((name, name) for name in PRESETS)]
-        self.preset = ipywidgets.Dropdown(options=options, value=OWN, description="preset", **look)
+        self.preset = ipywidgets.Dropdown(options=options, value=OWN, description="preset", **style)
         self.view = ipywidgets.ToggleButtons(
             options=distributions.VIEWS,
             description="beside",

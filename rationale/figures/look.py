@@ -185,6 +185,7 @@ def _room(ax: Axes) -> float:
 
 
 def labelled(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
+    """Write the title, as large as its place allows, and the names of both axes."""
     if title:
         text = ax.set_title(title)
         letter = 0.62 / 72 * max(map(len, title.split("\n")))  # inches of the longest line for each point of its size
@@ -243,4 +244,5 @@ def without_formulas(words: Iterable[str]) -> list[str]:
 
 
 def show_percent(axis) -> None:
+    """Write the shares along an axis as percentages."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 9):g} %"))

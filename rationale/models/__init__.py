@@ -1,24 +1,24 @@
 """Models: the extractor, the aligner, the encoder-decoder, and transformers to explain."""
 
 from rationale.models.aligner import (
+    ATTENTIONS,
     REACH,
     Aligner,
     Alignment,
     HardKumaAttention,
     IntraAttention,
-    MappedAttention,
     RecurrentPair,
+    SimplexAttention,
     Words,
-    apply_to_joined,
     build_aligner,
     feed_forward,
     products,
 )
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.digit_counter import NUM_DIGITS, DigitCounter
-from rationale.models.extractor import WITHOUT_GATES, Extractor, Predictor, build_extractor, compact
-from rationale.models.protocol import Output
-from rationale.models.selector import MEMORY, DependentSelector, Selection, Selector
+from rationale.models.extractor import Extractor, Predictor, build_extractor, compact
+from rationale.models.protocol import EncoderDecoder, Head, Output, RationaleModel, Trainable
+from rationale.models.selector import MEMORY, DependentSelector, Selection, Selector, select_in_order
 from rationale.models.seq2seq import LAYERS, Decoded, Memory, Seq2Seq, State, build_seq2seq
 from rationale.models.transformers import (
     MINILM,
@@ -32,6 +32,13 @@ from rationale.models.transformers import (
 )
 
 __all__ = [
+    "ATTENTIONS",
+    "LAYERS",
+    "MEMORY",
+    "MINILM",
+    "NUM_DIGITS",
+    "PACKAGE",
+    "REACH",
     "Aligner",
     "Alignment",
     "Classifier",
@@ -39,29 +46,25 @@ __all__ = [
     "DependentSelector",
     "DigitCounter",
     "EmbeddingGRU",
+    "EncoderDecoder",
     "Extractor",
     "Generation",
     "HardKumaAttention",
+    "Head",
     "IntraAttention",
-    "LAYERS",
-    "MEMORY",
-    "MINILM",
-    "MappedAttention",
     "Memory",
-    "NUM_DIGITS",
     "Output",
-    "PACKAGE",
     "Predictor",
-    "REACH",
+    "RationaleModel",
     "RecurrentPair",
     "Selection",
     "Selector",
     "Seq2Seq",
+    "SimplexAttention",
     "SpanFinder",
     "State",
-    "WITHOUT_GATES",
+    "Trainable",
     "Words",
-    "apply_to_joined",
     "beam_search",
     "build_aligner",
     "build_extractor",
@@ -72,4 +75,5 @@ __all__ = [
     "load_encoder",
     "place_of",
     "products",
+    "select_in_order",
 ]

@@ -9,9 +9,8 @@ Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings 
 constraint, the loop and the evaluation are those of rationale extractors.
 """
 
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +22,39 @@ from rationale.distributions.rectified import HardKuma
 from rationale.models.protocol import Output
 from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
-from rationale.nn.gates import decide
+from rationale.nn.fast import apply_to_joined
+from rationale.nn.gates import GateSettings, decide
 from rationale.nn.heads import HEADS
-from rationale.nn.sampling import Draw, initialise, repeated, sample
-from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+from rationale.nn.initialise import initialise
+from rationale.nn.sampling import Draw, repeated, sample
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 REACH = 11  # intra-sentence attention: distances beyond share one weight
+
+
+def aligner_models() -> tuple[str, ...]:
+    """The aligners that there are: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
+    return (*MAPPINGS, "hardkuma", "recurrent")
+
+
+class AlignerSettings(MappingSettings, GateSettings):
+    """How the words of two sentences are aligned."""
+
+    model: Annotated[str, OneOf(aligner_models)] = setting("softmax", "how words are aligned")
+    normalised: bool = setting(False, "HardKuma weights of a word are divided by their sum")
+    intra: bool = setting(False, "each word first attends to the other words of its own sentence")
+    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold"] = setting(
+        "argmax", "how a gate becomes a number at test time"
+    )
+    hidden_size: int = setting(200, "units of every layer", "[1, inf)")
+    dropout: float = setting(0.2, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        model = f"with model {self.model}"
+        yield Refusal(self.normalised and self.model != "hardkuma", "normalised", model, "false, or hardkuma")
+        yield Refusal(self.intra and self.model == "recurrent", "intra", model, "false, or another model")
+        yield from unused_by(self, self.model)
 
 
 class Words(NamedTuple):
@@ -66,16 +92,6 @@ def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(*first, nn.Linear(size, size), ReLUDropout(dropout))
 
 
-def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
-    """layers([words; others]) [N, S] of [N, H] each, without the copy that joining them makes."""
-    first, *rest = layers
-    of_words, of_others = first.weight.chunk(2, 1)
-    units = F.linear(words, of_words, first.bias) + F.linear(others, of_others)
-    for layer in rest:
-        units = layer(units)
-    return units
-
-
 class Alignment(NamedTuple):
     """Weights of the hypothesis for each premise word [B, P, Q], and of the premise for each hypothesis word [B, Q, P].
 
@@ -88,8 +104,8 @@ class Alignment(NamedTuple):
     gates: Distribution | None
 
 
-class MappedAttention(nn.Module):
-    """Alignment by a mapping from scores to weights, in each direction by itself.
+class SimplexAttention(nn.Module):
+    """Alignment by a mapping from scores to weights that sum to 1 (a point of the simplex), for each direction.
 
     Source: eq. (N2), notebooks/13_train_nli.py.
 
@@ -102,9 +118,16 @@ class MappedAttention(nn.Module):
         Of the mapping: gamma, lam, p.
     """
 
+    has_gates = False
+
     def __init__(self, num_features: int, size: int, dropout: float, mapping: str, **arguments: float):
         super().__init__()
         self.compare, self.mapping, self.arguments = feed_forward(num_features, size, dropout), mapping, arguments
+
+    @classmethod
+    def build(cls, num_features: int, p: Any) -> "SimplexAttention":
+        """The attention that the settings of a run describe. Uses model, hidden_size, dropout, gamma, lam, power."""
+        return cls(num_features, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
 
     def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
         """`cells`: bool [B, P, Q]; `draw` is not needed."""
@@ -131,6 +154,8 @@ class HardKumaAttention(nn.Module):
     normalised : bool
     """
 
+    has_gates = True
+
     def __init__(
         self, num_features: int, size: int, dropout: float, left: float, right: float, normalised: bool = False
     ):
@@ -138,6 +163,11 @@ class HardKumaAttention(nn.Module):
         self.compare_a = feed_forward(num_features, size, dropout)
         self.compare_b = feed_forward(num_features, size, dropout)
         self.left, self.right, self.normalised = left, right, normalised
+
+    @classmethod
+    def build(cls, num_features: int, p: Any) -> "HardKumaAttention":
+        """The attention that the settings of a run describe. Uses hidden_size, dropout, left, right, normalised."""
+        return cls(num_features, p.hidden_size, p.dropout, p.left, p.right, p.normalised)
 
     def gates(self, words: Words) -> HardKuma:
         """Gates of batch shape [B, P Q]."""
@@ -158,11 +188,17 @@ class HardKumaAttention(nn.Module):
         return Alignment(of_hypothesis, of_premise, z, gates)
 
 
+ATTENTIONS: dict[str, type[SimplexAttention] | type[HardKumaAttention]] = {
+    **dict.fromkeys(MAPPINGS, SimplexAttention),
+    "hardkuma": HardKumaAttention,
+}
+
+
 class IntraAttention(nn.Module):
     """Each word meets the other words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
 
-    d is one learned number a distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py; Parikh et
-    al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
+    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py;
+    Parikh et al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
 
     Parameters
     ----------
@@ -190,18 +226,20 @@ class Aligner(nn.Module):
     Parameters
     ----------
     vectors : [V, E]
-    attention : MappedAttention or HardKumaAttention
+    attention : SimplexAttention or HardKumaAttention
     size : int
         Of every layer; 200 in the paper.
     intra : IntraAttention or None
     rule : str
-        Test-time rule of gates, one of `gates.RULES`.
+        Test-time rule of gates, one of `nn.RULES`.
     """
+
+    task, aligns = "alignment", True
 
     def __init__(
         self,
         vectors: Tensor,
-        attention: nn.Module,
+        attention: SimplexAttention | HardKumaAttention,
         head: nn.Module,
         size: int,
         dropout: float,
@@ -209,12 +247,17 @@ class Aligner(nn.Module):
         rule: str = "argmax",
     ):
         super().__init__()
-        self.register_buffer("vectors", vectors)
+        self.register_buffer("vectors", vectors, persistent=False)  # fixed
         features = size if intra is None else 2 * size
         self.project, self.dropout = nn.Linear(vectors.shape[1], size), Dropout(dropout)
         self.intra, self.selector, self.rule = intra, attention, rule
         self.compare = feed_forward(2 * features, size, dropout)
         self.aggregate, self.head = feed_forward(2 * size, size, dropout), head
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether the cells are gates, and not the weights of a mapping."""
+        return self.selector.has_gates
 
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
@@ -273,11 +316,12 @@ class RecurrentPair(nn.Module):
     Source: Bastings et al. 2019, app. B; Bowman et al. 2015.
     """
 
+    task, aligns, has_gates = "alignment", False, False
     selector = None
 
     def __init__(self, vectors: Tensor, head: nn.Module, size: int, dropout: float):
         super().__init__()
-        self.register_buffer("vectors", vectors)
+        self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)
         features = 4 * self.encoder.output_size
         self.join = nn.Sequential(nn.Linear(features, features), ReLUDropout(dropout))
@@ -288,6 +332,12 @@ class RecurrentPair(nn.Module):
         words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
         return self.encoder(words, mask)[1]
 
+    def decided(self, mask: Tensor) -> Draw:
+        raise NotImplementedError("a model without gates has nothing to decide")
+
+    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> None:
+        return None
+
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
         p = self.read(sides.first, sides.first_mask)
         h = self.read(sides.second, sides.second_mask)
@@ -295,26 +345,24 @@ class RecurrentPair(nn.Module):
         return Output(self.head(self.join(features)), mask.to(p.dtype), None)
 
 
-def build_aligner(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs: int) -> nn.Module:
+def build_aligner(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Aligner | RecurrentPair:
     """The model that the parameters of a run describe, freshly initialised.
 
     Parameters
     ----------
     p : parameters
-        Uses model, normalised, intra, gamma, lam, power, hidden_size, dropout, left, right, rule.
+        `AlignerSettings`, or any object with such attributes.
     vectors : [V, E]
     head : "classes"
     num_outputs : int
     """
+    p = AlignerSettings.of(p)
     size = p.hidden_size
     if p.model == "recurrent":
         features = 8 * size
         return initialise(RecurrentPair(vectors, HEADS[head](features, num_outputs, bias=False), size, p.dropout))
     features = 2 * size if p.intra else size
-    if p.model == "hardkuma":
-        attention = HardKumaAttention(features, size, p.dropout, p.left, p.right, p.normalised)
-    else:
-        attention = MappedAttention(features, size, p.dropout, p.model, **arguments_of(p))
+    attention = ATTENTIONS[p.model].build(features, p)
     intra = IntraAttention(size, size, p.dropout) if p.intra else None
     model = Aligner(vectors, attention, HEADS[head](size, num_outputs, bias=False), size, p.dropout, intra, p.rule)
     return initialise(model)

@@ -26,8 +26,6 @@ class DigitCounter(nn.Module):
         Of embeddings and hidden layers; 64 in the paper.
     """
 
-    selector = None
-
     def __init__(self, num_words: int = NUM_DIGITS + 2, size: int = 64):
         super().__init__()
         self.query, self.digit = nn.Embedding(num_words, size), nn.Embedding(num_words, size)

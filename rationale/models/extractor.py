@@ -8,7 +8,7 @@ Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, se
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
-from types import SimpleNamespace
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +18,32 @@ from torch.nn import functional as F
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS
-from rationale.nn.gates import GATES, STRETCHED, decide, top_k
+from rationale.nn.encoders import ENCODERS, EncoderSettings
+from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
 from rationale.nn.heads import HEADS
-from rationale.nn.pooling import Pool
+from rationale.nn.initialise import initialise
+from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
-from rationale.nn.sampling import Draw, initialise, repeated, sample
-from rationale.runs.parameters import MAPPINGS
+from rationale.nn.sampling import Draw, repeated, sample
+from rationale.settings import OneOf, setting
 
-WITHOUT_GATES = ("full_text", "attention", "svm", *MAPPINGS, "recurrent")  # models that read everything
+# Extractors without gates, and the pool of each where it is not a setting
+WHOLE_TEXT: dict[str, type[Pool] | None] = {"full_text": None, "attention": AttentionPool}
+
+
+def extractor_models() -> tuple[str, ...]:
+    """The extractors that there are: two that read the whole text, and one per kind of gate."""
+    return (*WHOLE_TEXT, *GATES)
+
+
+class ExtractorSettings(EncoderSettings, GateSettings, DecisionSettings):
+    """How words are selected, and how the selection is read."""
+
+    model: Annotated[str, OneOf(extractor_models)] = setting("hardkuma", "how words are selected")
+    dependent: bool = setting(False, "each gate depends on what was selected before it")
+    look_ahead: bool = setting(False, "switches of dependent gates without bias, not by the authors' plug-in")
+    predictor: Literal["zero", "compact"] = setting("zero", "unselected words are zeroed or removed")
+    pool: Annotated[str, OneOf(lambda: POOLS)] = setting("final", "from the states of the words to one state per text")
 
 
 class Predictor(nn.Module):
@@ -39,7 +56,7 @@ class Predictor(nn.Module):
         steps over them, so the length of the text and the place of the gaps remain visible.
         compact: unselected tokens are removed and the rest closes up, so only the rationale is seen.
     pool : Pool or None
-        From the states to one state a text; None: the encoder's final states.
+        From the states to one state per text; None: the encoder's final states.
     """
 
     def __init__(
@@ -49,7 +66,7 @@ class Predictor(nn.Module):
         if mode not in ("zero", "compact"):
             raise ValueError(f"mode: got {mode!r}, accepted are 'zero', 'compact'")
         self.encoder, self.head, self.dropout, self.mode = encoder, head, Dropout(dropout), mode
-        self.pool = Pool("final", encoder.output_size) if pool is None else pool
+        self.pool = FinalPool(encoder.output_size) if pool is None else pool
 
     def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder over the gated tokens: states, final state, and the mask of what it read."""
@@ -96,11 +113,13 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads everything, but at test
         time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
     threshold, budget : float
         Of the rules `threshold` and `top_k`.
     """
+
+    task = "extraction"
 
     def __init__(
         self,
@@ -112,13 +131,23 @@ class Extractor(nn.Module):
         budget: float = 1.0,
     ):
         super().__init__()
-        self.register_buffer("vectors", vectors)
+        self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.selector, self.predictor = selector, predictor
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
     def head(self) -> nn.Module:
         return self.predictor.head
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether a selector chooses words; without one the model reads everything."""
+        return self.selector is not None
+
+    @property
+    def ranks_words(self) -> bool:
+        """Whether the model itself says how much each word counts; see `importance`."""
+        return self.has_gates or self.predictor.pool.weighs_words
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Word vectors [B, T, E] of tokens [B, T]."""
@@ -143,7 +172,7 @@ class Extractor(nn.Module):
         mask : bool [B, T]
             True for real tokens, first in each row.
         num_samples : int, K >= 1
-            Draws a text. The output has K B rows, the whole batch after itself.
+            Draws per text. The output has K B rows, the whole batch after itself.
         """
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
         if self.selector is not None:
@@ -159,9 +188,9 @@ class Extractor(nn.Module):
 
     def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """1 for the words that a model without gates reads at test time, [B, T]: see `rule`."""
-        if self.predictor.pool.kind == "attention" and self.rule == "top_k":
+        if self.predictor.pool.weighs_words and self.rule == "top_k":
             return top_k(self.importance(tokens, mask), mask, self.budget)
-        if self.predictor.pool.kind == "attention" and self.rule == "threshold":
+        if self.predictor.pool.weighs_words and self.rule == "threshold":
             return (self.importance(tokens, mask) >= self.threshold).to(self.vectors.dtype)
         return mask.to(self.vectors.dtype)
 
@@ -178,42 +207,46 @@ class Extractor(nn.Module):
         """
         if self.selector is not None:
             return self.gates(tokens, mask).log_prob_nonzero
-        if self.predictor.pool.kind != "attention":
+        if not self.predictor.pool.weighs_words:
             raise ValueError("a model without gates and without attention says nothing about single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
 
 
-def build_extractor(p: SimpleNamespace, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
+def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
     """The extractor that the parameters of a run describe, freshly initialised.
 
     Parameters
     ----------
     p : parameters
-        Uses model, dependent, look_ahead, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget,
-        left, right.
+        `ExtractorSettings`, or any object with such attributes.
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"
     num_outputs : int
         Number of classes or scores.
+
+    Raises
+    ------
+    ValueError
+        If a setting is not accepted, such as a `p.model` that is neither a gate nor reads the whole text.
     """
+    p = ExtractorSettings.of(p)
     size = vectors.shape[1]
 
-    def encoder():
+    def encoder() -> nn.Module:
         return ENCODERS[p.encoder](size, p.hidden_size)
 
     selector = None
-    if p.model not in WITHOUT_GATES:
-        features = encoder()
-        support = {"left": p.left, "right": p.right} if p.model in STRETCHED else {}
+    if p.model in GATES:
+        features, gate = encoder(), GATES[p.model]
         if p.dependent:
-            gate = GATES[p.model](features.output_size + MEMORY, **support)
+            built = gate.build(features.output_size + MEMORY, p)
             cell = RCNNCell(features.output_size + 1, MEMORY)
-            selector = DependentSelector(features, gate, cell, p.dropout, p.look_ahead)
+            selector = DependentSelector(features, built, cell, p.dropout, p.look_ahead)
         else:
-            selector = Selector(features, GATES[p.model](features.output_size, **support), p.dropout)
+            selector = Selector(features, gate.build(features.output_size, p), p.dropout)
     reader = encoder()
-    pool = Pool("attention" if p.model == "attention" else p.pool, reader.output_size)
+    pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
     predictor = Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, p.predictor, pool)
     return initialise(Extractor(vectors, selector, predictor, p.rule, p.threshold, p.budget))

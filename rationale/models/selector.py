@@ -5,12 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
-from torch.nn import functional as F
 
 from rationale.distributions.numerics import log_uniform
+from rationale.nn import fast
 from rationale.nn.dropout import Dropout
-from rationale.nn.rcnn import MemoryScan, RCNNCell
-from rationale.nn.sampling import Draw, repeated, sample
+from rationale.nn.gates import Gate
+from rationale.nn.rcnn import RCNNCell
+from rationale.nn.sampling import Draw, log_switches, repeated, sample
 
 MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
 
@@ -24,11 +25,11 @@ class Selection(NamedTuple):
 
 
 class Selector(nn.Module):
-    """Encoder and gate: embedded tokens to one gate a token, independent of each other given the text."""
+    """Encoder and gate: embedded tokens to one gate per token, independent of each other given the text."""
 
     dependent = False
 
-    def __init__(self, encoder: nn.Module, gate: nn.Module, dropout: float = 0.0):
+    def __init__(self, encoder: nn.Module, gate: Gate, dropout: float = 0.0):
         super().__init__()
         self.encoder, self.gate, self.dropout = encoder, gate, Dropout(dropout)
 
@@ -53,8 +54,46 @@ class Selector(nn.Module):
         return self.gate(repeated(states, num_samples))
 
 
+def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False) -> Selection:
+    """One word after the other: each gate reads a memory of what was selected before it.
+
+        gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
+
+    Source: eq. (R3), notebooks/05_reinforce.py. `fast.select` computes the same faster.
+
+    Parameters
+    ----------
+    gate : Gate over S + cell.hidden_size features
+    cell : RCNNCell with S + 1 inputs
+    states : [B, T, S]
+    draw : function
+        From gates to values.
+    look_ahead : bool
+        Also return the chance of a switch between neighbours; see `log_switches`.
+    """
+    memory, memories, z = cell.start(len(states)), [], []
+    pathwise = draw is sample and gate.has_rsample
+    noise = log_uniform(states.shape[1::-1], states) if pathwise else None  # [T, B], for all words beforehand
+    for t, features in enumerate(states.unbind(1)):
+        gates = gate(torch.cat([features, memory[0]], -1))
+        z.append(gates.rsample_at(noise[t]) if pathwise else draw(gates))
+        memories.append(memory)
+        memory = cell(cell.project(torch.cat([features, z[-1].unsqueeze(1)], -1)), memory)
+    before = [torch.stack(parts, 1) for parts in zip(*memories, strict=True)]  # h, c1, c2 before each word, [B, T, H]
+    gates, switches = gate(torch.cat([states, before[0]], -1)), None
+    if look_ahead and pathwise:
+        now, following, before = states[:, :-1], states[:, 1:], [part[:, :-1] for part in before]
+
+        def after(value: Tensor) -> Distribution:
+            hidden, _, _ = cell(cell.project(torch.cat([now, value.unsqueeze(-1)], -1)), before)
+            return gate(torch.cat([following, hidden], -1))
+
+        switches = log_switches(gate(torch.cat([now, before[0]], -1)), noise[:-1].T, after)
+    return Selection(torch.stack(z, 1), gates, switches)
+
+
 class DependentSelector(Selector):
-    """Gates that know which words before them were selected: p(z_t | x, z_1 .. z_{t-1}).
+    """Gates that depend on which words before them were selected: p(z_t | x, z_1 .. z_{t-1}).
 
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
 
@@ -67,67 +106,25 @@ class DependentSelector(Selector):
     gate : gate over S + cell.hidden_size features
     cell : RCNNCell with S + 1 inputs
     look_ahead : bool
-        Also return the chance of a switch between two neighbours, right in expectation (see `_switches`).
+        Also return the chance of a switch between two neighbours, right in expectation (see `log_switches`).
+
+    Attributes
+    ----------
+    fast : bool
+        True: `fast.select`. False: `select_in_order`, which computes the same one word after the other.
     """
 
     dependent = True
+    fast = True
 
-    def __init__(
-        self, encoder: nn.Module, gate: nn.Module, cell: RCNNCell, dropout: float = 0.0, look_ahead: bool = False
-    ):
+    def __init__(self, encoder: nn.Module, gate: Gate, cell: RCNNCell, dropout: float = 0.0, look_ahead: bool = False):
         super().__init__(encoder, gate, dropout)
         self.cell, self.look_ahead = cell, look_ahead
 
     def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
         states, _ = self.encoder(self.dropout(embedded), mask)
-        states = repeated(states, num_samples).transpose(0, 1)  # [T, K B, S]
-        weight, bias = self.gate.linear()
-        of_states, of_memory = weight.split((states.shape[-1], self.cell.hidden_size), 1)
-        asked = F.linear(states, of_states, bias)  # [T, K B, G]: of the gates, all that does not wait for s
-        of_states, of_z = self.cell.inputs.weight.split((states.shape[-1], 1), 1)
-        projected = F.linear(states, of_states, self.cell.input_bias)  # [T, K B, 3H]: of the cell, all but z
-        pathwise = draw is sample and self.gate.of(asked[:0]).has_rsample
-        noise = log_uniform(asked.shape[:2], asked) if pathwise else None
-
-        def decide(raw: Tensor, t: int) -> Tensor:
-            return self.gate.of(raw).rsample_at(noise[t]) if pathwise else draw(self.gate.of(raw))
-
-        def slopes(raw: Tensor) -> Tensor | None:
-            if not pathwise:
-                return None
-            with torch.enable_grad():
-                raw = raw.detach().requires_grad_()
-                return torch.autograd.grad(self.gate.of(raw).rsample_at(noise).sum(), raw)[0]
-
-        recurrent, bias, of_z = self.cell.recurrent.weight, self.cell.bias, of_z.squeeze(1)
-        *memory, z = MemoryScan.apply(asked, projected, of_memory, recurrent, bias, of_z, decide, slopes)
-        raw = asked + F.linear(memory[0], of_memory)  # [T, K B, G]: the loop's, all at once
-        gates, switches = self.gate.of(raw.transpose(0, 1)), None
-        if pathwise:
-            drawn = gates.rsample_at(noise.T)
-            z = drawn.T + (z - drawn.T).detach()  # the loop's value to the last digit, with its gradient
-            if self.look_ahead:
-                step = [part[:-1] for part in (projected, *memory)]
-                switches = self._switches(self.gate.of(raw[:-1]), noise[:-1], step, asked[1:], of_memory, of_z).T
-        return Selection(z.T, gates, switches)
+        select = fast.select if self.fast else select_in_order
+        return Selection(*select(self.gate, self.cell, repeated(states, num_samples), draw, self.look_ahead))
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
         return self(embedded, mask, draw, num_samples).gates
-
-    def _switches(self, gates, noise, step, asked, of_memory, of_z) -> Tensor:
-        """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}), unbiased: [T - 1, K B].
-
-            P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
-
-        The memory moves on twice, once from z_t = 0 and once from a draw of z_t given that it is not 0; what was in
-        fact drawn does not matter. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
-        """
-        projected, *state = step
-
-        def after(z: Tensor) -> Distribution:
-            hidden, _, _ = self.cell(projected + z.unsqueeze(-1) * of_z, state)
-            return self.gate.of(asked + F.linear(hidden, of_memory))
-
-        some = gates.rsample_at(gates.log_prob_nonzero + noise)
-        opens = gates.log_prob_zero + after(torch.zeros_like(some)).log_prob_nonzero
-        return torch.logaddexp(opens, gates.log_prob_nonzero + after(some).log_prob_zero)

@@ -8,8 +8,8 @@ Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("gener
 and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
 """
 
-from types import SimpleNamespace
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,24 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, arguments_of
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, settled, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
 State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+
+
+class Seq2SeqSettings(MappingSettings):
+    """The encoder-decoder."""
+
+    model: Annotated[str, OneOf(lambda: tuple(MAPPINGS))] = setting("softmax", "mapping of the attention")
+    hidden_size: int = setting(256, "numbers of an embedding and of a state", "[1, inf)")
+    dropout: float = setting(0.3, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        odd = self.hidden_size % 2 == 1
+        yield Refusal(odd, "hidden_size", "here: half of it is for each direction", "an even number")
+        yield from unused_by(self, self.model)
 
 
 class Memory(NamedTuple):
@@ -54,6 +68,8 @@ class Seq2Seq(nn.Module):
     **arguments
         Of the mapping: gamma, lam, p.
     """
+
+    task = "generation"
 
     def __init__(
         self, num_source: int, num_target: int, start: int, size: int, dropout: float, mapping: str, **arguments: float
@@ -92,6 +108,10 @@ class Seq2Seq(nn.Module):
         output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
+    def settled(self, weights: Tensor) -> Tensor:
+        """Where the attention gave weights [..., S] at which it has no gradient, bool [...]; see `settled`."""
+        return settled(weights, self.mapping, self.arguments.get("lam", 0.0))
+
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """o [B, T, H] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""
         memory, state = self.read(source, source_mask)
@@ -109,12 +129,20 @@ class Seq2Seq(nn.Module):
         return self.output(outputs), weights
 
 
-def build_seq2seq(p: SimpleNamespace, num_source: int, num_target: int, start: int) -> Seq2Seq:
+def build_seq2seq(p: Any, num_source: int, num_target: int, start: int) -> Seq2Seq:
     """The model that the parameters of a run describe: weights and biases from U(-0.1, 0.1), as in OpenNMT.
 
-    Uses model, gamma, lam, power, hidden_size, dropout.
+    Parameters
+    ----------
+    p : parameters
+        `Seq2SeqSettings`, or any object with such attributes.
+    num_source, num_target : int
+        Sizes of the vocabularies.
+    start : int
+        Number of the word that a target begins with.
     """
-    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **arguments_of(p))
+    p = Seq2SeqSettings.of(p)
+    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.1, 0.1)
     return model

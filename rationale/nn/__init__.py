@@ -1,11 +1,14 @@
-"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss."""
+"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
 
-from rationale.nn.dropout import Dropout, ReLUDropout, kept_units
+`fast` and `fast_rows` hold the fast forms of what the other modules define; `fast_rows` takes numba, which is slow to
+import, and is imported where it is needed.
+"""
+
+from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
 from rationale.nn.gates import (
     GATES,
     RULES,
-    STRETCHED,
     BernoulliGate,
     Gate,
     HardConcreteGate,
@@ -15,15 +18,15 @@ from rationale.nn.gates import (
     top_k,
 )
 from rationale.nn.heads import HEADS, Classes, Scores
-from rationale.nn.pooling import POOLS, Pool
-from rationale.nn.rcnn import MemoryScan, RCNNCell, Scan, State
-from rationale.nn.sampling import Draw, initialise, repeated, sample
+from rationale.nn.initialise import initialise
+from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
+from rationale.nn.rcnn import RCNNCell, State
+from rationale.nn.sampling import Draw, log_switches, repeated, sample
 from rationale.nn.sparse_attention import (
     LARGEST_PRICE,
     MAPPINGS,
-    OWN,
+    Mapping,
     all_mappings,
-    arguments_of,
     dead,
     fusedmax,
     oscarmax,
@@ -32,69 +35,48 @@ from rationale.nn.sparse_attention import (
     sparsemax,
     sq_pnorm_max,
 )
-from rationale.nn.sparse_attention_rows import (
-    KINDS,
-    descending,
-    gather,
-    norm_sums,
-    pooled,
-    project,
-    project_back,
-    smooth,
-    squared_norm,
-    threshold,
-)
 
 __all__ = [
+    "ENCODERS",
+    "GATES",
+    "HEADS",
+    "LARGEST_PRICE",
+    "MAPPINGS",
+    "POOLS",
+    "RULES",
+    "AttentionPool",
     "BernoulliGate",
     "Classes",
     "Draw",
     "Dropout",
-    "ENCODERS",
-    "GATES",
+    "FinalPool",
     "Gate",
-    "HEADS",
     "HardConcreteGate",
     "HardKumaGate",
-    "KINDS",
-    "LARGEST_PRICE",
     "LSTMEncoder",
-    "MAPPINGS",
-    "MemoryScan",
-    "OWN",
-    "POOLS",
+    "LastPool",
+    "Mapping",
+    "MaxPool",
+    "MeanPool",
     "Pool",
     "RCNNCell",
     "RCNNEncoder",
-    "RULES",
     "ReLUDropout",
-    "STRETCHED",
-    "Scan",
     "Scores",
     "State",
     "StraightThroughGate",
     "all_mappings",
-    "arguments_of",
     "dead",
     "decide",
-    "descending",
     "fusedmax",
-    "gather",
     "initialise",
-    "kept_units",
-    "norm_sums",
+    "log_switches",
     "oscarmax",
-    "pooled",
-    "project",
-    "project_back",
     "repeated",
     "sample",
     "settled",
-    "smooth",
     "softmax",
     "sparsemax",
     "sq_pnorm_max",
-    "squared_norm",
-    "threshold",
     "top_k",
 ]

@@ -1,15 +1,27 @@
-"""Encoders: from embedded tokens to one state a token and one state a text; pools: from the former to the latter.
+"""Encoders: from embedded tokens to one state per token and one state per text.
 
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`
-and an attribute `output_size` (S). Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads
-rows with holes in them.
+Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
+an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first
+in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
 """
+
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rationale.nn.rcnn import RCNNCell, Scan
+from rationale.nn import fast
+from rationale.nn.rcnn import RCNNCell, scan_both_ways
+from rationale.settings import OneOf, Settings, setting
+
+
+class EncoderSettings(Settings):
+    """The networks that read a text."""
+
+    encoder: Annotated[str, OneOf(lambda: ENCODERS)] = setting("lstm", "network that reads a text")
+    hidden_size: int = setting(150, "units per direction", "[1, inf)")
+    dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
 class LSTMEncoder(nn.Module):
@@ -25,6 +37,8 @@ class LSTMEncoder(nn.Module):
     input_size, hidden_size : int
         Sizes E and H; states have 2H numbers (forward, backward).
     """
+
+    name = "lstm"
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -77,7 +91,15 @@ class RCNNEncoder(nn.Module):
     ----------
     input_size, hidden_size : int
         Sizes E and H; states have 2H numbers (forward, backward).
+
+    Attributes
+    ----------
+    fast : bool
+        True: `fast.scan_both_ways`. False: `rcnn.scan_both_ways`, which computes the same one step after the other.
     """
+
+    name = "rcnn"
+    fast = True
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -98,19 +120,8 @@ class RCNNEncoder(nn.Module):
         states [B, T, 2H], final [B, 2H]
             At a token that is not read stand the states before it in either direction; zeros before the first.
         """
-        cells = (self.ahead, self.back)
-        inputs, keep = inputs.transpose(0, 1), mask.T.unsqueeze(-1)  # [T, B, E], [T, B, 1]
-        weight = torch.stack([cell.inputs.weight.unflatten(0, (3, -1)).mT for cell in cells], 1)  # [3, 2, E, H]
-        states = Scan.apply(
-            torch.stack([inputs, inputs.flip(0)]),
-            weight,
-            torch.stack([cell.recurrent.bias for cell in cells]).unsqueeze(1),
-            torch.stack([cell.recurrent.weight.T for cell in cells]),
-            torch.stack([cell.bias for cell in cells]).unsqueeze(1),
-            torch.stack([keep, keep.flip(0)]),
-        )  # [2, T, B, H]
-        final = torch.cat([*states[:, -1]], -1)
-        return torch.cat([states[0], states[1].flip(0)], -1).transpose(0, 1), final
+        scan = fast.scan_both_ways if self.fast else scan_both_ways
+        return scan(self.ahead, self.back, inputs, mask)
 
 
-ENCODERS = {"lstm": LSTMEncoder, "rcnn": RCNNEncoder}
+ENCODERS: dict[str, type[nn.Module]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}

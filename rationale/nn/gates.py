@@ -2,9 +2,14 @@
 
 A gate is a small module whose `forward(features)` returns a distribution over [0, 1] with point masses
 at 0 ("unselected") and 1 ("selected"). In training the gate is sampled; at test time one of the named
-`RULES` turns the distribution into a number. Whether a sample passes gradients on is the distribution's
-own `has_rsample`; where it does not, the objective takes the score function.
+`RULES` turns the distribution into a number. Whether a draw passes gradients is the attribute `has_rsample`
+of the distribution; where a draw passes none, the objective uses the score function.
+
+To add a gate, write one subclass of `Gate` with a `name`. It enters the table `GATES` when it is defined.
 """
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,32 +17,96 @@ from torch.nn import functional as F
 
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
 from rationale.distributions.rectified import HardConcrete, HardKuma
+from rationale.settings import Refusal, Settings, setting
 
+GATES: dict[str, type["Gate"]] = {}  # by name; filled by `Gate.__init_subclass__`
 RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample", "top_k")
+
+
+class GateSettings(Settings):
+    """The support of stretched gates."""
+
+    left: float = setting(-0.1, "lower end of the stretched support", "(-inf, 0)")
+    right: float = setting(1.1, "upper end of the stretched support; 1 = no mass at one", "[1, inf)")
+
+
+class DecisionSettings(Settings):
+    """From a gate to a number at test time."""
+
+    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold", "top_k"] = setting(
+        "argmax", "how a gate becomes a number at test time"
+    )
+    threshold: float = setting(0.5, "probability from which the rule threshold selects", "[0, 1]")
+    budget: float = setting(1.0, "share of each text that the rule top_k keeps", "(0, 1]")
+
+    def refused(self) -> Iterator[Refusal]:
+        top_k = self.rule == "top_k"
+        yield Refusal(
+            top_k and self.budget == 1, "budget", "with rule top_k: it keeps everything", "a number in (0, 1)"
+        )
+        yield Refusal(not top_k and self.budget < 1, "budget", f"with rule {self.rule}", "1, or rule=top_k")
+        unused = self.rule != "threshold" and self.threshold != 0.5
+        yield Refusal(unused, "threshold", f"with rule {self.rule}", "0.5, or rule=threshold")
 
 
 class Gate(nn.Module):
     """Linear layers of one output each, by name, and `of`: from their outputs to a distribution.
 
+    A subclass that sets `name` is found in `GATES` by that name, and is all that a new gate needs.
+
+    Attributes
+    ----------
+    name : str
+        The value of the setting `model` that chooses this gate.
+    has_rsample : bool
+        Whether draws pass gradients; as the attribute of the distribution.
+    stretched : bool
+        Whether the gate has a support (left, right), which `build` then takes from the settings.
+    binary : bool
+        Whether draws are exactly 0 or 1; the entropy of such a gate has a closed form.
+    needs_zeroed_words : bool
+        Whether the gradient of a closed gate passes through its word. Such a word must be replaced by zeros,
+        because a word that is removed passes no gradient.
+
     Parameters
     ----------
     num_features : int
         Size H of the features.
-    *names : str
-        Of the G layers.
+    *layers : str
+        Names of the G layers.
     """
 
-    def __init__(self, num_features: int, *names: str):
+    name: ClassVar[str]
+    has_rsample: ClassVar[bool] = True
+    stretched: ClassVar[bool] = False
+    binary: ClassVar[bool] = False
+    needs_zeroed_words: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "name" in vars(cls):
+            GATES[cls.name] = cls
+
+    def __init__(self, num_features: int, *layers: str):
         super().__init__()
-        for name in names:
-            self.add_module(name, nn.Linear(num_features, 1))
+        for layer in layers:
+            self.add_module(layer, nn.Linear(num_features, 1))
+
+    @classmethod
+    def build(cls, num_features: int, p: Any) -> "Gate":
+        """The gate that the settings of a run describe. Uses left and right, if the gate is stretched."""
+        return cls(num_features, left=p.left, right=p.right) if cls.stretched else cls(num_features)
 
     def linear(self) -> tuple[Tensor, Tensor]:
         """Weight [G, H] and bias [G] of all layers in one."""
-        layers = list(self.children())
+        layers = [layer for layer in self.children() if isinstance(layer, nn.Linear)]
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
-    def forward(self, features: Tensor):
+    def of(self, raw: Tensor) -> Any:
+        """Outputs [..., G] of the layers to a distribution of batch shape [...]."""
+        raise NotImplementedError
+
+    def forward(self, features: Tensor) -> Any:
         """Features [..., H] to a distribution of batch shape [...]."""
         return self.of(F.linear(features, *self.linear()))
 
@@ -67,6 +136,7 @@ class HardKumaGate(Gate):
     True
     """
 
+    name, stretched = "hardkuma", True
     MIN = 1e-3
 
     def __init__(self, num_features: int, left: float = -0.1, right: float = 1.1):
@@ -92,6 +162,8 @@ class HardConcreteGate(Gate):
         Support of the stretched variable, left < 0 and right >= 1 (right = 1: DiffMask's half-open gate).
     """
 
+    name, stretched = "hard_concrete", True
+
     def __init__(self, num_features: int, temperature: float = 2 / 3, left: float = -0.1, right: float = 1.1):
         super().__init__(num_features, "logits")
         self.temperature, self.left, self.right = temperature, left, right
@@ -112,6 +184,7 @@ class BernoulliGate(Gate):
         Size H of the features.
     """
 
+    name, has_rsample, binary = "bernoulli", False, True
     distribution = Bernoulli
 
     def __init__(self, num_features: int):
@@ -125,16 +198,8 @@ class BernoulliGate(Gate):
 class StraightThroughGate(BernoulliGate):
     """The same gate, trained by passing the gradient straight through the draw."""
 
+    name, has_rsample, needs_zeroed_words = "straight_through", True, True
     distribution = StraightThroughBernoulli
-
-
-GATES = {
-    "hardkuma": HardKumaGate,
-    "hard_concrete": HardConcreteGate,
-    "bernoulli": BernoulliGate,
-    "straight_through": StraightThroughGate,
-}
-STRETCHED = ("hardkuma", "hard_concrete")  # gates with a support (left, right)
 
 
 def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
@@ -199,7 +264,7 @@ def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: f
         raise ValueError(f"rule: got {rule!r}, accepted are {', '.join(RULES)}")
     zero, one, interior = gates.prob_zero, gates.prob_one, gates.prob_interior
     hard = (zero <= one).to(zero.dtype)
-    if isinstance(gates, Bernoulli):
+    if gates.binary:
         return hard
     inside = gates.base.mean if rule == "argmax" else gates.conditional_mean
     return torch.where((interior > zero) & (interior > one), inside, hard)

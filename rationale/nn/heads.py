@@ -8,7 +8,7 @@ from torch.nn import functional as F
 class Classes(nn.Module):
     """Head for one of C classes: logits, cross-entropy in nats, accuracy."""
 
-    metric, higher_is_better = "accuracy", True
+    name, metric, higher_is_better = "classes", "accuracy", True
 
     def __init__(self, num_features: int, num_outputs: int, bias: bool = True):
         super().__init__()
@@ -33,7 +33,7 @@ class Classes(nn.Module):
 class Scores(nn.Module):
     """Head for K scores in [0, 1]: sigmoid, squared error."""
 
-    metric, higher_is_better = "mse", False
+    name, metric, higher_is_better = "scores", "mse", False
 
     def __init__(self, num_features: int, num_outputs: int):
         super().__init__()
@@ -55,4 +55,4 @@ class Scores(nn.Module):
         return prediction
 
 
-HEADS = {"classes": Classes, "scores": Scores}
+HEADS = {head.name: head for head in (Classes, Scores)}

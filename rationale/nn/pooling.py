@@ -1,38 +1,101 @@
 """From the states of the words of a text to one state per text."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-POOLS = ("final", "last", "mean", "max", "attention")
-
 
 class Pool(nn.Module):
-    """One state a text.
+    """One state per text, from the states of its words. A text without tokens gives zeros.
 
-        final      both directions' final states; the paper's
-        last       the forward state at the last real token alone
-        mean, max  over the real tokens
-        attention  sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases
+    Source: eq. (R12), notebooks/05_reinforce.py.
 
-    Source: eq. (R12), notebooks/05_reinforce.py. A text without tokens gives zeros.
+    Attributes
+    ----------
+    name : str
+        The value of the setting `pool` that chooses this pool.
+    weighs_words : bool
+        Whether it has `weights(states, mask)`: one number [B, T] per word, larger where the word counts more.
 
     Parameters
     ----------
-    kind : one of `POOLS`
+    num_features : int
+        Size S of the states.
+    output_size : int or None
+        Size of what it returns; None: S.
+    """
+
+    name: ClassVar[str]
+    weighs_words: ClassVar[bool] = False
+
+    def __init__(self, num_features: int, output_size: int | None = None):
+        super().__init__()
+        self.output_size = num_features if output_size is None else output_size
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        """States [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
+        raise NotImplementedError
+
+
+class FinalPool(Pool):
+    """The final states of both directions; the paper's."""
+
+    name = "final"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        return final
+
+
+class LastPool(Pool):
+    """The forward state at the last real token alone."""
+
+    name = "last"
+
+    def __init__(self, num_features: int):
+        super().__init__(num_features, num_features // 2)
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        return final[:, : self.output_size]
+
+
+class MeanPool(Pool):
+    """The mean over the real tokens."""
+
+    name = "mean"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        kept = mask.unsqueeze(-1)
+        return torch.where(kept, states, 0.0).sum(1) / kept.sum(1).clamp(min=1)
+
+
+class MaxPool(Pool):
+    """The maximum over the real tokens, of each number of the state by itself."""
+
+    name = "max"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        kept = mask.unsqueeze(-1)
+        return torch.where(kept, states, -torch.inf).amax(1).where(kept.any(1), 0.0)
+
+
+class AttentionPool(Pool):
+    """sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases.
+
+    Parameters
+    ----------
     num_features : int
         Size S of the states.
     attention_size : int
-        Rows of W; `attention` only.
+        Number of rows of W.
     """
 
-    def __init__(self, kind: str, num_features: int, attention_size: int = 100):
-        super().__init__()
-        if kind not in POOLS:
-            raise ValueError(f"pool: got {kind!r}, accepted are {', '.join(POOLS)}")
-        self.kind, self.output_size = kind, num_features // 2 if kind == "last" else num_features
-        if kind == "attention":
-            self.project = nn.Linear(num_features, attention_size, bias=False)
-            self.score = nn.Linear(attention_size, 1, bias=False)
+    name, weighs_words = "attention", True
+
+    def __init__(self, num_features: int, attention_size: int = 100):
+        super().__init__(num_features)
+        self.project = nn.Linear(num_features, attention_size, bias=False)
+        self.score = nn.Linear(attention_size, 1, bias=False)
 
     def weights(self, states: Tensor, mask: Tensor) -> Tensor:
         """Attention weights [B, T]: they sum to 1 over the real tokens, and are 0 for an empty row."""
@@ -41,14 +104,7 @@ class Pool(nn.Module):
         return scores.softmax(-1) * mask
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
-        """States [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
-        if self.kind == "final":
-            return final
-        if self.kind == "last":
-            return final[:, : self.output_size]
-        if self.kind == "attention":
-            return torch.einsum("bt,bts->bs", self.weights(states, mask), states)
-        kept = mask.unsqueeze(-1)
-        if self.kind == "mean":
-            return torch.where(kept, states, 0.0).sum(1) / kept.sum(1).clamp(min=1)
-        return torch.where(kept, states, -torch.inf).amax(1).where(kept.any(1), 0.0)
+        return torch.einsum("bt,bts->bs", self.weights(states, mask), states)
+
+
+POOLS: dict[str, type[Pool]] = {pool.name: pool for pool in (FinalPool, LastPool, MeanPool, MaxPool, AttentionPool)}

@@ -1,9 +1,6 @@
-"""The recurrent convolution of Lei et al., as a cell and as two scans over a text.
+"""The recurrent convolution of Lei et al.: one step, and the loop over a text, as one reads them.
 
-A scan is the loop over time, forward and backward written out. Everything that does not wait for the step before
-(projections of the inputs, gradients of the weights, slopes of the activations) is computed for all steps at once,
-outside the loop; the loop holds one small matrix product and a few elementwise steps. The plain loops that both scans
-must equal stand in tests/test_recurrence.py.
+`fast` holds the twin of the loop that is used by default; tests/test_recurrence.py compares the two.
 """
 
 import torch
@@ -51,154 +48,33 @@ class RCNNCell(nn.Module):
         return F.linear(inputs, self.inputs.weight, self.input_bias)
 
     def forward(self, projected: Tensor, state: State) -> State:
-        """From `project(x)` [..., 3H] and the state to the next state."""
+        """From `project(x)` [..., 3H] and the state to the next state; lerp(x, y, g) = (1 - g) x + g y."""
         hidden, first, second = state
         one, two, gate = projected.chunk(3, -1)  # [..., H] each
         gate = torch.sigmoid(gate + F.linear(hidden, self.recurrent.weight))
-        return _moved(one, two, gate, self.bias, first, second)
+        second = torch.lerp(first + two, second, gate)
+        return torch.tanh(second + self.bias), torch.lerp(one, first, gate), second
 
 
-def _moved(one: Tensor, two: Tensor, gate: Tensor, bias: Tensor, first: Tensor, second: Tensor) -> State:
-    """The next state, from the gate on: lerp(x, y, g) = (1 - g) x + g y."""
-    second = torch.lerp(first + two, second, gate)
-    return torch.tanh(second + bias), torch.lerp(one, first, gate), second
+def scan(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
+    """The states [B, T, H] of a cell that reads each row from its first token to its last.
 
-
-class Scan(torch.autograd.Function):
-    """h = Scan.apply(inputs, weight, gate_bias, recurrent, bias, keep): D directions of an RCNN over T steps.
-
-    inputs [D, T, B, E]; weight [3, D, E, H], the transposed W_1, W_2, W_g; recurrent [D, H, H], the transposed U;
-    gate_bias, bias [D, 1, H]; keep bool [D, T, B, 1] -> states [D, T, B, H]. Where `keep` is False the step is skipped:
-    all of the state stays what it was.
-
-    c1 and c2 stand in one tensor [2, D, B, H]. As c - c' = (1 - g) (c - what came in), the gradient of the raw gate is
-    g times the sum over both of (gradient of c') (c - c'): nothing of what came in is kept for the backward pass.
+    Parameters
+    ----------
+    cell : RCNNCell
+    inputs : [B, T, E]
+    mask : bool [B, T]
+        Where it is False, the state stays what it was.
     """
-
-    @staticmethod
-    def forward(ctx, inputs, weight, gate_bias, recurrent, bias, keep):
-        directions, steps, rows, _ = inputs.shape
-        size = recurrent.shape[-1]
-        taken = inputs.new_empty(3, directions, steps * rows, size)  # W_1 x, W_2 x, W_g x + b_g
-        for k in (0, 1):
-            torch.bmm(inputs.flatten(1, 2), weight[k], out=taken[k])
-        torch.baddbmm(gate_bias, inputs.flatten(1, 2), weight[2], out=taken[2])
-        taken = taken.view(3, directions, steps, rows, size)
-        hidden = inputs.new_empty(steps + 1, directions, rows, size)
-        gates = torch.empty_like(hidden[1:])
-        sums = inputs.new_empty(steps + 1, 2, directions, rows, size)  # c1, c2
-        hidden[0], sums[0] = 0, 0
-        h, c, into = hidden.unbind(0), sums.unbind(0), taken[:2].unbind(2)
-        steps_of = zip(taken[2].unbind(1), taken[1].unbind(1), gates.unbind(0), (~keep).unbind(1), strict=True)
-        for t, (gate, second, g, skip) in enumerate(steps_of):
-            raw = torch.baddbmm(gate, h[t], recurrent)
-            torch.sigmoid(raw.masked_fill_(skip, torch.inf), out=g)  # 1: c1 and c2 stay what they were
-            second.add_(c[t][0])
-            torch.lerp(into[t], c[t], g, out=c[t + 1])  # g c + (1 - g) what came in
-            torch.where(skip, h[t], (c[t + 1][1] + bias).tanh_(), out=h[t + 1])
-        ctx.save_for_backward(inputs, weight, recurrent, keep, hidden, sums, gates)
-        return hidden[1:].transpose(0, 1)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, of_states):
-        inputs, weight, recurrent, keep, hidden, sums, gates = ctx.saved_tensors
-        _, directions, _, rows, size = sums.shape
-        steps = len(hidden) - 1
-        of_taken = inputs.new_empty(3, directions, steps, rows, size)
-        of_bias = torch.zeros_like(hidden[0])
-        transposed, read, of_states = recurrent.mT, keep.to(inputs).unbind(1), of_states.unbind(1)
-        into, of_gate, of_second = of_taken[:2].unbind(2), of_taken[2].unbind(1), of_taken[1].unbind(1)
-        states, before, gates = hidden[1:].unbind(0), sums.unbind(0), gates.unbind(0)
-        h, c = torch.zeros_like(hidden[0]), torch.zeros_like(sums[0])
-        for t in reversed(range(steps)):
-            h += of_states[t]
-            through = h * read[t]
-            h -= through
-            bent = torch.ops.aten.tanh_backward(through, states[t])
-            of_bias += bent
-            c[1] += bent
-            one, two = (before[t] - before[t + 1]).mul_(c)
-            torch.mul(one + two, gates[t], out=of_gate[t])
-            kept = c * gates[t]
-            torch.sub(c, kept, out=into[t])  # (1 - g) c
-            c = kept
-            c[0] += of_second[t]
-            h.baddbmm_(of_gate[t], transposed)
-        of_taken, before = of_taken.flatten(2, 3), hidden[:-1].transpose(0, 1).flatten(1, 2)
-        of_weight = torch.stack([inputs.flatten(1, 2).mT @ part for part in of_taken])
-        of_inputs = None
-        if ctx.needs_input_grad[0]:
-            of_inputs = torch.bmm(of_taken[0], weight[0].mT)
-            for k in (1, 2):
-                of_inputs.baddbmm_(of_taken[k], weight[k].mT)
-            of_inputs = of_inputs.view_as(inputs)
-        of_gate_bias = of_taken[2].sum(1, keepdim=True)
-        return of_inputs, of_weight, of_gate_bias, before.mT @ of_taken[2], of_bias.sum(1, keepdim=True), None
+    state, states = cell.start(len(inputs)), []
+    for x, keep in zip(inputs.unbind(1), mask.unsqueeze(-1).unbind(1), strict=True):
+        after = cell(cell.project(x), state)
+        state = tuple(torch.where(keep, new, old) for new, old in zip(after, state, strict=True))
+        states.append(state[0])
+    return torch.stack(states, 1)
 
 
-class MemoryScan(torch.autograd.Function):
-    """h, c1, c2, z = MemoryScan.apply(asked, projected, asks, recurrent, bias, of_z, decide, slopes)
-
-    An RCNN that reads its own decisions: z_t depends on the state before step t, the state after it on z_t.
-
-        raw_t = asked_t + asks h_{t-1},   z_t = decide(raw_t, t),   state_t = cell(projected_t + of_z z_t, state_{t-1})
-
-    asked [T, B, G], projected [T, B, 3H] with b_g in its last third, asks [G, H], recurrent [H, H], bias [H], of_z [3H]
-    -> the state *before* each step, three tensors [T, B, H], and z [T, B]. The gradient of the states takes the way
-    through all z; z itself comes back without one, as raw is quickly made of h, for all steps at once.
-
-    decide(raw [B, G], t) -> z [B]; slopes(raw [T, B, G]) -> dz / draw [T, B, G], or None where draws have none.
-    """
-
-    @staticmethod
-    def forward(ctx, asked, projected, asks, recurrent, bias, of_z, decide, slopes):
-        size = len(bias)
-        joint = torch.cat([recurrent, asks]).T  # one product a step
-        state = (torch.zeros_like(projected[0, :, :size]),) * 3
-        states, gates, z = [state], [], []
-        for t, (inputs, ask) in enumerate(zip(projected.unbind(0), asked.unbind(0), strict=True)):
-            of_gate, of_raw = (states[t][0] @ joint).split((size, len(asks)), 1)
-            z.append(decide(ask + of_raw, t))
-            one, two, gate = torch.addcmul(inputs, z[t].unsqueeze(1), of_z).chunk(3, 1)
-            gates.append((gate + of_gate).sigmoid_())
-            states.append(_moved(one, two, gates[t], bias, *states[t][1:]))
-        z = torch.stack(z)
-        hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
-        ctx.slopes = slopes
-        ctx.save_for_backward(asked, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
-        ctx.mark_non_differentiable(z)
-        return hidden[:-1], first[:-1], second[:-1], z
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, of_hidden, of_first, of_second, _):
-        asked, asks, recurrent, of_z, hidden, first, second, gates, z = ctx.saved_tensors
-        size, steps = recurrent.shape[0], range(len(gates))
-        through_first, through_second = ((gates * (c[:-1] - c[1:])).unbind(0) for c in (first, second))  # as in Scan
-        curve, gates = (1 - hidden[1:].square()).unbind(0), gates.unbind(0)
-        raw = asked + hidden[:-1] @ asks.T
-        of_raw = ctx.slopes(raw)  # dz / draw; becomes the gradient of raw
-        joint = recurrent if of_raw is None else torch.cat([recurrent, asks])
-        h = c1 = c2 = torch.zeros_like(hidden[0])
-        of_inputs, of_asked, of_bias = [None] * len(steps), [None] * len(steps), [None] * len(steps)
-        for t in reversed(steps):
-            of_bias[t] = h * curve[t]
-            c2 = c2 + of_bias[t]
-            of_gate = torch.addcmul(c2 * through_second[t], c1, through_first[t])
-            kept1, kept2 = c1 * gates[t], c2 * gates[t]
-            of_two = c2 - kept2
-            of_inputs[t] = torch.cat([c1 - kept1, of_two, of_gate], 1)  # [B, 3H]
-            if of_raw is not None:
-                of_asked[t] = (of_inputs[t] @ of_z).unsqueeze(1) * of_raw[t]
-                of_gate = torch.cat([of_gate, of_asked[t]], 1)
-            h = torch.addmm(of_hidden[t], of_gate, joint)
-            c1, c2 = of_first[t] + kept1 + of_two, of_second[t] + kept2
-        of_inputs, of_bias = torch.stack(of_inputs), torch.stack(of_bias).sum((0, 1))
-        before = hidden[:-1].flatten(0, 1)
-        of_recurrent = of_inputs[..., 2 * size :].flatten(0, 1).T @ before
-        of_weight_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
-        if of_raw is None:
-            return None, of_inputs, None, of_recurrent, of_bias, of_weight_of_z, None, None
-        of_asked = torch.stack(of_asked)
-        return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_weight_of_z, None, None
+def scan_both_ways(ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """States [B, T, 2H] of two cells, of which the second reads from the last token to the first; final [B, 2H]."""
+    forward, backward = scan(ahead, inputs, mask), scan(back, inputs.flip(1), mask.flip(1))
+    return torch.cat([forward, backward.flip(1)], -1), torch.cat([forward[:, -1], backward[:, -1]], -1)

@@ -1,9 +1,9 @@
-"""Drawing from gates, and the authors' initialisation of weights."""
+"""Draws from gates, for a batch once or several times; switches between gates that depend on each other."""
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import Distribution
 
 Draw = Callable[[Distribution], Tensor]  # from gates to their values
@@ -19,14 +19,23 @@ def sample(gates: Distribution) -> Tensor:
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
-def initialise(module: nn.Module) -> nn.Module:
-    """Glorot-uniform weights, zero biases; for an LSTM each of its four gates is a matrix of its own."""
-    for name, parameter in module.named_parameters():
-        if parameter.dim() < 2:
-            nn.init.zeros_(parameter)
-        elif "weight_ih" in name or "weight_hh" in name:
-            for block in parameter.data.chunk(4):
-                nn.init.xavier_uniform_(block)
-        else:
-            nn.init.xavier_uniform_(parameter)
-    return module
+def log_switches(gates: Distribution, noise: Tensor, after: Callable[[Tensor], Distribution]) -> Tensor:
+    """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}) of dependent gates; unbiased.
+
+        P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
+
+    The memory moves on twice, once from z_t = 0 and once from a draw of z_t given that it is not 0; what was in
+    fact drawn does not matter. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
+
+    Parameters
+    ----------
+    gates : distribution of batch shape [...]
+        Of z_t, given what was drawn before it.
+    noise : [...]
+        Logarithms of uniform numbers, `log_uniform`.
+    after : function
+        From values of z_t to the distribution of z_{t+1}.
+    """
+    some = gates.rsample_at(gates.log_prob_nonzero + noise)
+    opens = gates.log_prob_zero + after(torch.zeros_like(some)).log_prob_nonzero
+    return torch.logaddexp(opens, gates.log_prob_nonzero + after(some).log_prob_zero)

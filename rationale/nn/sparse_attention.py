@@ -14,11 +14,13 @@ All take scores [..., T] and a mask [..., T] (True: there) and return weights [.
 before the map, as if it had never been written: weight 0, gradient 0, and its neighbours become neighbours of each
 other. A row of which nothing is left gets zeros. Adding a constant to a row changes nothing.
 
-Every map but softmax is an exact algorithm for one row (`mapping_rows`); rows on a GPU travel to the CPU and back.
+Every map but softmax is an exact algorithm for one row (`fast_rows`); rows on a GPU travel to the CPU and back.
 Their Jacobians are symmetric and never built: a backward pass is a few averages.
 """
 
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +28,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from rationale.settings import Refusal, Settings, setting
+
 
 # ------------------------------------------------------------------------------------------------------- the maps
+class MappingSettings(Settings):
+    """The mapping from scores to attention weights."""
+
+    gamma: float = setting(1.0, "strength of the regularisation of attention; large = flat", "(0, inf)")
+    lam: float = setting(0.1, "price of steps between weights (fusedmax), of larger weights (oscarmax)", "[0, inf)")
+    power: float = setting(1.5, "norm p of sq_pnorm_max", "(1, 2]")
+
+
 def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> Tensor:
     """exp(x / gamma) / sum exp(x / gamma); never exactly 0.
 
@@ -161,26 +173,53 @@ def sq_pnorm_max(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0,
 
 
 LARGEST_PRICE = 1e300  # of float64: beyond, prices times ranks are no numbers
-MAPPINGS = {
-    "softmax": softmax,
-    "sparsemax": sparsemax,
-    "fusedmax": fusedmax,
-    "oscarmax": oscarmax,
-    "sq_pnorm_max": sq_pnorm_max,
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A mapping, and what the code asks about it. Call it as the function: `mapping(scores, mask, gamma=...)`.
+
+    Attributes
+    ----------
+    function : from scores [..., T], a mask [..., T] and `gamma` to weights [..., T]
+    settings : dict
+        The arguments of the function beside gamma, and the settings of a run that hold them.
+    makes_equal : "nothing", "neighbours" or "any"
+        Which weights a price (`lam` > 0) makes equal.
+    """
+
+    function: Callable[..., Tensor]
+    settings: dict[str, str] = field(default_factory=dict)
+    makes_equal: str = "nothing"
+
+    def __call__(self, scores: Tensor, mask: Tensor | None = None, **arguments: float) -> Tensor:
+        return self.function(scores, mask, **arguments)
+
+    def arguments(self, p: Any) -> dict[str, float]:
+        """The arguments of the mapping, from the settings of a run (gamma, lam, power)."""
+        return {"gamma": p.gamma} | {name: getattr(p, setting) for name, setting in self.settings.items()}
+
+
+MAPPINGS: dict[str, Mapping] = {
+    "softmax": Mapping(softmax),
+    "sparsemax": Mapping(sparsemax),
+    "fusedmax": Mapping(fusedmax, {"lam": "lam"}, makes_equal="neighbours"),
+    "oscarmax": Mapping(oscarmax, {"lam": "lam"}, makes_equal="any"),
+    "sq_pnorm_max": Mapping(sq_pnorm_max, {"p": "power"}),
 }
 
-# The arguments that a mapping has beside gamma, and the parameters of a run that hold them.
-OWN = {"fusedmax": {"lam": "lam"}, "oscarmax": {"lam": "lam"}, "sq_pnorm_max": {"p": "power"}}
 
-
-def arguments_of(p: SimpleNamespace) -> dict[str, float]:
-    """The arguments of the mapping `p.model`, from gamma, lam and power of a run."""
-    return {"gamma": p.gamma} | {name: getattr(p, key) for name, key in OWN.get(p.model, {}).items()}
+def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
+    """Settings that the mapping `model` does not use: a changed one is refused, as it would have no effect."""
+    used = {"gamma", *MAPPINGS[model].settings.values()} if model in MAPPINGS else set()
+    for key, known in MappingSettings.model_fields.items():
+        changed = getattr(p, key) != known.default and key not in used
+        yield Refusal(changed, key, f"with model {model}", f"{known.default:g}")
 
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:
     """Scores [..., T] through every mapping of `MAPPINGS`, by name; `lam` goes to fusedmax and oscarmax."""
-    priced = {name: {"lam": lam} if "lam" in OWN.get(name, {}) else {} for name in MAPPINGS}
+    priced = {name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()}
     return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
@@ -233,10 +272,11 @@ def settled(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
     """
     there = weights != 0
     count = there.sum(-1)
-    if lam == 0 or mapping not in ("fusedmax", "oscarmax"):
+    makes_equal = MAPPINGS[mapping].makes_equal
+    if lam == 0 or makes_equal == "nothing":
         return count == 1
     equal = (weights == weights.amax(-1, keepdim=True)).eq(there).all(-1) & (count > 0)
-    if mapping == "oscarmax":
+    if makes_equal == "any":
         return equal
     begins = there & ~F.pad(there, (1, 0))[..., :-1]
     return equal & (begins.sum(-1) == 1)
@@ -273,14 +313,14 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, mask, gamma, lam, equal):
-        from rationale.nn import sparse_attention_rows  # numba is slow to import
+        from rationale.nn import fast_rows  # numba is slow to import
 
         rows, there = _rows(scores, mask)
         weights = np.empty_like(rows)
         groups = np.empty(rows.shape if equal != "nothing" else (0, 0), dtype=np.int32)
         signs = np.empty(rows.shape if equal == "published" else (0, 0), dtype=np.int8)
-        kind = sparse_attention_rows.KINDS[equal]
-        if not sparse_attention_rows.project(rows, there, gamma, lam, kind, weights, groups, signs):
+        kind = fast_rows.KINDS[equal]
+        if not fast_rows.project(rows, there, gamma, lam, kind, weights, groups, signs):
             raise _not_finite(scores if mask is None else scores[mask])
         kept = torch.from_numpy(weights.reshape(scores.shape))
         ctx.save_for_backward(kept)  # so that weights changed in place are noticed
@@ -290,12 +330,12 @@ class _Projected(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, of_weights):
-        from rationale.nn import sparse_attention_rows
+        from rationale.nn import fast_rows
 
         grads, _ = _rows(of_weights, None)
         weights, _ = _rows(ctx.saved_tensors[0], None)
         of_scores = np.empty_like(weights)
-        sparse_attention_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, of_scores)
+        fast_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, of_scores)
         return torch.from_numpy(of_scores.reshape(of_weights.shape)).to(of_weights), None, None, None, None
 
 
@@ -309,11 +349,11 @@ class _SquaredNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, mask, gamma, p):
-        from rationale.nn import sparse_attention_rows
+        from rationale.nn import fast_rows
 
         rows, there = _rows(scores, mask)
         weights = np.empty_like(rows)
-        if not sparse_attention_rows.squared_norm(rows, there, gamma, p, weights):
+        if not fast_rows.squared_norm(rows, there, gamma, p, weights):
             raise _not_finite(scores if mask is None else scores[mask])
         weights = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
         ctx.save_for_backward(weights)

@@ -9,20 +9,34 @@ the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the s
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution
 from torch.nn.functional import pad
 
-from rationale.models.extractor import WITHOUT_GATES
+from rationale.data.batches import Batch
+from rationale.models.protocol import Head, Output, RationaleModel
+from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
-from rationale.objectives.constraint import Constraint
+from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
-from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
+from rationale.settings import Settings, setting
 
 MEASURES = ("training", "expected", "selected")
 PENALTIES = ("expected", "sampled")
+
+
+class PriceSettings(Settings):
+    """The price of a selection, where no constraint holds its rate."""
+
+    sparsity: float = setting(0.0, "price of a selected word, in units of the task loss", "[0, inf)")
+    coherence: float = setting(0.0, "price of a switch between kept and not", "[0, inf)")
+    penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
+    entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
+    warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
 
 
 class LossOutput(NamedTuple):
@@ -56,7 +70,7 @@ class RationaleObjective(nn.Module):
         expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that its
         gradient, and that of a constraint, comes from the score function, as in Lei et al.
     samples : int, K >= 1
-        Draws a text and training step.
+        Draws per text and training step.
     baseline : one of `BASELINES`
         What the score function subtracts from a cost. average: the moving average of the costs of earlier
         steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
@@ -103,7 +117,7 @@ class RationaleObjective(nn.Module):
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
-    def forward(self, model: nn.Module, batch) -> LossOutput:
+    def forward(self, model: RationaleModel, batch: Batch) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
         output = model(batch.tokens, batch.mask, self.samples)
         if output.gates is None or not self.training:
@@ -114,16 +128,15 @@ class RationaleObjective(nn.Module):
         self.steps += 1
         return step
 
-    def loss(self, output, batch, head: nn.Module, reference: Tensor | None = None) -> LossOutput:
+    def loss(self, output: Output, batch: Batch, head: Head, reference: Tensor | None = None) -> LossOutput:
         """The loss of a pass already made, with the multipliers as they stand.
 
         Parameters
         ----------
-        output : extractor.Output
-            Of one draw a text, or of several.
-        batch : data.Batch
-        head : nn.Module
-            Gives `loss(prediction, target) -> [B]`.
+        output : Output
+            Of one draw per text, or of several.
+        batch : Batch
+        head : Head
         reference : [B] or None
             Baseline cost of each text, for `self_critical`.
         """
@@ -153,11 +166,11 @@ class RationaleObjective(nn.Module):
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
 
-    def _counts(self, gates) -> bool:
+    def _counts(self, gates: Distribution) -> bool:
         """Whether prices and constraints count the draw instead of taking an expectation."""
         return self.penalty == "sampled" and not gates.has_rsample
 
-    def _price(self, output, mask: Tensor) -> Tensor:
+    def _price(self, output: Output, mask: Tensor) -> Tensor:
         """What the selection of each row costs, [K B]; rises during the warm-up."""
         counts = self._counts(output.gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
@@ -197,22 +210,21 @@ class RationaleObjective(nn.Module):
         return before
 
     @torch.no_grad()
-    def _self_critical(self, model: nn.Module, batch) -> Tensor:
-        """Cost [B] of what the model would select and say at test time."""
-        model.eval()
-        output = model(batch.tokens, batch.mask)
-        model.train()
+    def _self_critical(self, model: RationaleModel, batch: Batch) -> Tensor:
+        """Cost [B] of what the model would select and predict at test time."""
+        with evaluating(model):
+            output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
         counts = self._counts(output.gates) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
-    def _rate(output, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def _rate(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
         return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
 
     @staticmethod
-    def _switches(output, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
 
         In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
@@ -225,7 +237,7 @@ class RationaleObjective(nn.Module):
         return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
-    def _update(self, model: nn.Module, output, batch) -> None:
+    def _update(self, model: RationaleModel, output: Output, batch: Batch) -> None:
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
@@ -233,9 +245,8 @@ class RationaleObjective(nn.Module):
         if self.selection is not None and self.measure == "training":
             self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
-            model.eval()  # without dropout, as at test time
-            gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
-            model.train()
+            with evaluating(model):  # without dropout, as at test time
+                gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
@@ -244,32 +255,41 @@ class RationaleObjective(nn.Module):
                 self.selection.update(chosen.sum(), batch.mask.sum())
 
 
-def build_objective(p, steps_per_epoch: int = 0) -> RationaleObjective:
+def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
     """The objective that the parameters of a run describe.
 
-    Uses model, selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate,
-    multiplier_max, smoothing, quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in
-    epochs, of `steps_per_epoch`).
-    A target selection of 1 or transitions of 0 means: no such constraint.
+    Parameters
+    ----------
+    p : parameters
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from it; what it
+        does not have keeps its default.
+    steps_per_epoch : int
+        Training steps per epoch; `warmup` counts in epochs.
+    has_gates : bool
+        That of the model; where it is False, only the task loss is left.
     """
 
-    def constraint(target: float) -> Constraint:
-        start = p.multiplier_init
-        largest = p.multiplier_max or math.inf
-        return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start, largest)
-
-    if p.model in WITHOUT_GATES:
+    if not has_gates:
         return RationaleObjective()
+    held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
+
+    def constraint(target: float | None) -> Constraint | None:
+        if target is None:
+            return None
+        largest = math.inf if held.multiplier_max is None else held.multiplier_max
+        steps = held.multiplier_rate, held.smoothing, held.quadratic
+        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest)
+
     return RationaleObjective(
-        constraint(p.selection) if p.selection < 1 else None,
-        constraint(p.transitions) if p.transitions > 0 else None,
-        p.measure,
-        p.measure_every,
-        p.sparsity,
-        p.coherence,
-        p.penalty,
-        p.samples,
-        p.baseline,
-        round(p.warmup * steps_per_epoch),
-        p.entropy,
+        constraint(held.selection),
+        constraint(TransitionSettings.of(p).transitions),
+        held.measure,
+        held.measure_every,
+        prices.sparsity,
+        prices.coherence,
+        prices.penalty,
+        estimator.samples,
+        estimator.baseline,
+        round(prices.warmup * steps_per_epoch),
+        prices.entropy,
     )

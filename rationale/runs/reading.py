@@ -13,18 +13,18 @@ from rationale.runs.saved import SavedRun
 
 
 class Reading(NamedTuple):
-    """A text as a run reads it."""
+    """A text as a saved model reads it."""
 
     tokens: list[str]
     batch: Batch  # of this one text
     z: Tensor  # [T], gate values at test time
-    masses: Tensor | None  # [T, 3]: P(z = 0), P(0 < z < 1), P(z = 1); None of a model without gates
-    unknown: list[str]  # words the run does not know
+    masses: Tensor | None  # [T, 3]: P(z = 0), P(0 < z < 1), P(z = 1); None for a model without gates
+    unknown: list[str]  # words outside the run's vocabulary
 
 
 @torch.no_grad()
 def read_text(run: SavedRun, text: str) -> Reading:
-    """The gates of a text of at least one word."""
+    """Read a text of at least one word: its tokens and its gates."""
     tokens = run.tokens(text)
     read = spelled(run, tokens)
     batch = encode([read], run.vocabulary)
@@ -37,9 +37,9 @@ def read_text(run: SavedRun, text: str) -> Reading:
 
 @torch.no_grad()
 def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
-    """What the run's own predictor says when it reads the words with these gate values: probabilities, or scores.
+    """Output of the run's own predictor when it reads the words with these gate values: probabilities, or scores.
 
-    The other gates stay as they are given; a selector whose gates depend on each other is not asked again.
+    All gates are given: a selector whose gates depend on each other does not recompute the later ones.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
     return (prediction.softmax(1) if isinstance(model.head, Classes) else prediction)[0].tolist()
 
 
-def answer_in_words(run: SavedRun, numbers: Sequence[float]) -> str:
-    """`positive 0.62` of classes, `look 0.40, smell 0.61` of scores."""
+def describe_answer(run: SavedRun, numbers: Sequence[float]) -> str:
+    """The output of `answer` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
     if isinstance(run.model.head, Classes):
         best = max(range(len(numbers)), key=numbers.__getitem__)
         return f"{run.outputs[best]} {numbers[best]:.2f}"

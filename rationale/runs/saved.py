@@ -4,7 +4,9 @@
     history.csv          one row an epoch
     rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels; of pairs
                          the hypothesis, and z a matrix row by row: premise by hypothesis)
-    model.safetensors    weights, word vectors, vocabulary and the parameters to rebuild the model
+    model.safetensors    weights and word vectors; of a file of `FORMAT` 2, the facts beside them are `format`, `task`
+                         (extraction, alignment, generation or probing) and what is needed to build the model again:
+                         parameters, vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels
 
 `params.yaml` beside them is the runner's.
 """
@@ -25,19 +27,28 @@ from rationale.data.example import Example
 from rationale.data.targets import Targets
 from rationale.data.tokenise import TOKENISERS, split_text
 from rationale.errors import BadInput
+from rationale.explain.methods import METHODS
 from rationale.files import write_text
 from rationale.models.aligner import build_aligner
-from rationale.models.extractor import Extractor, build_extractor
+from rationale.models.extractor import build_extractor
+from rationale.models.protocol import RationaleModel
 from rationale.nn.heads import Classes
-from rationale.runs.parameters import METHODS, completed
-from rationale.training.checkpoint import read_tensors, write_tensors
+from rationale.runs.parameters import completed
+from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rationale.training.probing import Attributed
+    from rationale.training.probing import AttributionResult
+
+FORMAT = 2  # of model.safetensors; files without this fact are of the format before it
+OTHERS = {  # tasks whose models do not read new texts, and what their runs are
+    "generation": "an encoder-decoder, whose answers are in said.jsonl",
+    "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
+}
+BUILDERS = {"extraction": build_extractor, "alignment": build_aligner}  # by task: models that read new texts
 
 
 def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
@@ -60,14 +71,16 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     if result.model is not None:
         head = result.model.head
         facts = {
+            "format": FORMAT,
+            "task": result.model.task,
             "parameters": vars(p),
             "vocabulary": result.vocabulary.words,
-            "head": type(head).__name__.lower(),
+            "head": head.name,
             "num_outputs": head.output.out_features,
             "labels": labels,
             "tokeniser": _tokeniser_of(p),
         }
-        write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+        write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
@@ -98,8 +111,9 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
             lines.append(row | {"zeros": round(zeros, 4), "weights": [_short(w, 6) for w in said.weights.tolist()]})
         shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
         found[split]["zeros"] = sum(shares) / max(1, len(shares))
-    facts = {"parameters": vars(p), "vocabularies": [vocabulary.words for vocabulary in result.vocabularies]}
-    write_tensors(folder / "model.safetensors", result.model.state_dict(), facts)
+    facts = {"format": FORMAT, "task": result.model.task, "parameters": vars(p)}
+    facts["vocabularies"] = [vocabulary.words for vocabulary in result.vocabularies]
+    write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
     write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
     write_text(folder / "metrics.json", json.dumps(found, indent=1))
@@ -109,7 +123,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: "dict[str, Attributed]",
+    found: "dict[str, AttributionResult]",
     splits: dict[str, list[Example]],
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
@@ -147,7 +161,7 @@ def save_probes(
                     row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
-    write_tensors(folder / "model.safetensors", tensors, {"parameters": vars(p)})
+    write_tensors(folder / "model.safetensors", tensors, {"format": FORMAT, "task": "probing", "parameters": vars(p)})
     histories = [pd.DataFrame(one.history).assign(method=method) for method, one in found.items() if one.history]
     write_text(
         folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}, dtype=int), *histories]).to_csv(index=False)
@@ -161,16 +175,19 @@ def _short(values: list[float], digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
 
+def _exact(values: Tensor) -> list[float]:
+    """The shortest decimal numbers that give these values again in their own precision: 0.1, not 0.10000000149."""
+    return [float(str(value)) for value in values.numpy()]
+
+
 def rationale_rows(result: Result):
-    """One dict a text of the evaluated splits: what `rationales.jsonl` holds."""
+    """One dict per text of the evaluated splits: what `rationales.jsonl` holds."""
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
             row = {"split": split, "tokens": example.tokens}
             if example.second is not None:
                 row["hypothesis"] = example.second
-            digits = 4 if example.second is None else 6  # of attention weights, so that equal ones can be told
-            row |= {"z": _short(z.tolist(), digits)}
-            row |= {"label": example.label, "prediction": answer}
+            row |= {"z": _exact(z), "label": example.label, "prediction": answer}
             yield row | _annotated(example)
 
 
@@ -184,16 +201,12 @@ def _annotated(example: Example) -> dict:
 class SavedRun:
     """A saved model, ready to read new text."""
 
-    model: Extractor
+    model: RationaleModel
     vocabulary: Vocabulary
     parameters: SimpleNamespace
     labels: list[str] | None
+    task: str  # "extraction" or "alignment"
     tokeniser: str = "treebank"  # key of TOKENISERS: how the texts of its corpus are split
-
-    @property
-    def of_pairs(self) -> bool:
-        """Whether it reads pairs of sentences."""
-        return _of_pairs(self.parameters)
 
     @property
     def outputs(self) -> list[str]:
@@ -209,12 +222,8 @@ class SavedRun:
         return split_text(text, self.tokeniser)
 
 
-def _of_pairs(p: SimpleNamespace) -> bool:
-    return "corpus" in vars(p) and "alignment" in find_corpus(p.corpus).tasks
-
-
 def _tokeniser_of(p: SimpleNamespace) -> str:
-    """That of the corpus of a run; notebooks that name none read tokenised texts."""
+    """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are tokenised already."""
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
@@ -224,7 +233,7 @@ def load_run(folder: Path | str) -> SavedRun:
     Raises
     ------
     BadInput
-        If the folder is not that of a finished training run.
+        If the folder is not that of a finished training run, or its model does not read new texts.
     """
     path = Path(folder) / "model.safetensors"
     if not path.exists():
@@ -232,20 +241,31 @@ def load_run(folder: Path | str) -> SavedRun:
         raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
     try:
         tensors, facts = read_tensors(path)
-        if "vocabularies" in facts:
-            said = "an encoder-decoder, whose answers are in said.jsonl"
-            raise BadInput(f"{folder}: {said}; accepted is a run on texts or on pairs of sentences")
+        task = facts["task"] if "format" in facts else _task_before_formats(facts)
+        if task in OTHERS:
+            raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = completed(facts["parameters"])
-        build = build_aligner if _of_pairs(p) else build_extractor
-        model = build(p, tensors["vectors"], facts["head"], facts["num_outputs"])
-        model.load_state_dict(tensors)
-        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # runs before it was saved: that of their corpus
+        model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        load_trained(model, tensors)
+        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run without this fact: that of its corpus
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
-    except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        said = f"{path}: no model of this project, or of another version ({str(error).splitlines()[0]})"
-        raise BadInput(f"{said}; accepted is what a finished run wrote") from None
-    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], tokeniser)
+    except BadInput:
+        raise
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        message = f"{path}: no model of this project, or of another version ({reason})"
+        raise BadInput(f"{message}; accepted is what a finished run wrote") from None
+    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
+
+
+def _task_before_formats(facts: dict) -> str:
+    """The task of a run that was saved before the fact `task` was: known by what such a file holds."""
+    if "vocabularies" in facts:
+        return "generation"
+    if "vocabulary" not in facts and "methods" in facts["parameters"]:
+        return "probing"
+    return "alignment" if "intra" in facts["parameters"] else "extraction"
 
 
 def read_metrics(folder: Path | str) -> dict:

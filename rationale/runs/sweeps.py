@@ -39,8 +39,8 @@ class Planned:
 
     def content(self) -> str:
         """A digest of what the result depends on: the notebook, the code below it, all parameters."""
-        params = json.dumps(resolve(self.notebook, self.items))
-        return fingerprint(self.notebook) + hashlib.sha256(params.encode()).hexdigest()[:12]
+        params = resolve(self.notebook, self.items)
+        return fingerprint(self.notebook, params) + hashlib.sha256(json.dumps(params).encode()).hexdigest()[:12]
 
     def folder(self, outputs: str | Path) -> Path:
         """Where the finished run is."""

@@ -25,6 +25,23 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
         return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["facts"])
 
 
+def all_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """What `state_dict` holds and what it leaves out: fixed buffers (`persistent=False`), such as the word vectors."""
+    return dict(model.named_buffers()) | model.state_dict()
+
+
+def load_trained(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put tensors into `model`; those of fixed buffers, which it already has, may be among them.
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor is missing, unknown or of another shape.
+    """
+    fixed = dict(model.named_buffers()).keys() - model.state_dict().keys()
+    model.load_state_dict({name: value for name, value in tensors.items() if name not in fixed})
+
+
 @dataclass
 class TrainingState:
     """Everything that changes while a model is trained: what a checkpoint holds."""
@@ -38,12 +55,14 @@ class TrainingState:
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # of the run; a checkpoint with others is not continued
 
-    def weights(self) -> dict[str, Tensor]:
-        """Trained tensors only: the fixed word vectors are left out."""
-        return {name: value for name, value in self.model.state_dict().items() if name != "vectors"}
+    def keep(self, row: dict) -> None:
+        """The weights as they stand are the best so far; `row` is their evaluation."""
+        self.best = row
+        self.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
 
     def save(self, path: Path) -> None:
-        tensors = {f"model.{name}": value for name, value in self.weights().items()}
+        """Write a checkpoint."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         for i, state in self.optimizer.state_dict()["state"].items():
@@ -53,7 +72,7 @@ class TrainingState:
             tensors["random.cuda"] = torch.cuda.get_rng_state()
         facts = {"history": self.history, "best": self.best, "scheduler": self.scheduler.state_dict()}
         facts["parameters"] = self.parameters
-        facts["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        facts["learning_rates"] = [group["lr"] for group in self.optimizer.param_groups]
         write_tensors(path, tensors, facts)
 
     def load(self, path: Path) -> bool:
@@ -64,19 +83,26 @@ class TrainingState:
         tensors, facts = read_tensors(path)
         free = {"epochs", "device", "tensorboard"}
         there, here = ({k: v for k, v in p.items() if k not in free} for p in (facts["parameters"], self.parameters))
-        if there != here or len(facts["history"]) > self.parameters.get("epochs", math.inf):
+        rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints: of the only group
+        state = self.optimizer.state_dict()
+        groups = state["param_groups"]
+        if (
+            there != here
+            or len(rates) != len(groups)
+            or len(facts["history"]) > self.parameters.get("epochs", math.inf)
+        ):
             return False
 
         def part(name: str) -> dict[str, Tensor]:
             return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
 
-        self._load_weights(part("model"))
+        self.model.load_state_dict(part("model"))
         self.objective.load_state_dict(part("objective"))
-        state = self.optimizer.state_dict()
         for key, value in part("optimizer").items():
             i, name = key.split(".")
             state["state"].setdefault(int(i), {})[name] = value
-        state["param_groups"][0]["lr"] = facts["learning_rate"]
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
         self.optimizer.load_state_dict(state)
         self.scheduler.load_state_dict(facts["scheduler"])
         torch.set_rng_state(tensors["random.cpu"])
@@ -84,7 +110,3 @@ class TrainingState:
             torch.cuda.set_rng_state(tensors["random.cuda"])
         self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
         return True
-
-    def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        unlike = self.model.load_state_dict(weights, strict=False)
-        assert unlike.missing_keys in ([], ["vectors"]) and not unlike.unexpected_keys, unlike

@@ -10,6 +10,7 @@ from rationale import metrics
 from rationale.data.batches import Batches
 from rationale.data.example import Example
 from rationale.models.extractor import Extractor
+from rationale.models.protocol import RationaleModel
 from rationale.objectives.loss import RationaleObjective
 from rationale.objectives.penalties import expected_selection
 
@@ -25,7 +26,7 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate_extractor(model: Extractor, batches: Batches, objective: RationaleObjective) -> Evaluation:
+def evaluate_extractor(model: RationaleModel, batches: Batches, objective: RationaleObjective) -> Evaluation:
     """Task score, rates and (where there is gold) precision of a split. Changes nothing: no dual moves.
 
     Returns

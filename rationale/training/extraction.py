@@ -6,12 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from torch import nn
 
 from rationale.data.batches import Batches, Vocabulary
 from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary
-from rationale.models.extractor import Extractor, build_extractor
+from rationale.models.extractor import build_extractor
+from rationale.models.protocol import RationaleModel
 from rationale.objectives.loss import build_objective
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
 from rationale.training.loop import choose_device, fit
@@ -22,7 +22,7 @@ from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
 class Result:
     """A finished run in memory."""
 
-    model: Extractor | None  # None and None: a baseline that is no network
+    model: RationaleModel | None  # None and None: a baseline that is no network
     vocabulary: Vocabulary | None
     splits: dict[str, list[Example]]
     evaluations: dict[str, Evaluation]  # by split: dev, test
@@ -58,7 +58,7 @@ def train_extractor(
     result = train(p, model, batches, folder)
     if p.model == "attention" and p.rule == "top_k":  # the same budget, but over all reviews instead of in each
         model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
-        objective = build_objective(p).to(device)
+        objective = build_objective(p, has_gates=model.has_gates).to(device)
         for name, evaluation in result.evaluations.items():
             found = evaluate_extractor(model, batches[name], objective).metrics
             evaluation.metrics.update({f"global_{metric}": value for metric, value in found.items()})
@@ -66,18 +66,17 @@ def train_extractor(
     return result
 
 
-def train(p: SimpleNamespace, model: nn.Module, batches: dict[str, Batches], folder: Path) -> Result:
+def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches], folder: Path) -> Result:
     """Train a model, whatever the task, keep the chosen epoch, evaluate dev and test.
 
     Parameters
     ----------
     p : parameters
-    model : nn.Module
-        With a `head` and a `selector` (None: it has no gates); `model(tokens, mask, num_samples) -> Output`.
+    model : RationaleModel
     batches : "train", "dev" and "test" batches
     folder : Path
     """
-    objective = build_objective(p, steps_per_epoch=len(batches["train"])).to(batches["train"].device)
+    objective = build_objective(p, len(batches["train"]), model.has_gates).to(batches["train"].device)
     choice = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",

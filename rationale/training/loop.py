@@ -1,6 +1,6 @@
 """Training: one loop for every task.
 
-`fit` needs a model, an objective (`objective(model, batch) -> Step`), batches and a function that evaluates;
+`fit` needs a model, an objective (`objective(model, batch) -> LossOutput`), batches and a function that evaluates;
 it knows nothing of texts or gates. `train_extractor` is the whole arc of one run, from examples to metrics.
 """
 
@@ -10,14 +10,35 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import torch
 from torch import nn
 
 from rationale.data.batches import Batches
 from rationale.errors import BadInput
+from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
+
+
+class OptimiserSettings(Settings):
+    """The optimiser and its step size."""
+
+    learning_rate: float = setting(2e-4, "step size of Adam", "(0, inf)")
+    schedule: Literal["plateau", "exponential", "multistep"] = setting("plateau", "how the step size falls")
+    min_learning_rate: float = setting(1e-5, "step size below which it is not lowered", "[0, inf)")
+    weight_decay: float = setting(1e-5, "L2 penalty inside Adam", "[0, inf)")
+    clip_norm: float = setting(5.0, "largest gradient norm of a step", "(0, inf)")
+
+
+class LoopSettings(Settings):
+    """The training loop."""
+
+    seed: int = setting(1, "seed of all random choices: order, first weights, samples", "[0, 4294967295]")
+    epochs: int = setting(25, "passes over the training data", "[1, inf)")
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where to compute")
+    tensorboard: bool = setting(False, "also write TensorBoard event files")
 
 
 def choose_device(name: str) -> torch.device:
@@ -41,7 +62,7 @@ def build_optimizer(model: nn.Module, p: SimpleNamespace) -> torch.optim.Optimiz
 
 
 def build_scheduler(optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> torch.optim.lr_scheduler.LRScheduler:
-    """How the step size falls from epoch to epoch, never below min_learning_rate.
+    """How the step size of each parameter group falls from epoch to epoch, never below min_learning_rate.
 
     plateau      halved after 5 epochs without a better dev task loss, then at rest for 5 (the paper's, SST)
     exponential  times 0.97 after each epoch (the paper's, beer)
@@ -51,13 +72,17 @@ def build_scheduler(optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> tor
         return torch.optim.lr_scheduler.ReduceLROnPlateau(
             optimizer, factor=0.5, patience=5, cooldown=5, threshold=1e-4, min_lr=p.min_learning_rate
         )
-    lowest = min(1.0, p.min_learning_rate / p.learning_rate)
 
-    def factor(epochs: int) -> float:
-        steps = epochs if p.schedule == "exponential" else sum(epochs >= end for end in (25, 50, 75))
-        return max(0.97**steps, lowest)
+    def falling(start: float) -> Callable[[int], float]:
+        lowest = min(1.0, p.min_learning_rate / start)
 
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+        def factor(epochs: int) -> float:
+            steps = epochs if p.schedule == "exponential" else sum(epochs >= end for end in (25, 50, 75))
+            return max(0.97**steps, lowest)
+
+        return factor
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, [falling(group["lr"]) for group in optimizer.param_groups])
 
 
 def fit(
@@ -68,6 +93,7 @@ def fit(
     choice: ModelSelection,
     p: SimpleNamespace,
     folder: Path,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> TrainingState:
     """Train, evaluate after every epoch, keep the chosen weights; continue where a killed run stopped.
 
@@ -78,19 +104,21 @@ def fit(
     Parameters
     ----------
     model, objective : nn.Module
-        `objective(model, batch)` returns a `Step`; both are switched between training and evaluation mode.
+        `objective(model, batch)` returns a `LossOutput`; both are switched between training and evaluation mode.
     evaluate : function
         Returns the dev metrics of the model as it stands, "task" (mean task loss) among them.
     choice : ModelSelection
     p : parameters
         Uses epochs, learning_rate, min_learning_rate, schedule, weight_decay, clip_norm, tensorboard.
+    optimizer : Optimizer or None
+        For example with several parameter groups, each with its learning rate. None: `build_optimizer`.
 
     Raises
     ------
     FloatingPointError
         If the loss is not a finite number; the checkpoint of the epoch before stays.
     """
-    optimizer = build_optimizer(model, p)
+    optimizer = optimizer or build_optimizer(model, p)
     scheduler = build_scheduler(optimizer, p)
     state = TrainingState(model, objective, optimizer, scheduler, parameters=vars(p))
     checkpoint = folder / "checkpoint.safetensors"
@@ -101,7 +129,9 @@ def fit(
             print("the checkpoint found here has other parameters: beginning anew", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
     for epoch in range(len(state.history) + 1, p.epochs + 1):
-        row = {"epoch": epoch, "learning_rate": optimizer.param_groups[0]["lr"]}
+        row = {"epoch": epoch}
+        for i, group in enumerate(optimizer.param_groups):
+            row["learning_rate" if i == 0 else f"learning_rate_{i}"] = group["lr"]
         row |= _train_epoch(state, train, epoch, p.clip_norm)
         model.eval()
         objective.eval()
@@ -112,12 +142,11 @@ def fit(
         _check_finite({"dev_task": row["dev_task"]}, epoch)
         scheduler.step(*[row["dev_task"]] * (p.schedule == "plateau"))
         if choice.better(row, state.best):
-            state.best = row
-            state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+            state.keep(row)
         state.history.append(row)
         state.save(checkpoint)
         _report(row, choice, p.epochs, log)
-    state._load_weights(state.best_weights)
+    model.load_state_dict(state.best_weights)
     model.eval()
     return state
 

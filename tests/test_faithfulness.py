@@ -11,7 +11,7 @@ from torch import nn
 from rationale import training
 from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
-from rationale.explain import BUDGETS, faithfulness_scores, length_leak, passed_by_count, unread_states
+from rationale.explain import BUDGETS, count_leak, empty_rationale_states, faithfulness_scores, length_leak
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.models import build_extractor
 from rationale.nn import top_k
@@ -61,7 +61,7 @@ def text_by_text(model, batches) -> dict[str, float]:
         answer = whole.index(max(whole))
         found = {"accuracy_whole": float(answer == example.label)}
         cases = [("", model(tokens, mask).z[0].tolist(), 1)]
-        if model.selector is not None or model.predictor.pool.kind == "attention":
+        if model.ranks_words:
             scores = model.importance(tokens, mask)[0].tolist()
             for budget in BUDGETS:
                 k = max(1, round(budget * len(scores)))
@@ -156,7 +156,7 @@ def leak(mode: str, biases: float, pool: str = "final", fitted: int = 84, judged
         nn.init.uniform_(lstm.bias_ih_l0, -biases, biases)
     vocabulary = Vocabulary(WORDS)
     parts = (texts([1 + i % 12 for i in range(n)], seed=n) for n in (fitted, judged))
-    return length_leak(*(unread_states(model, Batches(part, vocabulary, 16)) for part in parts))
+    return length_leak(*(empty_rationale_states(model, Batches(part, vocabulary, 16)) for part in parts))
 
 
 @pytest.mark.parametrize("pool", ["final", "last", "mean", "max", "attention"])
@@ -171,7 +171,7 @@ def test_with_zero_biases_an_lstm_stays_at_zero_on_zeros_and_nothing_leaks():
 
 def test_unread_states_are_what_the_head_sees_of_a_text_with_no_word_selected():
     model, batches = model_and_batches(lengths=(5, 2, 9))
-    states, lengths = unread_states(model, batches)
+    states, lengths = empty_rationale_states(model, batches)
     order = torch.cat([batch.index for batch in batches.in_order(max_batch=256)])
     assert lengths.tolist() == [[5, 2, 9][i] for i in order] and states.shape == (3, 12)
     for state, length in zip(states, lengths.long().tolist(), strict=True):
@@ -241,7 +241,7 @@ def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_c
     assert set(found) == {"dev", "test"}
     loaded, splits = load_run(run), labelled(corpus())
     batches = {name: Batches(splits[name], loaded.vocabulary, 8) for name in found}
-    states = {name: unread_states(loaded.model, part) for name, part in batches.items()}
+    states = {name: empty_rationale_states(loaded.model, part) for name, part in batches.items()}
     for name, numbers in found.items():
         expected = text_by_text(loaded.model, batches[name])
         with torch.no_grad():
@@ -249,7 +249,7 @@ def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_c
         expected["calibration_error"] = calibration_error(*(torch.cat(part) for part in zip(*said, strict=True)))
         if name != "dev":  # it is fitted there
             expected["length_leak"] = length_leak(states["dev"], states[name])
-        expected |= passed_by_count(read_rationales(run, name))
+        expected |= count_leak(read_rationales(run, name))
         words, chosen = [], []
         for row in read_rationales(run, name).itertuples():
             words += row.word_labels
@@ -277,14 +277,14 @@ def test_every_text_of_the_corpus_has_a_coloured_word_so_that_precision_is_over_
 def test_what_the_number_of_selected_words_tells_is_counted_by_hand():
     z = [[0, 0, 0], [0, 0, 0], [0.5, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 1, 1, 1, 1, 1], [1] * 9]
     rows = pd.DataFrame({"z": z, "prediction": [1, 1, 0, 1, 2, 2, 0, 0]})
-    found = passed_by_count(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are told
+    found = count_leak(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are told
     assert found["count_tells"] == 7 / 8 and found["answer_share"] == 3 / 8 and found["empty"] == 2 / 8
     assert found["first_words"] == (1 + 0 + 2 + 2 + 2 + 2) / (1 + 1 + 2 + 3 + 6 + 9)
 
 
 def test_nothing_selected_tells_no_more_than_the_commonest_answer():
     rows = pd.DataFrame({"z": [[0.0]] * 4, "prediction": [3, 3, 3, 0]})
-    assert passed_by_count(rows) == {"count_tells": 0.75, "answer_share": 0.75, "empty": 1.0, "first_words": 0.0}
+    assert count_leak(rows) == {"count_tells": 0.75, "answer_share": 0.75, "empty": 1.0, "first_words": 0.0}
 
 
 def test_judging_twice_gives_the_same_and_leaves_the_run_as_it_was(run):

@@ -1,11 +1,15 @@
-"""The rows of `mappings`: an exact algorithm for each map, compiled by numba, which loops over the rows.
+"""The rows of `sparse_attention`: an exact algorithm for each mapping, compiled by numba, which loops over the rows.
 
-Everything is computed in float64, whatever the dtype of the rows. `mappings` imports this file when it is first needed:
-numba is slow to import.
+The readable form and the fast form are the same lines here: numba compiles them as they stand, and `py_func` of each
+function is the plain Python. Everything is computed in float64, whatever the dtype of the rows. `sparse_attention`
+imports this file when it is first needed, because numba is slow to import.
 """
 
 import numpy as np
-from numba import njit
+
+from rationale.errors import optional
+
+njit = optional("numba", "sparse attention", "fast").njit
 
 KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
 
