@@ -259,6 +259,7 @@ def test_the_seconds_of_a_run_add_up(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [None, 1], ids=["commands", "snakemake"])
 def test_a_sweep_is_timed(cores):
     if cores:
@@ -268,6 +269,7 @@ def test_a_sweep_is_timed(cores):
     assert found["wall"] == pytest.approx(found["overhead"] + sum(found[name] for name in found if "in cells" in name))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_run_of_sst_is_timed():
     small = smoke_items(notebook_path("12_train_sst"))
