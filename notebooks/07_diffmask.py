@@ -39,8 +39,7 @@ import torch
 from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
 from rationale.runs import notebook_path, results_folder, validated
-from rationale.runs.parameters import defaults
-from rationale.training.settings import ProbingSettings
+from rationale.runs.parameters import notebook_settings
 
 # %%
 p = validated(globals())
@@ -61,7 +60,7 @@ folder = results_folder("07_diffmask") / "figures"
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
 given |= {"model_learning_rate": 0.002, "seed": p.seed}
-usual = ProbingSettings.checked(defaults(notebook_path("14_train_probes")) | given)
+usual = notebook_settings(notebook_path("14_train_probes"), **given)
 task = training.build_probed_task(usual)
 with tempfile.TemporaryDirectory() as place:
     frozen, scores = training.train_probed_model(usual, task, Path(place))
@@ -111,7 +110,7 @@ if p.num_train >= 9_000:
 
 # %%
 def one_hot(example) -> torch.Tensor:
-    digit = example.hypothesis[0 if example.label else 1]
+    digit = example.second[0 if example.label else 1]
     found = [token == digit for token in example.tokens]
     return torch.tensor([flag and not any(found[:i]) for i, flag in enumerate(found)]).double()
 
@@ -415,7 +414,7 @@ assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(),
 
 # %% tags=["figure"]
 i = int((some.mask.sum(1) >= 6).nonzero()[0])
-length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].hypothesis
+length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].second
 rows = {"truth": truth[i, :length]} | {name: a[i, :length] for name, a in found.items()}
 heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
 fig, ax = figures.new_figure(size=(10, 4.6))

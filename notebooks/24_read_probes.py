@@ -31,19 +31,19 @@ import torch
 from IPython.display import display
 
 from rationale import explain, figures, training
-from rationale.data.corpora.sst import CLASSES
+from rationale.data.corpora import corpus_names
+from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
 from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.runs import committed, results_folder, root, saved, validated
-from rationale.runs.parameters import PROBED
 from rationale.runs.probed import load_probed
 
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
 results = committed.rows_for(p, "probes")
-folders = {kind: [] for kind in (*PROBED, "search")}  # of the given runs, by what they probed
+folders = {kind: [] for kind in (*corpus_names("probing"), "search")}  # of the given runs, by what they probed
 for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
     folders["search" if given["searchable"] else given["corpus"]] += [root() / p.runs_dir / name]
@@ -114,7 +114,7 @@ for path in folders["toy"][:1]:
     methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
     for k_of, row in enumerate(fitting.to_dict("records"), start=1):
-        n, m = row["hypothesis"]
+        n, m = row["second"]
         values = {"truth": row["gold"]} | {
             f"{method}, layer {k}": layer for method in methods for k, layer in enumerate(row[method])
             if k == 1 or method in ("states", "inputs")
@@ -143,7 +143,7 @@ for path in folders["toy"][:1]:
     examples = [task.splits["test"][i] for i in texts.index]
     batch = task.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
     _, states = frozen.read(batch)
-    kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
+    kinds = np.array([e.second.index(t) if t in e.second else 2 for e in examples for t in e.tokens])
     flat = states[1][batch.mask].cpu().numpy()
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))
@@ -189,7 +189,7 @@ for path in folders["toy"][:1]:
     texts = saved.read_explained(path, "test")
     texts = texts[texts["gold"].map(any)]
     for method in (method for method in METHODS if method in texts):
-        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["hypothesis"][1])
+        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["second"][1])
                   / max(sum(row[method][1]), 1e-30) for _, row in texts.iterrows()]
         means = pd.Series(shares).groupby(texts["label"].tolist()).mean()
         to_m[method] = {"yes": means.get(1, 0.0), "no": means.get(0, 0.0)}
@@ -201,7 +201,7 @@ for path in folders["toy"][:1]:
     rows = rows[rows["gold"].map(any)]
     asked_yes = rows["label"].to_numpy(bool)
     for method in (method for method in METHODS if method in rows):
-        of_m = [np.array(row["tokens"]) == row["hypothesis"][1] for _, row in rows.iterrows()]
+        of_m = [np.array(row["tokens"]) == row["second"][1] for _, row in rows.iterrows()]
         weight = [np.array(layers[1], float) for layers in rows[method]]
         found = np.array([w @ flags / max(w.sum(), 1e-30) for w, flags in zip(weight, of_m, strict=True)])
         for answer, those in (("yes", asked_yes), ("no", ~asked_yes)):
@@ -367,7 +367,7 @@ layers_kept = {}
 for path in folders["sst"][:1]:
     texts = saved.read_attributions(path, "test")
     speech = texts["tokens"].map(parts_of_speech)
-    feelings = [sentiments(*row) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
+    feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
     for method in (m for m in PROBE_TARGETS if m in texts):
         by_speech = explain.mean_by_category(texts[method], speech)
         by_sentiment = explain.mean_by_category(texts[method], feelings)
@@ -382,7 +382,7 @@ for path in folders["sst"][:1]:
         figures.save_figure(fig, folder / "figures", f"separators_{method}")
         display(figures.show(fig))
         draw_kept(method, by_speech, SPEECH, "speech")
-        draw_kept(method, by_sentiment, CLASSES, "sentiment")
+        draw_kept(method, by_sentiment, LABELS, "sentiment")
 
 # %% tags=["check"]
 if "inputs" in layers_kept and given.num_train == 0:
@@ -390,7 +390,7 @@ if "inputs" in layers_kept and given.num_train == 0:
     print({kind: round(float(value), 1) for kind, value in words.items()})
     for kind in ("determiner", "pronoun", "punctuation"):
         assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}s go, adjectives and nouns stay"
-    strong, weak = (min(words[kind] for kind in kinds) for kinds in (CLASSES[::4], CLASSES[1::2]))
+    strong, weak = (min(words[kind] for kind in kinds) for kinds in (LABELS[::4], LABELS[1::2]))
     assert min(strong, weak) > words["neutral"], "what people feel about, the model wants to know"
 
 # %% [markdown]

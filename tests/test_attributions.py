@@ -10,7 +10,7 @@ from torch.distributions import Normal, kl_divergence
 
 from rationale import explain
 from rationale.data import Example, PairBatches
-from rationale.data.corpora.digits import read_digits
+from rationale.data.corpora.toy import read_digits
 from rationale.distributions import Bernoulli
 from rationale.explain import compare_with_gold, divergence
 
@@ -68,7 +68,7 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms():
     slope = torch.randn(6, dtype=torch.float64)
 
     def linear(b):  # the log-odds are slope . h summed over positions
-        odds = (frozen.model.digit(b.tokens.premise) @ slope).sum(1)
+        odds = (frozen.model.digit(b.tokens.first) @ slope).sum(1)
         return torch.stack([torch.zeros_like(odds), odds], 1)
 
     plain = frozen._replace(predict=linear)
@@ -148,7 +148,7 @@ def test_one_digit_is_a_quarter_of_a_nat_from_the_truth():
     """The published row of erasure is that of a rule: the first n if the answer is yes, else the first m."""
     far = []
     for example in read_digits(0, 1_000, 0)["dev"]:
-        digit = example.hypothesis[0 if example.label else 1]
+        digit = example.second[0 if example.label else 1]
         found = torch.tensor([[token == digit for token in example.tokens]]).double()
         if found.any():
             found = (found.cumsum(1) == 1) & (found == 1)
@@ -168,7 +168,7 @@ def test_texts_without_a_truth_are_left_out_and_empty_attributions_counted():
 def test_all_texts_of_a_batch_can_be_picked_and_repeated():
     batch = a_batch()
     some = explain.select_rows(batch, torch.tensor([3, 3, 1]))
-    assert torch.equal(some.tokens.premise, batch.tokens.premise[[3, 3, 1]]) and some.index.tolist() == [3, 3, 1]
+    assert torch.equal(some.tokens.first, batch.tokens.first[[3, 3, 1]]) and some.index.tolist() == [3, 3, 1]
     examples = read_digits(12, 0, 0)["train"]
     assert PairBatches(examples, DIGITS, 12, cells=False).rows(some.index).target.equal(some.target)
 

@@ -191,7 +191,7 @@ def test_the_steps_of_the_dependent_extractor_run():
 def test_both_ways_of_the_aligner_have_the_same_loss_and_gradients_from_the_same_draws(monkeypatch):
     changes = {"model": "hardkuma", "selection": 0.1, "dropout": 0.0, "hidden_size": 6}
     p, batch = bench_pairs.parameters("13_train_nli", **changes), bench_pairs.batch_of(4, (5, 3))
-    batch.tokens.premise_mask[0, 3:], batch.tokens.hypothesis_mask[1, 2:] = False, False
+    batch.tokens.first_mask[0, 3:], batch.tokens.second_mask[1, 2:] = False, False
     batch = batch._replace(mask=batch.tokens.cells())
     model = bench_pairs.aligner_of(p).double()
     usual = plain.UsualAligner(model, p.selection)

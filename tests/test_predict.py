@@ -12,9 +12,9 @@ import torch
 from small import classified, corpus, parameters, train
 
 from rationale import training
-from rationale.data.corpora.nli import LABELS
 from rationale.data.corpora.sst import read_sst
 from rationale.data.corpora.synthetic import read_synthetic
+from rationale.data.snli_format import LABELS
 from rationale.data.tokenise import tokenise
 from rationale.errors import BadInput
 from rationale.runs.predict import _shown, main, predict, read_texts

@@ -11,6 +11,7 @@ import torch
 
 from rationale import explain, models, training
 from rationale.data import Batches, Example, word_pieces
+from rationale.data.corpora import sst
 from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
@@ -72,7 +73,7 @@ def test_the_part_of_speech_is_that_of_the_whole_word():
 
 
 def test_the_sentiment_of_a_piece_is_that_of_its_word():
-    found = word_pieces.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1])
+    found = word_pieces.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1], sst.LABELS)
     assert found == ["[CLS]", "very positive", "very positive", "[SEP]"]
 
 

@@ -131,13 +131,13 @@ def test_a_fitted_mask_opens_for_what_the_answer_needs_and_shuts_the_rest(estima
     frozen.model.requires_grad_(False)
 
     def first(b):
-        states = frozen.model.digit(b.tokens.premise)
+        states = frozen.model.digit(b.tokens.first)
         odds = 12 * (states[:, 0].square().sum(-1) > 1e-3).double() - 6
         soft = 0.1 * states[:, 0].sum(-1)  # so that a relaxed gate has a gradient
         return torch.stack([torch.zeros_like(odds), odds + soft], 1)
 
     def smooth(b):
-        size = frozen.model.digit(b.tokens.premise)[:, 0].square().sum(-1)
+        size = frozen.model.digit(b.tokens.first)[:, 0].square().sum(-1)
         return torch.stack([torch.zeros_like(size), 12 * torch.tanh(4 * size) - 6], 1)
 
     torch.manual_seed(0)
@@ -157,7 +157,7 @@ def test_a_baseline_of_its_own_lets_a_text_mask_more():
     frozen.model.requires_grad_(False)
 
     def smooth(b):
-        first = frozen.model.digit(b.tokens.premise)[:, 0].sum(-1)
+        first = frozen.model.digit(b.tokens.first)[:, 0].sum(-1)
         return torch.stack([torch.zeros_like(first), 4 * first], 1)
 
     torch.manual_seed(0)

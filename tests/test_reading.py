@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import ipywidgets
 import pandas as pd
@@ -14,6 +15,8 @@ import yaml
 from small import classified, corpus, parameters, train
 
 from rationale import training
+from rationale.data import Example
+from rationale.data.corpora import synthetic
 from rationale.data.tokenise import tokenise
 from rationale.errors import BadInput
 from rationale.explorers import common, layers, rates, sentence
@@ -112,6 +115,19 @@ def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, 
     assert explorer.predictions["your gates"] != explorer.predictions["whole text"]
 
 
+def test_a_run_on_all_aspects_names_every_score(tmp_path):
+    splits = {
+        name: [Example(review.tokens, review.scores) for review in synthetic.reviews(20, name)]
+        for name in ("train", "dev", "test")
+    }
+    p = SimpleNamespace(**vars(parameters(epochs=1)) | {"corpus": "beer", "aspect": "all"})
+    save_run(tmp_path, training.train_extractor(p, splits, "scores", 5, tmp_path), p)
+    explorer = sentence.explore_sentence([tmp_path], TEXT)
+    assert len(explorer.predictions["rationale"]) == 5
+    for name in ("look", "smell", "palate", "taste", "overall"):
+        assert re.search(rf"{name} \d\.\d\d", explorer.readout.value), explorer.readout.value
+
+
 def test_for_a_text_without_words_a_message_is_shown_until_a_word_is_typed(explorer):
     explorer.text.value = "  "
     assert explorer.buttons == [] and "at least one word" in explorer.readout.value
@@ -206,7 +222,7 @@ def test_the_layer_slider_shows_every_layer_and_the_prediction_after_masking(pro
 
 def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
     words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
-    row = {"tokens": words, "answer": [30, 32], "hypothesis": None, "states": [[0.5] * len(words)] * 2}
+    row = {"tokens": words, "answer": [30, 32], "second": None, "states": [[0.5] * len(words)] * 2}
     assert layers.positions_near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
     assert layers.positions_near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], (
         "an answer before the paragraph"
@@ -219,8 +235,8 @@ def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
 
 
 def test_texts_of_any_length_are_shown_but_none_for_a_run_without_methods(monkeypatch):
-    row = {"tokens": ["a", "b"], "hypothesis": None, "erasure": [[0.5, 0.5]]}
-    for texts, shown in (([row], True), ([{"tokens": ["a"], "hypothesis": None}], False)):
+    row = {"tokens": ["a", "b"], "second": None, "erasure": [[0.5, 0.5]]}
+    for texts, shown in (([row], True), ([{"tokens": ["a"], "second": None}], False)):
         monkeypatch.setattr(saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
         assert bool(layers.explore_layers([Path("run")]).picture.value) == shown
 

@@ -8,7 +8,6 @@ import ipywidgets
 
 from rationale.errors import BadInput
 from rationale.runs import saved
-from rationale.runs.parameters import PAIRS
 from rationale.runs.saved import SavedRun, load_run
 
 
@@ -38,7 +37,7 @@ def load_text_run(run: Path) -> SavedRun:
         If the folder holds no finished run, or a run on pairs of sentences.
     """
     loaded = load_run(run)
-    if vars(loaded.parameters).get("corpus") in PAIRS:
+    if loaded.task == "alignment":
         raise BadInput(f"{run}: a run on pairs of sentences; a run on texts is accepted")
     return loaded
 

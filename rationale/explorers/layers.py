@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rationale.data.corpora.sst import CLASSES
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
 from rationale.explain import METHODS, divergence
 from rationale.explorers.common import (
@@ -112,8 +112,17 @@ class LayersExplorer(ipywidgets.VBox):
         except BadInput as error:
             return f"the prediction after masking is not shown: {error}"
         row = self._texts.loc[self.sentence.value]
-        before, after = (html.escape(_format_prediction(probabilities, row)) for probabilities in (before, after))
+        before, after = (html.escape(self._format_prediction(output, row)) for output in (before, after))
         return f"prediction <b>{before}</b>; after masking layer {layer} <b>{after}</b>; {distance:.3f} nats apart"
+
+    def _format_prediction(self, probabilities: Tensor, row) -> str:
+        """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end."""
+        best, index = probabilities.max(-1)
+        if probabilities.dim() == 2:
+            first, last = index.tolist()
+            return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
+        labels = find_corpus(saved.read_parameters(self.run.value)["corpus"]).labels
+        return f"{labels[int(index)]} {best:.2f}"
 
 
 load_probed = cache_per_run(2)(probed.load_probed)
@@ -166,18 +175,8 @@ def positions_near_answer(row: Mapping, reach: int = 12) -> list[int]:
     return [*range(paragraph), *range(max(paragraph, first - reach), min(len(tokens), last + reach + 1))]
 
 
-def _format_prediction(probabilities: Tensor, row) -> str:
-    """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end."""
-    best, index = probabilities.max(-1)
-    if probabilities.dim() == 2:
-        first, last = index.tolist()
-        return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
-    names = ("no", "yes") if len(probabilities) == 2 else CLASSES
-    return f"{names[int(index)]} {best:.2f}"
-
-
 def _shorten_text(row, max_length: int = 90) -> str:
     """The text of a row in at most `max_length` characters, with the question of the digit task if there is one."""
-    query = row["hypothesis"]
+    query = row["second"]
     text = " ".join(row["tokens"]) + (f"   more {query[0]} than {query[1]}?" if query is not None else "")
     return text if len(text) <= max_length else text[: max_length - 1] + "…"

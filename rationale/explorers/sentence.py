@@ -8,7 +8,6 @@ from pathlib import Path
 import ipywidgets
 import torch
 
-from rationale.data.tokenise import tokenise
 from rationale.explorers.common import (
     enlarged_style,
     example_text,
@@ -21,7 +20,7 @@ from rationale.explorers.common import (
 )
 from rationale.figures import draw_predictions, live_figure, live_png
 from rationale.figures.look import BLUE, ORANGE, YELLOW
-from rationale.runs.reading import answer, describe_answer, output_names, read_text
+from rationale.runs.reading import answer, describe_answer, read_text
 
 FREE, OPEN, SHUT = "free", "open", "shut"  # the states of a gate, in the order of clicks
 # Background, text colour, weight and decoration of a word's button: by the state to which its gate is forced, otherwise
@@ -115,7 +114,7 @@ class SentenceExplorer(ipywidgets.VBox):
 
     def _read(self, change=None) -> None:
         """Read the text. Forced gates are kept if the run changes, but not if the text does."""
-        if not tokenise(self.text.value):
+        if not load_text_run(self.run.value).tokens(self.text.value):
             self._row.children, self.buttons, self._reading = (), [], None
             self.readout.value = format_readout("type at least one word")
             return
@@ -153,7 +152,7 @@ class SentenceExplorer(ipywidgets.VBox):
         self.predictions = {name: answer(run, reading, values) for name, values in gates.items()}
         texts = {name: describe_answer(run, numbers) for name, numbers in self.predictions.items()}
         title = f"your gates: from {texts['rationale']} to {texts['your gates']}" if self.forced else ""
-        fig = draw_predictions(output_names(run), self.predictions, self._figure, title)
+        fig = draw_predictions(run.outputs, self.predictions, self._figure, title)
         self.picture.value = live_png(fig)
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""

@@ -261,13 +261,13 @@ class Aligner(nn.Module):
 
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
-        words = Words.of(sides.premise, sides.hypothesis).through(
+        words = Words.of(sides.first, sides.second).through(
             lambda numbers: self.dropout(self.project(F.embedding(numbers, self.vectors)))
         )
         if self.intra is None:
             return words
         premise, hypothesis = words.sides()
-        return Words.of(self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask))
+        return Words.of(self.intra(premise, sides.first_mask), self.intra(hypothesis, sides.second_mask))
 
     def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Words, Alignment]:
         """Features of the words and their alignment, K times after each other."""
@@ -300,7 +300,7 @@ class Aligner(nn.Module):
         premise, hypothesis = words.sides()
         others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
         compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
-        masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
+        masks = (repeated(m, num_samples) for m in (sides.first_mask, sides.second_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
             for side, real in zip(compared.sides(), masks, strict=True)
@@ -339,8 +339,8 @@ class RecurrentPair(nn.Module):
         return None
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
-        p = self.read(sides.premise, sides.premise_mask)
-        h = self.read(sides.hypothesis, sides.hypothesis_mask)
+        p = self.read(sides.first, sides.first_mask)
+        h = self.read(sides.second, sides.second_mask)
         features = torch.cat([p, h, (p - h).abs(), p * h], -1)
         return Output(self.head(self.join(features)), mask.to(p.dtype), None)
 

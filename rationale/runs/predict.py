@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from rationale.data.tokenise import BETWEEN, tokenise
+from rationale.data.tokenise import BETWEEN, split_text
 from rationale.errors import BadInput, command
 
 
@@ -37,11 +37,9 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
         A text is no pair, and the run wants pairs (its number named, from 1).
     """
     from rationale.data.batches import encode, encode_pairs
-    from rationale.data.corpora.nli import NULL
-    from rationale.runs.parameters import PAIRS
+    from rationale.data.pairs import NULL
 
-    of_pairs = vars(run.parameters).get("corpus") in PAIRS
-    if of_pairs:
+    if run.of_pairs:
         pairs = [[NULL if word == BETWEEN else word for word in (NULL, *tokens)] for tokens in texts]
         middles = [pair.index(NULL, 1) if pair.count(NULL) == 2 else 0 for pair in pairs]
         for number, (pair, middle) in enumerate(zip(pairs, middles, strict=True), start=1):
@@ -57,7 +55,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]
         read = [spelled(run, tokens) for tokens in part]
-        if of_pairs:
+        if run.of_pairs:
             cut = middles[start : start + batch_size]
             batch = encode_pairs([(r[:m], r[m:]) for r, m in zip(read, cut, strict=True)], run.vocabulary)
         else:
@@ -68,14 +66,14 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
         for i, tokens in enumerate(part):
             z = [float(f"{value:.4g}") for value in output.z[i][batch.mask[i]].tolist()]
             row = {"tokens": tokens, "z": z}
-            if of_pairs:
+            if run.of_pairs:
                 row = {"tokens": tokens[: cut[i]], "hypothesis": tokens[cut[i] :]}
                 width = len(row["hypothesis"])
                 row["z"] = [z[j : j + width] for j in range(0, len(z), width)] if run.model.selector else None
             row["prediction"] = answers[i]
             if isinstance(answers[i], int):
                 row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
-                row["label"] = run.labels[answers[i]] if run.labels else str(answers[i])
+                row["label"] = run.outputs[answers[i]]
             row["unknown"] = run.vocabulary.unknown(read[i])
             yield row
 
@@ -87,13 +85,13 @@ def spelled(run, tokens: list[str]) -> list[str]:
     return [next((other for other in spellings(word) if other in run.vocabulary), word) for word in tokens]
 
 
-def read_texts(path: Path) -> list[list[str]]:
-    """One text a line; `-` is standard input. Empty lines are refused by their number."""
+def read_texts(path: Path, tokeniser: str = "treebank") -> list[list[str]]:
+    """The tokens of each line of a file; `-` is standard input. Empty lines are refused by their number."""
     try:
         content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
-    texts = [tokenise(line) for line in content.removesuffix("\n").split("\n") if content]
+    texts = [split_text(line, tokeniser) for line in content.removesuffix("\n").split("\n") if content]
     for number, tokens in enumerate(texts, start=1):
         if not tokens:
             raise BadInput(f"{path}:{number}: an empty line; accepted is one text a line")
@@ -128,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
     from rationale.runs.saved import load_run
 
     run = load_run(options.run)
-    texts = read_texts(options.file) if options.file else [tokenise(text) for text in options.text]
+    texts = read_texts(options.file, run.tokeniser) if options.file else [run.tokens(text) for text in options.text]
     if not all(texts):
         raise BadInput("--text: an empty text; accepted is at least one word")
     for row in predict(run, texts):
@@ -137,16 +135,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(row: dict, run) -> str:
-    from rationale.data.corpora import beer, hotels
-    from rationale.data.corpora.nli import NULL
+    from rationale.data.pairs import NULL
     from rationale.figures.text import highlight_ansi
 
     if "label" in row:
         answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
-        p = vars(run.parameters)
-        rated = {"beer": beer, "hotels": hotels}[p["corpus"]].ASPECTS if p["aspect"] == "all" else [p["aspect"]]
-        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(rated, row["prediction"], strict=True))
+        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True))
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.batches import Batch, encode
-from rationale.data.tokenise import tokenise
 from rationale.nn.heads import Classes
-from rationale.runs.parameters import ASPECTS
 from rationale.runs.predict import spelled
 from rationale.runs.saved import SavedRun
 
@@ -27,7 +25,7 @@ class Reading(NamedTuple):
 @torch.no_grad()
 def read_text(run: SavedRun, text: str) -> Reading:
     """Read a text of at least one word: its tokens and its gates."""
-    tokens = tokenise(text)
+    tokens = run.tokens(text)
     read = spelled(run, tokens)
     batch = encode([read], run.vocabulary)
     output = run.model(batch.tokens, batch.mask)
@@ -52,20 +50,9 @@ def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
     return (prediction.softmax(1) if isinstance(model.head, Classes) else prediction)[0].tolist()
 
 
-def output_names(run: SavedRun) -> list[str]:
-    """Names of the numbers that `answer` returns: the classes, or the aspects that are scored."""
-    number, p = run.model.head.output.out_features, vars(run.parameters)
-    if isinstance(run.model.head, Classes):
-        return run.labels or [str(i) for i in range(number)]
-    if number == 1:
-        return [p.get("aspect", "score")]
-    return [aspect for aspect in ASPECTS[p["corpus"]] if aspect != "all"]
-
-
 def describe_answer(run: SavedRun, numbers: Sequence[float]) -> str:
     """The output of `answer` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
-    names = output_names(run)
     if isinstance(run.model.head, Classes):
         best = max(range(len(numbers)), key=numbers.__getitem__)
-        return f"{names[best]} {numbers[best]:.2f}"
-    return ", ".join(f"{name} {number:.2f}" for name, number in zip(names, numbers, strict=True))
+        return f"{run.outputs[best]} {numbers[best]:.2f}"
+    return ", ".join(f"{name} {number:.2f}" for name, number in zip(run.outputs, numbers, strict=True))

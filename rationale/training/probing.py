@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from rationale.data import word_pieces
 from rationale.data.batches import Batch, Batches, PairBatches, Vocabulary
-from rationale.data.corpora.digits import read_digits
-from rationale.data.corpora.squad import read_squad, read_xquad
-from rationale.data.corpora.sst import CLASSES, read_sst
+from rationale.data.corpora import find_corpus
 from rationale.data.example import Example
+from rationale.data.read import limits, read_probing
 from rationale.errors import BadInput
 from rationale.explain import attributions
 from rationale.explain.diffmask import BilinearVotes, MLPVotes, Probe, ProbeObjective, mean_states
@@ -50,43 +49,42 @@ class ProbedTask(NamedTuple):
 
 
 def build_probed_task(p: SimpleNamespace) -> ProbedTask:
-    """Build the untrained model of a corpus, and generate (`toy`) or read its texts.
+    """Build the untrained model of a corpus, and generate or read its texts.
+
+    A model of its own counts sequences of symbols; a transformer, or a GRU on its word embeddings, reads all others.
 
     Parameters
     ----------
     p : parameters
-        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for toy embedding_size, otherwise
-        pretrained and searchable; for sst reader, and embedding_size with the reader gru.
+        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
+        otherwise pretrained, searchable and reader, and embedding_size with the reader gru.
     """
-    limits, device = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}, choose_device(p.device)
+    corpus, device = find_corpus(p.corpus), choose_device(p.device)
     torch.manual_seed(p.seed)
-    if p.corpus == "toy":
-        splits, vocabulary = read_digits(*limits.values(), p.seed), Vocabulary(map(str, range(10)))
+    splits = read_probing(p)
+    if corpus.alphabet:
+        vocabulary = Vocabulary(corpus.alphabet)
         model = DigitCounter(len(vocabulary), p.embedding_size)
         batches = {
             name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, device, cells=False)
             for name, part in splits.items()
         }
         return ProbedTask(model, batches, _class_scores)
-    spans = p.corpus in ("xquad", "squad")
-    encoder, tokenizer = transformers.load_encoder(p.pretrained, spans)
-    if spans:
-        questions = read_xquad() if p.corpus == "xquad" else read_squad()
-        splits = {name: word_pieces.to_spans(part, tokenizer) for name, part in questions.items()}
-    else:
-        splits = {name: word_pieces.to_pieces(part, tokenizer) for name, part in read_sst().items()}
+    encoder, tokenizer = transformers.load_encoder(p.pretrained, corpus.spans)
+    to_pieces = word_pieces.to_spans if corpus.spans else word_pieces.to_pieces
+    splits = {name: to_pieces(part, tokenizer) for name, part in splits.items()}
     if p.searchable:
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
     score = _class_scores
-    if spans:
+    if corpus.spans:
         model, score = transformers.SpanFinder(encoder, tokenizer.sep_token_id), word_pieces.span_scores
     elif p.reader == "gru":
-        model = transformers.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(CLASSES))
+        model = transformers.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(corpus.labels))
     else:
-        model = transformers.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
-    pieces = word_pieces.WordPieces(tokenizer)
+        model = transformers.Classifier(encoder, len(corpus.labels), tokenizer.sep_token_id)
+    pieces, used = word_pieces.WordPieces(tokenizer), limits(p)
     batches = {
-        name: Batches(part[: limits[name] or None], pieces, p.batch_size, p.seed, device=device)
+        name: Batches(part[: used[name] or None], pieces, p.batch_size, p.seed, device=device)
         for name, part in splits.items()
     }
     return ProbedTask(model, batches, score)

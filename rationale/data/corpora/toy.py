@@ -7,14 +7,15 @@ matters: they are the gold rationale.
 
 import torch
 
+from rationale.data.corpus import SPLITS, Corpus, Request
 from rationale.data.example import Example
 
 LONGEST = 10
-LABELS = ("not more", "more")
+LABELS = ("no", "yes")  # are there more n than m?
 
 
 def read_digits(num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1):
-    """Made-up examples: `tokens` the digits, `hypothesis` the query (n, m), `rationale` True at digits of the query.
+    """Made-up examples: `tokens` the digits, `second` the query (n, m), `rationale` True at digits of the query.
 
     Parameters
     ----------
@@ -46,5 +47,21 @@ def _example(digits: list[int], n: int, m: int) -> Example:
         tokens=tuple(map(str, digits)),
         label=int(digits.count(n) > digits.count(m)),
         rationale=tuple(digit in (n, m) for digit in digits),
-        hypothesis=(str(n), str(m)),
+        second=(str(n), str(m)),
     )
+
+
+def _read(asked: Request) -> dict[str, list[Example]]:
+    return read_digits(*(asked.limits[split] for split in SPLITS), seed=asked.seed)
+
+
+CORPUS = Corpus(
+    name="toy",
+    what="sequences of digits: are there more n than m among them?",
+    read={"probing": _read},
+    labels=LABELS,
+    tokeniser="spaces",
+    made_up={"train": 9_000, "dev": 1_000, "test": 1_000},
+    alphabet=tuple(map(str, range(10))),
+    exact=True,
+)
