@@ -37,7 +37,7 @@ def load_text_run(run: Path) -> SavedRun:
         If the folder holds no finished run, or a run on pairs of sentences.
     """
     loaded = load_run(run)
-    if loaded.task == "alignment":
+    if loaded.of_pairs:
         raise BadInput(f"{run}: a run on pairs of sentences; a run on texts is accepted")
     return loaded
 
