@@ -172,8 +172,8 @@ ATTENTIONS: dict[str, type[SimplexAttention] | type[HardKumaAttention]] = {
 class IntraAttention(nn.Module):
     """Each word meets the other words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
 
-    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py; Parikh et
-    al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
+    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py; Parikh
+    et al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
 
     Parameters
     ----------

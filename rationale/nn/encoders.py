@@ -1,13 +1,12 @@
 """Encoders: from embedded tokens to one state per token and one state per text.
 
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
-an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads
-rows with holes in them.
+Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`, an
+attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first in a row,
+padding after them; only `RCNNEncoder` also reads rows with holes in them.
 """
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from rationale.nn import fast
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
@@ -62,9 +61,8 @@ class LSTMEncoder(nn.Module):
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
-    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]; whole rows, five times as fast as `gather`."""
-    first = torch.arange(len(values), device=values.device).unsqueeze(1) * values.shape[1]  # [B, 1]
-    return F.embedding(first + index, values.flatten(0, 1))
+    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]."""
+    return values.gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
 class RCNNEncoder(nn.Module):
