@@ -13,14 +13,16 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev,batch,tensorboard,baselines,generation,attributions,pretrained,book]'
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[data,fast,notebooks,baselines,generation,attributions,pretrained,tensorboard,batch,book,dev]'
 	@touch $@
 
 demo: setup  ## first rationales, on made-up reviews: no download, a minute once installed
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
-test: setup  ## lint, notebook checks, all tests and smoke runs
+test: setup  ## lint, floors, types, notebook checks, all tests and smoke runs
 	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests tools
+	$(BIN)lint-imports --no-cache
+	$(BIN)mypy
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
@@ -42,7 +44,7 @@ explore: .venv/explore ## the explorers as a page in the browser: sliders, your 
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'
 	@touch $@
 
-run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40_glove50.yaml seed=2"
+run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
 sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
@@ -63,6 +65,6 @@ reference: setup ## the committed results, from finished runs
 	$(BIN)python -m tools.collect
 
 clean:       ## remove .venv and caches; outputs/ stays
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis *.egg-info build
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
 .PHONY: help setup demo test test-browser lab explore run sweep book handout bench reference clean

@@ -1,6 +1,6 @@
 # One sweep: `make sweep SWEEP=sst_hardkuma`, or `snakemake --config sweep=sst_hardkuma --cores 4`.
 #
-# params/sweeps/<sweep>.yaml says what is run (see rationale/sweeps.py). A run is repeated when the CONTENT of its
+# params/sweeps/<sweep>.yaml says what is run (see rationale/runs/sweeps.py). A run is repeated when the CONTENT of its
 # parameter files, of its notebook or of the package's code it depends on has changed; time stamps do not count.
 # `.done` is only Snakemake's mark: the runner decides what a finished run is, and nothing finished is deleted here.
 

@@ -143,7 +143,7 @@ def runs_behind(query: str) -> str:
 
 
 results = committed.read_results()
-papers = pd.read_csv(committed.folder() / "papers.csv", keep_default_na=False)
+papers = pd.read_csv(committed.reference_folder() / "papers.csv", keep_default_na=False)
 papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
 for paper, part in papers.groupby("paper", sort=False):
     found = (part["committed"] + ", " + part["figure"]).str.removesuffix(", ")
@@ -159,7 +159,8 @@ for row in papers.itertuples():
     assert row.notebook or row.note, f"{where}: neither a notebook nor a reason"
     assert not row.notebook or row.section in headings[row.notebook], f"{where}: no such section: {row.section}"
     assert row.committed not in ("none yet", "not here") or row.note, f"{where}: nothing is committed: say why"
-    assert not row.figure or (committed.folder() / "figures" / row.figure).is_file(), f"{where}: no {row.figure}"
+    picture = committed.reference_folder() / "figures" / row.figure
+    assert not row.figure or picture.is_file(), f"{where}: no {row.figure}"
 for source in {source for sources in papers["from"] for source in sources.split()}:
     path = re.sub(r"^sweep:(\w+)$", r"params/sweeps/\1.yaml", source)
     assert (root() / path).is_file(), f"no {path}"

@@ -36,7 +36,8 @@ from torch.distributions import Beta
 
 from rationale import figures
 from rationale.distributions import HardKuma, Kumaraswamy
-from rationale.explorers import shapes
+from rationale.explorers import explore_shapes
+from rationale.explorers.shapes import describe_shape
 from rationale.nn import decide
 from rationale.runs import validated
 
@@ -387,11 +388,11 @@ fig = figures.Picture(figsize=(12.5, 4.3))
 figures.draw_explorer(p.a, p.b, p.left, p.right, fig, num_samples=p.num_samples, seed=p.seed)
 
 # %%
-for name, number in shapes.describe_shape(p.a, p.b, p.left, p.right).items():
+for name, number in describe_shape(p.a, p.b, p.left, p.right).items():
     print(f"{name:9} {number:.6g}")
 
 # %% tags=["interactive"]
-explorer = shapes.explore_shapes(p.a, p.b, p.left, p.right)
+explorer = explore_shapes(p.a, p.b, p.left, p.right)
 explorer
 
 # %% tags=["check"]
@@ -417,19 +418,19 @@ undecided_shape = (0.2, 0.64)
 taken_over = "P(0<H<1)"
 certain_shape = (0.01, 10.0)
 for shape in (undecided_shape, certain_shape):
-    print(shape, {name: round(value, 3) for name, value in shapes.describe_shape(*shape).items()})
+    print(shape, {name: round(value, 3) for name, value in describe_shape(*shape).items()})
 # 1. The other grows. 2. Two masses of less than a half: the larger of P(1) and P(0<H<1) wins. 3. Without overhang there
 # is no P(1). 4. They are certain: all mass in one point, or in a narrow hump (a density's entropy may be below 0).
 
 # %% tags=["check"]
-moved = [shapes.describe_shape(shape, 0.5) for shape in (0.5, 1.0, 2.0)]
+moved = [describe_shape(shape, 0.5) for shape in (0.5, 1.0, 2.0)]
 assert moved[0][falls] > moved[1][falls] > moved[2][falls], f"1. {falls} does not fall"
-found = shapes.describe_shape(*undecided_shape)
+found = describe_shape(*undecided_shape)
 assert 0.44 < found["P(0)"] < 0.46, f"2. P(0) is {found['P(0)']:.3f}"
 assert found["decision"] > 0, "2. this gate is decided to be 0"
-narrow = shapes.describe_shape(3.0, 0.2, -0.001, 1.001)
+narrow = describe_shape(3.0, 0.2, -0.001, 1.001)
 assert narrow[taken_over] == max(narrow[name] for name in ("P(0)", "P(1)", "P(0<H<1)")), f"3. not {taken_over}"
-entropy = shapes.describe_shape(*certain_shape)["entropy"]
+entropy = describe_shape(*certain_shape)["entropy"]
 assert entropy < 0.05, f"4. the entropy is {entropy:.3f} nats"
 
 # %% [markdown]

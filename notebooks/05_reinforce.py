@@ -34,6 +34,7 @@ sparsity: float = 0.03  # price of a selected word, in nats
 import itertools
 import math
 import time
+from types import SimpleNamespace
 
 import pandas as pd
 import torch
@@ -46,7 +47,6 @@ from rationale.models import build_extractor, select_in_order
 from rationale.nn import decide, top_k
 from rationale.objectives import Constraint, build_objective, count_selected, leave_one_out, score_function
 from rationale.runs import results_folder, validated
-from rationale.runs.parameters import completed
 
 # %%
 p = validated(globals())
@@ -76,14 +76,14 @@ def toy_texts(num_texts, length=10, copies=1):
 
 # %%
 common = {"model": "bernoulli", "encoder": "lstm", "hidden_size": p.hidden_size, "dropout": 0.0, "predictor": "zero",
-          "left": -0.1, "right": 1.1, "rule": "argmax", "selection": 1.0, "transitions": 0.0, "measure": "training",
+          "left": -0.1, "right": 1.1, "rule": "argmax", "selection": None, "transitions": None, "measure": "training",
           "measure_every": 1, "dynamics": "signed", "multiplier_init": 0.0, "multiplier_rate": 0.01, "quadratic": 2.0,
           "smoothing": 0.8, "sparsity": p.sparsity, "samples": 4, "baseline": "leave_one_out"}
 
 
 def set_up(bias=0.0, start=1, **changes):
     torch.manual_seed(p.seed + start)
-    q = completed(common | changes)
+    q = SimpleNamespace(**common | changes)
     model, objective = build_extractor(q, word_vectors, "classes", 4).train(), build_objective(q).train()
     if bias:
         torch.nn.init.constant_(model.selector.gate.logits.bias, bias)  # gates that start open
@@ -170,7 +170,7 @@ fig
 # ### Gates that know each other
 #
 # In the dependent (recurrent) model each gate sees what was selected before it, through the state $s$ of a small
-# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/recurrence.py`):
+# recurrent network (the recurrent convolution, RCNN, of Lei et al.: `rationale/nn/rcnn.py`):
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
@@ -245,7 +245,7 @@ with torch.no_grad():
 by_weight = exact @ states  # [S]: the chain rule from the logits to the gate's weights
 for ways in ({"baseline": "none", "samples": 1}, {"baseline": "self_critical", "samples": 1},
              {"baseline": "leave_one_out", "samples": 4}):  # fmt: skip
-    objective = build_objective(completed(common | ways | {"penalty": "sampled"})).train()
+    objective = build_objective(SimpleNamespace(**common | ways | {"penalty": "sampled"})).train()
     half_trained.train()
     half_trained.zero_grad()
     objective(half_trained, batch).loss.backward()
@@ -900,9 +900,9 @@ faithful = {}
 for name, model in {"attention, top 10 %": attention, "bernoulli, top 10 %": bernoulli}.items():
     with torch.no_grad():
         z = model(texts.tokens, texts.mask).z
-        whole = explain.probabilities(model, texts, texts.mask.float())
-        sufficiency, comprehensiveness = explain.drops(model, texts, z, whole)
-        right = (explain.probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
+        whole = explain.class_probabilities(model, texts, texts.mask.float())
+        sufficiency, comprehensiveness = explain.sufficiency_and_comprehensiveness(model, texts, z, whole)
+        right = (explain.class_probabilities(model, texts, z).argmax(1) == texts.target).float().mean().item()
     shown_in = ((z != 0) & (texts.tokens < 6)).any(1).float()
     hit = shown_in.mean().item()
     by_class = [f"{shown_in[texts.target == label].mean():.0%}" for label in range(4)]
@@ -1033,5 +1033,5 @@ for question, answer in answers.items():
 #
 # ## Next
 #
-# `12_train_sst` with `params/sst/bernoulli_p100.yaml` trains the model on SST; `31_selection_rates` puts it beside
+# `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
 # HardKuma, with the authors' recipes.

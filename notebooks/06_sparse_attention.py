@@ -33,7 +33,7 @@ import pandas as pd
 import torch
 
 from rationale import figures
-from rationale.explorers import mappings
+from rationale.explorers import explore_mappings
 from rationale.nn import (
     MAPPINGS,
     all_mappings,
@@ -527,7 +527,7 @@ some = torch.tensor([0.5, 1.5, 1.3, -0.4, 0.9, 0.8], dtype=torch.float64)
 figures.draw_mappings(some, all_mappings(some, lam=0.2), fig)
 
 # %% tags=["interactive"]
-explorer = mappings.explore_mappings(lam=0.2)
+explorer = explore_mappings(lam=0.2)
 explorer
 
 # %% tags=["check"]

@@ -39,7 +39,7 @@ import torch
 from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
 from rationale.runs import notebook_path, results_folder, validated
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 
 # %%
 p = validated(globals())
@@ -59,11 +59,12 @@ folder = results_folder("07_diffmask") / "figures"
 
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
-usual = completed(defaults(notebook_path("14_train_probes")) | given | {"model_learning_rate": 0.002, "seed": p.seed})
-subject = training.build_subject(usual)
+given |= {"model_learning_rate": 0.002, "seed": p.seed}
+usual = notebook_settings(notebook_path("14_train_probes"), **given)
+task = training.build_probed_task(usual)
 with tempfile.TemporaryDirectory() as place:
-    frozen, scores = training.train_subject(usual, subject, Path(place))
-model, batches, splits = subject.model, subject.batches, subject.splits
+    frozen, scores = training.train_probed_model(usual, task, Path(place))
+model, batches, splits = task.model, task.batches, task.splits
 print(f"accuracy on dev: {scores['dev']['accuracy']:.1%}")
 
 # %% [markdown]
@@ -109,14 +110,14 @@ if p.num_train >= 9_000:
 
 # %%
 def one_hot(example) -> torch.Tensor:
-    digit = example.hypothesis[0 if example.label else 1]
+    digit = example.second[0 if example.label else 1]
     found = [token == digit for token in example.tokens]
     return torch.tensor([flag and not any(found[:i]) for i, flag in enumerate(found)]).double()
 
 
 chosen = [(one_hot(e), torch.tensor(e.rationale).double()) for e in splits["dev"]]
 chosen = [(found, truth) for found, truth in chosen if found.any() and truth.any()]
-js = torch.cat([explain.distance_to(truth[None], found[None])["js"] for found, truth in chosen]).mean()
+js = torch.cat([explain.distance_to_truth(truth[None], found[None])["js"] for found, truth in chosen]).mean()
 print(f"JS of the rule to the truth: {js:.2f} nats (the paper: 0.26)")
 
 # %% tags=["check"]
@@ -379,14 +380,14 @@ for cost in (3, 30):
 # b \text{ an average of } D. \tag{D12}$$
 #
 # > The released comparison leaves $\lambda$ out of it: the constraint then never pushes harder, however much it is
-# > violated. `attributions.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
+# > violated. `explain.masks` has both, and `params/probes/sst_search.yaml` holds them against exact search.
 #
 # All these fits see one answer. Summed, the parts of an integrated gradient are the difference between the output and
 # that of zeros, which is a check:
 
 # %%
-some = explain.rows_of(batch, torch.arange(min(60, len(batch.index))))
-mean, std = explain.moments(frozen, batches["train"].in_order())[1]
+some = explain.select_rows(batch, torch.arange(min(60, len(batch.index))))
+mean, std = explain.state_moments(frozen, batches["train"].in_order())[1]
 found = {
     "integrated gradients": explain.integrated_gradients(frozen, some, 1, p.num_steps),
     "Schulz et al.": explain.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
@@ -397,7 +398,7 @@ for i in range(len(truth)):
     truth[i, : len(gold[i])] = gold[i].float()
 has = truth.any(1)
 distances = {
-    name: {of: far.mean().item() for of, far in explain.distance_to(truth[has], a[has]).items()}
+    name: {of: far.mean().item() for of, far in explain.distance_to_truth(truth[has], a[has]).items()}
     for name, a in found.items()
 }
 figures.show_table(pd.DataFrame(distances).T.rename_axis("method").reset_index(), digits=2)
@@ -413,7 +414,7 @@ assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(),
 
 # %% tags=["figure"]
 i = int((some.mask.sum(1) >= 6).nonzero()[0])
-length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].hypothesis
+length, (n, m) = int(some.mask[i].sum()), splits["dev"][i].second
 rows = {"truth": truth[i, :length]} | {name: a[i, :length] for name, a in found.items()}
 heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
 fig, ax = figures.new_figure(size=(10, 4.6))

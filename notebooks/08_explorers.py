@@ -22,7 +22,8 @@
 runs_dir: str = "outputs"  # folder whose finished runs are offered
 
 # %%
-from rationale.explorers import layers, mappings, rates, sentence, shapes
+from rationale.explorers import explore_layers, explore_mappings, explore_rates, explore_sentence, explore_shapes
+from rationale.explorers.shapes import describe_shape
 from rationale.runs import find, root, validated
 
 # %%
@@ -37,7 +38,7 @@ print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])
 # (`03_explore_shapes`)
 
 # %% tags=["interactive"]
-shapes.explore_shapes()
+explore_shapes()
 
 # %% [markdown]
 # ## 2. Scores to attention
@@ -45,7 +46,7 @@ shapes.explore_shapes()
 # Predict: which maps give equal weights to neighbours, and which give exactly 0? (`06_sparse_attention`)
 
 # %% tags=["interactive"]
-mappings.explore_mappings(lam=0.2)
+explore_mappings(lam=0.2)
 
 # %% [markdown]
 # ## 3. Your own sentence
@@ -55,7 +56,7 @@ mappings.explore_mappings(lam=0.2)
 # be shut to change the answer? (`10_first_rationale`, `22_read_sst`)
 
 # %% tags=["interactive"]
-sentence.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
+explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 4. From few words to all
@@ -64,7 +65,7 @@ sentence.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 # selected at 10 % stay selected at 40 %? (`31_selection_rates`)
 
 # %% tags=["interactive"]
-rates.explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
+explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 5. What each layer can do without
@@ -73,7 +74,7 @@ rates.explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
 # are drawn. Predict: can the first layer do without any word? (`24_read_probes`)
 
 # %% tags=["interactive"]
-layers.explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
+explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$. *Predict*
@@ -90,10 +91,10 @@ can = set(half)
 # %% tags=["check"]
 start = {"a": 0.5, "b": 0.5, "left": -0.1, "right": 1.1}
 for name, ends in (("a", (0.01, 100)), ("b", (0.01, 100)), ("left", (-1, -0.01)), ("right", (1, 2))):
-    reached = [shapes.describe_shape(**start | {name: end})["P(0)"] for end in ends]
+    reached = [describe_shape(**start | {name: end})["P(0)"] for end in ends]
     assert (name in can) == (min(reached) < 0.5 < max(reached)), f"{name}: {reached[0]:.2f} to {reached[1]:.2f}"
 for name, value in half.items():
-    there = shapes.describe_shape(**start | {name: value})["P(0)"]
+    there = describe_shape(**start | {name: value})["P(0)"]
     assert abs(there - 0.5) < 0.01, f"{name} = {value}: P(0) = {there:.2f}"
 assert set(half) == can, "a value for each slider that can"
 

@@ -21,41 +21,12 @@
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 num_train: int = 3000  # reviews to make
-num_dev: int = 400  # reviews to choose the epoch by
-num_test: int = 400  # reviews to judge the result by
 aspect: str = "look"  # the score to predict; of palate and overall few reviews speak
-correlation: float = 0.0  # between what a review thinks of its aspects
-vectors: str = "random"  # a fixed random vector a word
-vectors_scale: float = 1.0  # factor on the vectors
-embedding_size: int = 64  # numbers a word vector
 model: str = "hardkuma"  # or hard_concrete, or full_text
 encoder: str = "lstm"  # network that reads the text
-hidden_size: int = 64  # LSTM units a direction
-dropout: float = 0.1  # share of units dropped in training
-predictor: str = "compact"  # unselected words are removed, or zero vectors in place: zero
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
-rule: str = "argmax"  # from gate to decision at test time
-selection: float = 0.06  # share of words to keep
-transitions: float = 0.0  # switches a word; 0 = no constraint
-measure: str = "selected"  # what is compared with the target
-measure_every: int = 2  # training steps between two measurements
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.005  # step of the multiplier; small, as the squared error is
-quadratic: float = 1.0  # weight of the squared violation; an error of 0.07 needs less than a cross-entropy of 1.5
-smoothing: float = 0.8  # share of the past in the moving averages
-batch_size: int = 32  # texts a training step
-bucketed: bool = True  # texts of like length share a batch
+selection: float | None = 0.06  # share of words to keep
 epochs: int = 18  # passes over the training texts
 learning_rate: float = 0.002  # step size of Adam
-min_learning_rate: float = 0.0001  # the step size is not lowered below
-weight_decay: float = 0.000001  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # which epoch is kept; authors = lowest dev loss
-tolerance: float = 0.015  # how far the dev rate may lie from the target
-device: str = "cpu"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -66,11 +37,12 @@ from IPython.display import display
 from rationale import figures, models, training
 from rationale.data import batches, tokenise
 from rationale.data.corpora import synthetic
-from rationale.explorers import sentence
+from rationale.explorers import explore_sentence
 from rationale.runs import predict, results_folder, saved, validated
+from rationale.training.settings import FirstSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), FirstSettings)
 folder = results_folder("10_first_rationale")
 
 # %% [markdown]
@@ -137,7 +109,7 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 
 # %% tags=["check"]
 dev, test = scores["dev"], scores["test"]
-if len(splits["train"]) >= 2000 and p.epochs >= 10 and p.model == "hardkuma" and p.selection <= 0.1:
+if len(splits["train"]) >= 2000 and p.epochs >= 10 and p.model == "hardkuma" and p.selection and p.selection <= 0.1:
     assert test["mse"] < 0.5 * variance, "the score is predicted far better than by its mean"
     assert abs(dev["rate_selected"] - p.selection) < 0.03, "the constraint holds"
     if p.correlation == 0:
@@ -221,7 +193,7 @@ for who, edited, inside in (("ours", ours_praised, True), ("others", others_prai
     display(figures.highlight_html(edited, row["z"], lowest.gold, f"praise for {who}: {p.aspect} {scores_of[who]:.2f}"))
 assert mover in scores_of, '`mover` is "ours" or "others"'
 learned = len(splits["train"]) >= 2000 and p.epochs >= 10 and p.correlation == 0
-if learned and p.model == "hardkuma" and p.selection <= 0.1:
+if learned and p.model == "hardkuma" and p.selection and p.selection <= 0.1:
     assert mover == max(scores_of, key=scores_of.get), "`mover` is not what the scores say"
 
 # %% [markdown]
@@ -229,7 +201,7 @@ if learned and p.model == "hardkuma" and p.selection <= 0.1:
 # below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$.
 
 # %% tags=["interactive"]
-sentence.explore_sentence([folder], words)
+explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict*: with a
@@ -290,7 +262,7 @@ assert precision_falls == (told_by_other[0.9] > 0.5), "if any opinion tells the 
 # %%
 for name, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):
     lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
-    lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection:.0%}), {marks}"]
+    lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection or 1:.0%}), {marks}"]
     lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale"]
     for row in picked.itertuples():
         text = figures.highlight_ansi(row.tokens, row.z, row.gold, color=name == "ansi")

@@ -22,41 +22,15 @@
 corpus: str = "nli_small"  # pairs of sentences: nli_small or snli
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.6B.50d"  # name in the data folder's vectors/, a file, or random
-embedding_size: int = 300  # size of random vectors; unused when `vectors` names a file
 model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
 gamma: float = 1.0  # strength of the regularisation of a mapping
 lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
-power: float = 1.5  # norm of sq_pnorm_max
 normalised: bool = False  # HardKuma weights of a word are divided by their sum
 intra: bool = False  # words first meet the other words of their own sentence
-hidden_size: int = 200  # of every layer
-dropout: float = 0.0  # share of units dropped in training (0.2 in the paper, on eight times the pairs)
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
-rule: str = "argmax"  # from gate to decision at test time
-selection: float = 1.0  # target share of cells of HardKuma; 1 = no constraint
-measure: str = "selected"  # what is compared with the target: selected (open by the rule), expected or training
-measure_every: int = 4  # training steps between two measurements without dropout
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.1  # step of the multiplier
-quadratic: float = 20.0  # weight of the squared violation
-smoothing: float = 0.9  # share of the past in the moving averages
-batch_size: int = 64  # pairs a training step
-bucketed: bool = True  # pairs of like lengths share a batch
+selection: float | None = None  # target share of cells of HardKuma; null = no constraint
 epochs: int = 12  # passes over the training pairs
 learning_rate: float = 0.001  # step size of Adam
-schedule: str = "plateau"  # how the step size falls
-min_learning_rate: float = 0.00005  # the step size is not lowered below
-weight_decay: float = 0.000001  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # best dev accuracy at the right rate; authors = lowest dev loss
-tolerance: float = 0.015  # how far the dev rate may lie from the target
 num_train: int = 0  # pairs to train on; 0 = all
-num_dev: int = 0  # the same for dev
-num_test: int = 0  # the same for test
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -65,11 +39,13 @@ from IPython.display import display
 
 from rationale import figures, models, training
 from rationale.data import require_vectors
-from rationale.data.corpora.nli import LABELS, NULL, read_nli
+from rationale.data.pairs import NULL
+from rationale.data.read import read_alignment
 from rationale.runs import results_folder, saved, validated
+from rationale.training.settings import AlignmentSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), AlignmentSettings)
 folder = results_folder("13_train_nli")
 require_vectors(p.vectors)  # before anything is read
 
@@ -80,18 +56,17 @@ require_vectors(p.vectors)  # before anything is read
 # word that means nothing, `@@NULL@@`: whatever has no counterpart can align with it.
 
 # %%
-limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
-splits = {name: part[: limits[name] or None] for name, part in read_nli(p.corpus).items()}
+splits, _, num_outputs, labels = read_alignment(p)
 facts = [
-    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.hypothesis) for e in part])]
-    + [np.mean([e.label == k for e in part]) for k in range(len(LABELS))]
+    [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) for e in part])]
+    + [np.mean([e.label == k for e in part]) for k in range(len(labels))]
     for name, part in splits.items()
 ]
-pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *LABELS]).round(3)
+pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *labels]).round(3)
 
 # %% tags=["check"]
 for part in splits.values():
-    assert all(e.tokens[0] == e.hypothesis[0] == NULL and min(len(e.tokens), len(e.hypothesis)) > 1 for e in part)
+    assert all(e.tokens[0] == e.second[0] == NULL and min(len(e.tokens), len(e.second)) > 1 for e in part)
 
 # %% [markdown]
 # ## 2. Attend, compare, aggregate
@@ -133,8 +108,8 @@ figures.show_source(shown.forward)
 # rule opens.
 
 # %%
-result = training.train_aligner(p, splits, len(LABELS), folder)
-scores = saved.save_run(folder, result, p, list(LABELS))
+result = training.train_aligner(p, splits, num_outputs, folder)
+scores = saved.save_run(folder, result, p, labels)
 
 # %% tags=["check"]
 trained = sum(value.numel() for value in result.model.parameters())
@@ -143,7 +118,7 @@ if p.hidden_size == 200 and not p.intra:
     of_vectors = 200 * (300 - result.model.vectors.shape[1])  # what shorter vectors save in the projection
     of_paper = {"hardkuma": 462_400, "recurrent": 3_269_800}.get(p.model, 382_000)
     assert trained + of_vectors == of_paper, "the paper's size"
-target = p.selection if p.model == "hardkuma" and p.selection < 1 else None
+target = p.selection if p.model == "hardkuma" else None
 if target is not None and len(result.history) >= 5 and len(splits["train"]) >= 20_000:
     measured = scores["dev"]["rate_selected" if p.measure == "selected" else "rate_expected"]
     assert abs(measured - target) < 0.05, "the constraint holds the rate"
@@ -171,21 +146,21 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
-for k, label in enumerate(LABELS if p.model != "recurrent" else ()):
-    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.hypothesis) <= 9]
+for k, label in enumerate(labels if p.model != "recurrent" else ()):
+    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.second) <= 9]
     for i in fitting[:1]:
-        z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].hypothesis))
+        z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].second))
         fig, ax = figures.new_figure(size=(11, 5.2))
-        said = LABELS[evaluation.answer[i]]
+        said = labels[evaluation.answer[i]]
         title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
-        figures.draw_attention(z, pairs[i].tokens, pairs[i].hypothesis, ax, title=title, top=top)
+        figures.draw_attention(z, pairs[i].tokens, pairs[i].second, ax, title=title, top=top)
         figures.save_figure(fig, folder / "figures", f"alignment_{label}")
         display(figures.show(fig))
 
 # %% tags=["check"]
 if p.model != "recurrent":
-    first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].hypothesis))
+    first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].second))
     assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights, or gates"
     if p.model != "hardkuma":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"

@@ -25,35 +25,16 @@
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
 subject: str = ""  # folder of a finished run whose model is probed again; empty = a model is trained
-pretrained: str = "minilm"  # of sst: minilm, a folder, or a name on the hub such as bert-base-uncased
+reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
 seed: int = 1  # of the data, of initial weights, of draws
 num_train: int = 9000  # examples to train on; 0 = all of a corpus that is read
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
-reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
-searchable: int = 0  # positions a test text may have, for a search; 0 = any
-num_explained: int = 0  # test texts for methods that are no probes; 0 = all
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
-num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
-model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
-model_learning_rate: float = 0.001  # step size of Adam for that model
-embedding_size: int = 64  # numbers of an embedding of the toy's model; units of the GRU
-hidden_size: int = 32  # width of the probe's networks
-votes: str = "mlp"  # form of the probe's votes: mlp (released code) or bilinear (paper)
-divergence: str = "kl"  # from the answer before to that after masking: kl, reverse_kl or js
 margin: float = 0.03  # divergence that masking may cost, in nats
-form: str = "probability"  # price of a position: P(z != 0), or its logarithm
-multiplier_init: float = 0.1  # lambda at the start
-multiplier_rate: float = 0.01  # step of ln lambda
-batch_size: int = 128  # examples a training step
+model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
 epochs: int = 50  # passes of a probe over the training data
 learning_rate: float = 0.005  # step size of Adam for the probe
-schedule: str = "exponential"  # how step sizes fall: plateau, exponential (x 0.97 an epoch) or multistep
-min_learning_rate: float = 0.00001  # step sizes are not lowered below
-weight_decay: float = 0.0  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -62,11 +43,13 @@ import torch
 from IPython.display import display
 
 from rationale import explain, figures, training
+from rationale.data.corpora import find_corpus
+from rationale.explain import METHODS
 from rationale.runs import results_folder, saved, validated
-from rationale.runs.parameters import MASKS
+from rationale.training.settings import ProbingSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), ProbingSettings)
 folder = results_folder("14_train_probes")
 
 # %% [markdown]
@@ -80,20 +63,21 @@ folder = results_folder("14_train_probes")
 # `xquad`, `squad`: where the answer to a question begins and ends in a paragraph.
 
 # %%
-subject = training.build_subject(p)
-splits, model = subject.splits, subject.model
+task = training.build_probed_task(p)
+truth_known = find_corpus(p.corpus).exact  # of the toy: nothing but the gold positions can matter
+splits, model = task.splits, task.model
 for example in splits["test"][:4]:
-    print(" ".join(example.tokens[:60]), "|", *example.hypothesis or "", "->", example.label)
+    print(" ".join(example.tokens[:60]), "|", *example.second or "", "->", example.label)
 
 # %%
-frozen, scores = training.train_subject(p, subject, folder)
+frozen, scores = training.train_probed_model(p, task, folder)
 pd.DataFrame(scores).round(4)
 
 # %% tags=["check"]
-if p.corpus == "toy" and len(splits["train"]) >= 9_000:
+if truth_known and len(splits["train"]) >= 9_000:
     assert scores["dev"]["accuracy"] >= 0.99, "explanations of a model that cannot count would say little"
 assert not any(parameter.requires_grad for parameter in model.parameters()), "it is frozen"
-batch = subject.batches["dev"].rows(torch.arange(2))
+batch = task.batches["dev"].rows(torch.arange(2))
 original, states = frozen.read(batch)
 ones = torch.ones(batch.mask.shape, device=original.device)
 for layer, state in enumerate(states):
@@ -113,25 +97,26 @@ figures.show_source(explain.Probe.forward)
 before = {name: value.clone() for name, value in model.state_dict().items()}
 found = {}
 for method in p.methods:
-    found[method] = training.attribute(method, p, frozen, subject, folder)
-    for name, values in found[method].values.items() if p.corpus == "toy" else ():
-        found[method].metrics[name] |= explain.against_gold(values, splits[name])
+    found[method] = training.attribute(method, p, frozen, task, folder)
+    for name, values in found[method].values.items() if truth_known else ():
+        found[method].metrics[name] |= explain.compare_with_gold(values, splits[name])
 
-if p.searchable and any(method in MASKS for method in p.methods):
-    tests = subject.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
+by_mask = [name for name in p.methods if METHODS[name].is_mask]  # of single texts: fitted, or searched
+if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
+    tests = task.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
     for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
         solutions = explain.smallest_masks(frozen, tests, layer=0, longest=p.searchable, margin=margin)
-        print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks a text, of "
-              f"{np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
-        for method in set(p.methods) & {*MASKS, *([] if margin else ["erasure"])}:  # erasure knows no margin
-            marks = explain.against_search(found[method].values["test"], solutions)
+        print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks per text, "
+              f"of {np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
+        for method in (name for name in by_mask if METHODS[name].needs_margin or not margin):  # erasure has no margin
+            marks = explain.compare_with_search(found[method].values["test"], solutions)
             found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
 weights |= {"subject": model.state_dict()}
-said = {"test": training.answers(model, subject.batches["test"])[0]}
-saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, said, weights, p)
+answers = {"test": training.predict_answers(model, task.batches["test"])[0]}
+saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, answers, weights, p)
 
 # %% tags=["check"]
 assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "not one bit has moved"
@@ -187,7 +172,7 @@ for method, one in trained.items():
 # %% tags=["check"]
 for method, one in trained.items():
     assert all(np.isfinite(list(one.metrics[name].values())).all() for name in ("dev", "test")), method
-if p.corpus == "toy" and "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
+if truth_known and "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
@@ -199,7 +184,7 @@ if p.corpus == "toy" and "states" in found and len(splits["train"]) >= 9_000 and
 
 # %% tags=["solution"]
 kl_of_nothing, worse = None, set()
-if p.corpus == "toy":
+if truth_known:
     with_gold = [e for e in splits["test"] if any(e.rationale)]
     kl_of_nothing = float(np.mean([np.log(len(e.tokens) / sum(e.rationale)) for e in with_gold]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
@@ -208,10 +193,10 @@ if p.corpus == "toy":
 # positions than a uniform attribution is of any.
 
 # %% tags=["check"]
-if p.corpus == "toy":
+if truth_known:
     flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
             strict=True)]  # fmt: skip
-    of_flat = explain.against_gold(flat, splits["test"])["kl_0"]
+    of_flat = explain.compare_with_gold(flat, splits["test"])["kl_0"]
     assert abs(kl_of_nothing - of_flat) < 1e-6, f"a constant attribution is {of_flat:.4f} nats from the truth"
     for method, one in found.items():
         far = one.metrics["test"].get("kl_1", 0)

@@ -24,7 +24,6 @@ runs: list[str] = []  # names of the runs; empty = the committed outputs/referen
 num_steps: int = 50  # steps of integrals and of fits to the one sentence; 50 in the authors' code for SST
 
 # %%
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -32,18 +31,19 @@ import torch
 from IPython.display import display
 
 from rationale import explain, figures, training
-from rationale.data.corpora.sst import CLASSES
+from rationale.data.corpora import corpus_names
+from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
-from rationale.explain import KINDS
-from rationale.explorers import layers
+from rationale.explain import METHODS, PROBE_TARGETS
+from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.runs import committed, results_folder, root, saved, validated
-from rationale.runs.parameters import MASKS, METHODS, PROBED
+from rationale.runs.probed import load_probed
 
 # %%
 p = validated(globals())
 folder = results_folder("24_read_probes")
 results = committed.rows_for(p, "probes")
-folders = {kind: [] for kind in (*PROBED, "search")}  # of the given runs, by what they probed
+folders = {kind: [] for kind in (*corpus_names("probing"), "search")}  # of the given runs, by what they probed
 for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
     folders["search" if given["searchable"] else given["corpus"]] += [root() / p.runs_dir / name]
@@ -114,7 +114,7 @@ for path in folders["toy"][:1]:
     methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
     for k_of, row in enumerate(fitting.to_dict("records"), start=1):
-        n, m = row["hypothesis"]
+        n, m = row["second"]
         values = {"truth": row["gold"]} | {
             f"{method}, layer {k}": layer for method in methods for k, layer in enumerate(row[method])
             if k == 1 or method in ("states", "inputs")
@@ -138,12 +138,12 @@ for path in folders["toy"][:1]:
 # %% tags=["figure"]
 kept_by_kind = {}
 for path in folders["toy"][:1]:
-    given, subject, frozen, _ = training.load_probed(path)
+    given, task, frozen, _ = load_probed(path)
     texts = saved.read_explained(path, "test").head(200)
-    examples = [subject.splits["test"][i] for i in texts.index]
-    batch = subject.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
+    examples = [task.splits["test"][i] for i in texts.index]
+    batch = task.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
     _, states = frozen.read(batch)
-    kinds = np.array([e.hypothesis.index(t) if t in e.hypothesis else 2 for e in examples for t in e.tokens])
+    kinds = np.array([e.second.index(t) if t in e.second else 2 for e in examples for t in e.tokens])
     flat = states[1][batch.mask].cpu().numpy()
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))
@@ -189,7 +189,7 @@ for path in folders["toy"][:1]:
     texts = saved.read_explained(path, "test")
     texts = texts[texts["gold"].map(any)]
     for method in (method for method in METHODS if method in texts):
-        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["hypothesis"][1])
+        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["second"][1])
                   / max(sum(row[method][1]), 1e-30) for _, row in texts.iterrows()]
         means = pd.Series(shares).groupby(texts["label"].tolist()).mean()
         to_m[method] = {"yes": means.get(1, 0.0), "no": means.get(0, 0.0)}
@@ -201,7 +201,7 @@ for path in folders["toy"][:1]:
     rows = rows[rows["gold"].map(any)]
     asked_yes = rows["label"].to_numpy(bool)
     for method in (method for method in METHODS if method in rows):
-        of_m = [np.array(row["tokens"]) == row["hypothesis"][1] for _, row in rows.iterrows()]
+        of_m = [np.array(row["tokens"]) == row["second"][1] for _, row in rows.iterrows()]
         weight = [np.array(layers[1], float) for layers in rows[method]]
         found = np.array([w @ flags / max(w.sum(), 1e-30) for w, flags in zip(weight, of_m, strict=True)])
         for answer, those in (("yes", asked_yes), ("no", ~asked_yes)):
@@ -224,8 +224,8 @@ for path in folders["toy"][:1]:
 # > The released method does not see the margin: it has one sparsity, and fits the margin for which that is right.
 
 # %%
-searched = committed.searched(everything)
-marks = list(committed.SEARCHED)
+searched = committed.search_rows(everything)
+marks = list(committed.SEARCH_METRICS)
 table = committed.summary(searched, marks).sort_values(["variant", "model"])
 table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
 shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
@@ -280,7 +280,7 @@ display(figures.show_table(published[["model", "metric", "value", "source"]], di
 def show_layers(rows, scores):
     """Means over runs, a table [layer, score] of each probe."""
     tables = {}
-    for method, part in rows[rows["model"].isin(KINDS)].groupby("model"):
+    for method, part in rows[rows["model"].isin(PROBE_TARGETS)].groupby("model"):
         values = part.groupby("metric")["value"].mean()
         layers = sum(name.startswith("kept_") for name in values.index)
         tables[method] = pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in scores})
@@ -315,24 +315,24 @@ committed.show_pictures(p, *PICTURES["sst"])
 
 # %% tags=["figure"]
 sentence = "A fast , funny , highly enjoyable movie ."
-shown_methods = [*KINDS, "masks", "masks_with_baseline", "attention", "integrated_gradients", "information_bottleneck",
-                 "additive_noise"]
+shown_methods = [*PROBE_TARGETS, "masks", "masks_with_baseline", "attention", "integrated_gradients",
+                 "information_bottleneck", "additive_noise"]
 by_method = {}
 for path in folders["sst"][:1]:
-    given, subject, frozen, trained = training.load_probed(path)
-    given = SimpleNamespace(**vars(given) | {"num_steps": p.num_steps})
-    pieces = [" ".join(example.tokens[1:-1]) for example in subject.splits["dev"]]
+    given, task, frozen, trained = load_probed(path)
+    given = given.model_copy(update={"num_steps": p.num_steps})
+    pieces = [" ".join(example.tokens[1:-1]) for example in task.splits["dev"]]
     place = pieces.index(sentence.lower()) if sentence.lower() in pieces else 0
-    batch = subject.batches["dev"].rows(torch.tensor([place]))
-    some = subject.batches["train"].rows(torch.arange(len(subject.splits["train"][:256])))
-    read, moments = frozen.read(batch), explain.moments(frozen, [some])
-    for kind, probe in trained.items():
+    batch = task.batches["dev"].rows(torch.tensor([place]))
+    some = task.batches["train"].rows(torch.arange(len(task.splits["train"][:256])))
+    read, moments = frozen.read(batch), explain.state_moments(frozen, [some])
+    for target, probe in trained.items():
         keep = [probe.log_keep(read[1][: k + 1]).exp() for k in range(len(frozen.layers))]
-        by_method[kind] = torch.cat(keep).detach().cpu().numpy()
+        by_method[target] = torch.cat(keep).detach().cpu().numpy()
     for method in shown_methods[2:]:
         heat = training.attribute_batch(method, given, frozen, batch, moments)[0].cpu().numpy()
-        by_method[method] = heat if method in MASKS else heat / heat.max(1, keepdims=True).clip(min=1e-30)
-    tokens = subject.splits["dev"][place].tokens
+        by_method[method] = heat if METHODS[method].is_mask else heat / heat.max(1, keepdims=True).clip(min=1e-30)
+    tokens = task.splits["dev"][place].tokens
     for method, heat in by_method.items():
         fig, ax = figures.new_figure(size=(10, 4.6))
         title = f"{method}: {(heat >= 0.5).mean():.0%} of the cells are at least 1/2"
@@ -367,11 +367,12 @@ layers_kept = {}
 for path in folders["sst"][:1]:
     texts = saved.read_attributions(path, "test")
     speech = texts["tokens"].map(parts_of_speech)
-    feelings = [sentiments(*row) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
-    for method in (m for m in KINDS if m in texts):
-        by_speech = explain.kept_by_kind(texts[method], speech)
-        by_sentiment = explain.kept_by_kind(texts[method], feelings)
-        words = explain.kept_by_kind(texts[method], [["words" if k in SPEECH else k for k in row] for row in speech])
+    feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
+    for method in (m for m in PROBE_TARGETS if m in texts):
+        by_speech = explain.mean_by_category(texts[method], speech)
+        by_sentiment = explain.mean_by_category(texts[method], feelings)
+        any_word = [["words" if category in SPEECH else category for category in row] for row in speech]
+        words = explain.mean_by_category(texts[method], any_word)
         layers_kept[method] = {**by_speech.sum(), **by_sentiment.sum()}
         fig, ax = figures.new_figure(size=(9, 4.6))
         lines = {kind: words[kind] for kind in (*SEPARATORS, "words")}
@@ -381,7 +382,7 @@ for path in folders["sst"][:1]:
         figures.save_figure(fig, folder / "figures", f"separators_{method}")
         display(figures.show(fig))
         draw_kept(method, by_speech, SPEECH, "speech")
-        draw_kept(method, by_sentiment, CLASSES, "sentiment")
+        draw_kept(method, by_sentiment, LABELS, "sentiment")
 
 # %% tags=["check"]
 if "inputs" in layers_kept and given.num_train == 0:
@@ -389,7 +390,7 @@ if "inputs" in layers_kept and given.num_train == 0:
     print({kind: round(float(value), 1) for kind, value in words.items()})
     for kind in ("determiner", "pronoun", "punctuation"):
         assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}s go, adjectives and nouns stay"
-    strong, weak = (min(words[kind] for kind in kinds) for kinds in (CLASSES[::4], CLASSES[1::2]))
+    strong, weak = (min(words[kind] for kind in kinds) for kinds in (LABELS[::4], LABELS[1::2]))
     assert min(strong, weak) > words["neutral"], "what people feel about, the model wants to know"
 
 # %% [markdown]
@@ -402,7 +403,7 @@ for path in folders["sst"]:
     same_model.setdefault(root() / (saved.read_parameters(path)["subject"] or path), []).append(path)
 for paths in (paths for paths in same_model.values() if len(paths) > 1):
     found = [saved.read_attributions(path, "test") for path in paths]
-    for method in (m for m in KINDS if all(m in texts for texts in found)):
+    for method in (m for m in PROBE_TARGETS if all(m in texts for texts in found)):
         values = np.stack([np.concatenate([np.array(v).ravel() for v in texts[method]]) for texts in found])
         print(f"{method}: {values.std(0, ddof=1).mean():.4f} over {len(paths)} runs")
 
@@ -435,8 +436,8 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    near = layers.near_answer(row)
-    for method in (m for m in KINDS if m in row):
+    near = positions_near_answer(row)
+    for method in (m for m in PROBE_TARGETS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))
         inside = [first <= i <= last for i in near]
@@ -448,12 +449,12 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
         display(figures.show(fig))
 
 # %% tags=["figure"]
-for method in (m for m in KINDS if m in texts):
+for method in (m for m in PROBE_TARGETS if m in texts):
     least = [np.array(v)[:, first : last + 1].min() for v, (first, last) in
              zip(texts[method], texts["answer"], strict=True) if first <= last]
     share = np.mean([value > 0.5 for value in least])
     print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(least)} questions")
-    table = explain.kept_by_kind(texts[method], texts["tokens"].map(parts_of_speech))
+    table = explain.mean_by_category(texts[method], texts["tokens"].map(parts_of_speech))
     draw_kept(method, table, (*SPEECH, *SEPARATORS), "speech_questions")
 
 # %% [markdown]
@@ -463,7 +464,7 @@ for method in (m for m in KINDS if m in texts):
 # drawn.
 
 # %% tags=["interactive"]
-layers.explore_layers([root() / p.runs_dir / name for name in p.runs])
+explore_layers([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # ## Summary

@@ -28,7 +28,7 @@ import pandas as pd
 from IPython.display import display
 
 from rationale import figures
-from rationale.explorers import rates
+from rationale.explorers import explore_rates
 from rationale.runs import committed, results_folder, root, validated
 
 # %%
@@ -37,7 +37,7 @@ folder = results_folder("31_selection_rates")
 if p.runs:
     results = committed.rows_of_all(p.runs_dir, p.runs)
 else:
-    results = committed.compared(committed.read_results())
+    results = committed.rows_of_figure_4(committed.read_results())
 print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vectors'].unique()))}")
 
 # %% [markdown]
@@ -208,10 +208,11 @@ if len(side):
 # %% [markdown]
 # ## 6. What is a rationale worth?
 #
-# Accuracy at a rate says nothing about the words themselves. Measured by `rationale.judge` on the test set, at each
-# rate: precision and recall against the words that SST's annotators found not neutral; agreement, the token F1 between
-# the rationales of two seeds (two unrelated selections of a rate $r$ agree by $r$); sufficiency and comprehensiveness
-# (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in ERASER; the calibration error of the prediction.
+# Accuracy at a rate says nothing about the words themselves. Measured on the test set
+# (`rationale.runs.faithfulness`), at each rate: precision and recall against the words that SST's annotators found
+# not neutral; agreement, the token F1 between the rationales of two seeds (two unrelated selections of a rate $r$
+# agree by $r$); sufficiency and comprehensiveness (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in
+# ERASER; the calibration error of the prediction.
 
 # %%
 quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreement", "sufficiency", "comprehensiveness",
@@ -281,11 +282,11 @@ if len(worth):
 # does it cost? (From here on the committed runs are read, whatever `runs` says.)
 
 # %%
-committed = committed.read_results()
+reference = committed.read_results()
 
 
 def committed_runs(name, **parameters):
-    found = committed.runs_with(committed, some=False, **parameters)
+    found = committed.runs_with(reference, required=False, **parameters)
     if found.empty:
         print(f"{name}: not among the committed runs")
     return found
@@ -359,7 +360,7 @@ if authors_on:
 # while the predictor is still ignorant. The package's default adds a reward for entropy (`05_reinforce`, section 4):
 
 # %%
-priced = committed.parameters_of("sst/bernoulli_p100.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
+priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
 ways = {
     "authors": authors_on.get("IMDb, 300", history.head(0)),
     "less noise": committed_runs("less noise", **(priced | {"entropy": 0.0, "epochs": 12})),
@@ -390,7 +391,7 @@ if "less noise" in ways:
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
-        for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_s40"))}  # fmt: skip
+        for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_constrained"))}  # fmt: skip
 lagrangians = histories({name: committed_runs(name, **which) for name, which in held.items()})
 paths = {f"{name}, expected": curve for name, curve in by_epoch(lagrangians, "dev_rate_expected").items()}
 paths |= {f"{name}, selected": curve for name, curve in by_epoch(lagrangians, "dev_rate_selected").items()}
@@ -420,8 +421,8 @@ if paths:
 
 # %%
 ten = {
-    "vectors as they are": committed.runs_with(committed, measure="selected", epochs=12),
-    "vectors divided by 3": committed.runs_with(committed, measure="selected", epochs=12, vectors_scale=0.3333),
+    "vectors as they are": committed.runs_with(reference, measure="selected", epochs=12),
+    "vectors divided by 3": committed.runs_with(reference, measure="selected", epochs=12, vectors_scale=0.3333),
 }
 cells = {
     name: part.query("split == 'test'").pivot_table(index="seed", columns="metric", values="value")
@@ -446,8 +447,8 @@ for name, cell in cells.items():
 small = {"epochs": 12, "vectors_scale": 0.3333}
 published = {"dynamics": "authors", "measure": "training", "measure_every": 1, "multiplier_init": 0.0001}
 published |= {"multiplier_rate": 0.01, "smoothing": 0.99, "model_choice": "authors"}
-authors = committed.runs_with(committed, **small, **published)["run"].unique()
-seed_of = committed.drop_duplicates("run").set_index("run")["seed"].to_dict()
+authors = committed.runs_with(reference, **small, **published)["run"].unique()
+seed_of = reference.drop_duplicates("run").set_index("run")["seed"].to_dict()
 signed = sorted(ten["vectors divided by 3"]["run"].unique(), key=seed_of.get)[: len(authors)]
 curves = {}
 for label, names in (("signed", signed), ("authors", authors)):
@@ -472,7 +473,7 @@ figures.show(fig)
 
 # %%
 buckets = {
-    name: committed.runs_with(committed, vectors="glove.6B.50d", model="hardkuma", selection=0.4, bucketed=bucketed)
+    name: committed.runs_with(reference, vectors="glove.6B.50d", model="hardkuma", selection=0.4, bucketed=bucketed)
     for name, bucketed in (("bucketed", True), ("random batches", False))
 }
 means = pd.DataFrame(
@@ -547,7 +548,7 @@ if len(told):
 # The saved models of the runs on a sentence of yours: a row a run, dark where a gate is open.
 
 # %% tags=["interactive"]
-rates.explore_rates([root() / p.runs_dir / name for name in p.runs])
+explore_rates([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target

@@ -68,8 +68,8 @@ class UsualAligner(nn.Module):
         return self.dropout(torch.relu(second(self.dropout(torch.relu(first(words))))))
 
     def forward(self, sides: Sides, target: Tensor) -> Tensor:
-        model, masks = self.model, (sides.premise_mask, sides.hypothesis_mask)
-        embedded = (nn.functional.embedding(tokens, model.vectors) for tokens in (sides.premise, sides.hypothesis))
+        model, masks = self.model, (sides.first_mask, sides.second_mask)
+        embedded = (nn.functional.embedding(tokens, model.vectors) for tokens in (sides.first, sides.second))
         premise, hypothesis = (self.dropout(model.project(words)) for words in embedded)
         shapes = (model.selector.compare_a, model.selector.compare_b)
         a, b = (

@@ -15,14 +15,14 @@ import yaml
 
 from rationale import training
 from rationale.data.corpora.synthetic import read_synthetic
-from rationale.runs.parameters import UNLESS_NAMED
 from rationale.training import checkpoint, extraction
+from rationale.training.settings import FirstSettings
 
-PARAMETERS = UNLESS_NAMED | {
+PARAMETERS = FirstSettings().model_dump() | {
     "seed": 3, "aspect": "look", "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
     "model": "hardkuma", "encoder": "lstm", "hidden_size": 6, "dropout": 0.2, "predictor": "zero",
     "left": -0.1, "right": 1.1, "rule": "argmax",
-    "selection": 0.4, "transitions": 0.0, "dynamics": "signed", "measure": "expected", "measure_every": 2,
+    "selection": 0.4, "transitions": None, "dynamics": "signed", "measure": "expected", "measure_every": 2,
     "multiplier_init": 0.0, "multiplier_rate": 0.1, "quadratic": 20.0, "smoothing": 0.8,
     "batch_size": 16, "bucketed": True, "epochs": 4, "learning_rate": 0.01, "min_learning_rate": 1e-5,
     "weight_decay": 1e-5, "clip_norm": 5.0, "model_choice": "within_tolerance", "tolerance": 0.05,

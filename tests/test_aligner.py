@@ -36,13 +36,13 @@ def pairs(number: int = 40) -> list[Example]:
         first, second = torch.randint(0, 4, (2,), generator=generator).tolist()
         second = first if i % 2 else second
         premise = ("@@NULL@@", "a", nouns[first], *["runs", "now", "here"][: i % 4])
-        found.append(Example(premise, int(first != second), hypothesis=("@@NULL@@", "the", nouns[second])))
+        found.append(Example(premise, int(first != second), second=("@@NULL@@", "the", nouns[second])))
     return found
 
 
 def a_batch(number: int = 8):
     examples = pairs(number)
-    words = sorted({word for e in examples for word in (*e.tokens, *e.hypothesis)})
+    words = sorted({word for e in examples for word in (*e.tokens, *e.second)})
     batches = PairBatches(examples, Vocabulary(words), number)
     vectors = torch.randn(len(words) + 2, 5, generator=torch.Generator().manual_seed(1))
     return batches.rows(torch.arange(number)), vectors
@@ -83,9 +83,9 @@ def test_padding_changes_nothing(model, intra):
     together = built(batch.tokens, batch.mask).prediction
     for row in range(len(together)):
         sides = batch.tokens
-        p, h = sides.premise_mask[row].sum(), sides.hypothesis_mask[row].sum()
-        alone = Sides(sides.premise[row : row + 1, :p], torch.ones(1, p, dtype=torch.bool),
-                      sides.hypothesis[row : row + 1, :h], torch.ones(1, h, dtype=torch.bool))  # fmt: skip
+        p, h = sides.first_mask[row].sum(), sides.second_mask[row].sum()
+        alone = Sides(sides.first[row : row + 1, :p], torch.ones(1, p, dtype=torch.bool),
+                      sides.second[row : row + 1, :h], torch.ones(1, h, dtype=torch.bool))  # fmt: skip
         torch.testing.assert_close(built(alone, alone.cells()).prediction[0], together[row], atol=1e-6, rtol=1e-5)
 
 
@@ -108,8 +108,8 @@ def test_each_word_spreads_a_weight_of_one_over_the_other_side():
         built = build_aligner(settings(model=name), vectors, "classes", 2).eval()
         *_, met = built.aligned(batch.tokens, batch.mask, sample)
         for weights, words in (
-            (met.of_hypothesis, batch.tokens.premise_mask),
-            (met.of_premise, batch.tokens.hypothesis_mask),
+            (met.of_hypothesis, batch.tokens.first_mask),
+            (met.of_premise, batch.tokens.second_mask),
         ):
             torch.testing.assert_close(weights.sum(-1), words.float()), name
 
@@ -173,5 +173,5 @@ def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
     result = training.train_aligner(p, splits, 2, tmp_path)
     assert result.evaluations["test"].metrics["accuracy"] > 0.9
     z = result.evaluations["test"].z
-    assert [len(cells) for cells in z] == [len(e.tokens) * len(e.hypothesis) for e in splits["test"]]
+    assert [len(cells) for cells in z] == [len(e.tokens) * len(e.second) for e in splits["test"]]
     assert isinstance(result.model, RecurrentPair if model == "recurrent" else Aligner)

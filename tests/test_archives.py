@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rationale.data import __main__, archives, folder, vectors
+from rationale.data import __main__, archives, corpora, folder, vector_archives
 from rationale.data.archives import Archive, Download
 from rationale.errors import BadInput
 
@@ -83,7 +83,7 @@ def toy(url: str, sha256: str | None = None, trees: int = 3) -> Archive:
 
 def whole(url: str, sha256: str | None = None, name: str = "vectors.zip") -> Archive:
     """An archive like the word vectors: kept as it comes."""
-    place, check = f"vectors/{name}", vectors.check_vectors("vectors*", {})
+    place, check = f"vectors/{name}", vector_archives.check_vectors("vectors*", {})
     downloads = (Download(url, place, sha256),)
     return Archive("whole", "vectors", url, "free", ((place,),), "fields", check, downloads)
 
@@ -238,7 +238,7 @@ def test_several_files_come_together_or_not_at_all(server):
     good = Download(put(server, "a.txt", b"a 1 2\n"), "vectors/vectors.a.txt")
     bad = Download(f"{server[1]}/short/a.txt", "vectors/vectors.b.txt")
     places = (("vectors/vectors.a.txt", "vectors/vectors.b.txt"),)
-    check = vectors.check_vectors("vectors*", {})
+    check = vector_archives.check_vectors("vectors*", {})
     archive = Archive("pair", "two", "", "", places, "", check, (good, bad))
     refused(server, archive)
 
@@ -252,7 +252,7 @@ def test_a_data_folder_that_is_a_file_is_told(server):
 # the registry
 
 
-@pytest.mark.parametrize("archive", archives.ARCHIVES.values(), ids=lambda archive: archive.name)
+@pytest.mark.parametrize("archive", corpora.archives().values(), ids=lambda archive: archive.name)
 def test_every_archive_says_where_it_comes_from_and_how_to_get_it(archive):
     assert archive.what and archive.page and archive.terms and archive.places and archive.counts
     assert bool(archive.downloads) != bool(archive.by_hand), "fetched by the program, or by hand: one of the two"
@@ -268,7 +268,7 @@ def test_every_archive_says_where_it_comes_from_and_how_to_get_it(archive):
 
 def test_beer_is_refused_with_the_reason():
     with pytest.raises(BadInput, match="withdrawn by their owner.*write_beer_format"):
-        archives.fetch(archives.find("beer"))
+        archives.fetch(corpora.find_archive("beer"))
 
 
 # the commands
@@ -281,7 +281,7 @@ def registry(server, monkeypatch):
     good = toy(put(server, "toy.zip", content))
     places = (("gone.txt",),)
     gone = Archive("gone", "lost", "none", "none", places, "nothing", lambda root: [], by_hand="it is lost")
-    monkeypatch.setattr(archives, "ARCHIVES", {"toy": good, "gone": gone})
+    monkeypatch.setattr(corpora, "archives", lambda: {"toy": good, "gone": gone})
 
 
 def test_the_commands_fetch_and_check(registry, capsys):
@@ -359,7 +359,7 @@ def test_the_command_runs_as_a_module_and_imports_no_downloader_until_needed(tmp
 
 REAL = Path(os.environ.get("RATIONALE_DATA", "no-such-folder"))  # before the tests set their own
 LARGE = ("imdb", "hotels")  # these unpack 200 MB
-NAMES = [name for name, archive in archives.ARCHIVES.items() if archive.files(REAL) and name not in LARGE]
+NAMES = [name for name, archive in corpora.archives().items() if archive.files(REAL) and name not in LARGE]
 
 
 @pytest.mark.data
@@ -367,4 +367,4 @@ NAMES = [name for name, archive in archives.ARCHIVES.items() if archive.files(RE
 def test_the_real_data_has_the_known_counts(name):
     if name == "none":
         pytest.skip("no data: set RATIONALE_DATA to its folder, or run `python -m rationale.data fetch sst`")
-    assert archives.verify(archives.find(name), REAL) == []
+    assert archives.verify(corpora.find_archive(name), REAL) == []

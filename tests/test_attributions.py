@@ -10,16 +10,16 @@ from torch.distributions import Normal, kl_divergence
 
 from rationale import explain
 from rationale.data import Example, PairBatches
-from rationale.data.corpora.digits import read_digits
+from rationale.data.corpora.toy import read_digits
 from rationale.distributions import Bernoulli
-from rationale.explain import against_gold, divergence
+from rationale.explain import compare_with_gold, divergence
 
 TRUTH = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
 
 
 def searched_plainly(frozen, batch, row: int, layer: int) -> list[tuple[int, ...]]:
     """The smallest sets by a loop over all of them, one at a time."""
-    one = explain.rows_of(batch, torch.tensor([row]))
+    one = explain.select_rows(batch, torch.tensor([row]))
     length, wanted = int(one.mask.sum()), frozen.predict(one).argmax()
     baseline = torch.zeros(frozen.read(one)[1][layer].shape[-1], dtype=torch.float64)
     for size in range(length + 1):
@@ -68,7 +68,7 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms():
     slope = torch.randn(6, dtype=torch.float64)
 
     def linear(b):  # the log-odds are slope . h summed over positions
-        odds = (frozen.model.digit(b.tokens.premise) @ slope).sum(1)
+        odds = (frozen.model.digit(b.tokens.first) @ slope).sum(1)
         return torch.stack([torch.zeros_like(odds), odds], 1)
 
     plain = frozen._replace(predict=linear)
@@ -93,7 +93,7 @@ def test_fits_are_of_each_text_alone_and_leave_the_model_as_it_was(method):
     before = {name: value.clone() for name, value in frozen.model.state_dict().items()}
     options = {"num_steps": 30}
     if method == "information_bottleneck":
-        options |= dict(zip(("mean", "std"), explain.moments(frozen, [batch])[1], strict=True))
+        options |= dict(zip(("mean", "std"), explain.state_moments(frozen, [batch])[1], strict=True))
     torch.manual_seed(0)
     found = getattr(explain, method)(frozen, batch, 1, **options)
     assert found.shape == batch.mask.shape and (found >= 0).all() and (found[~batch.mask] == 0).all()
@@ -121,45 +121,45 @@ def test_noise_goes_where_the_output_does_not_look():
 
 def test_moments_are_those_of_each_position_over_the_texts_that_reach_it():
     frozen, batch = frozen_counter(), a_batch(30)
-    mean, std = explain.moments(frozen, [batch])[1]
+    mean, std = explain.state_moments(frozen, [batch])[1]
     states = frozen.read(batch)[1][1]
     for position in range(2):
         there = states[batch.mask[:, position], position]
         torch.testing.assert_close(mean[position], there.mean(0))
         torch.testing.assert_close(std[position], there.std(0, correction=0))
-    halves = [explain.rows_of(batch, rows) for rows in torch.arange(30).split(15)]
-    torch.testing.assert_close(explain.moments(frozen, halves)[1][0], mean)
+    halves = [explain.select_rows(batch, rows) for rows in torch.arange(30).split(15)]
+    torch.testing.assert_close(explain.state_moments(frozen, halves)[1][0], mean)
 
 
 # --- compared with the truth
 
 
 def test_distances_are_those_of_their_definitions():
-    same = explain.distance_to(TRUTH, 3 * TRUTH)
+    same = explain.distance_to_truth(TRUTH, 3 * TRUTH)
     assert same["kl"].item() == 0 and same["js"].item() == 0
-    spread = explain.distance_to(TRUTH, torch.ones(1, 4))
+    spread = explain.distance_to_truth(TRUTH, torch.ones(1, 4))
     assert spread["kl"].item() == pytest.approx(math.log(2))
-    apart = explain.distance_to(TRUTH, 1 - TRUTH)
+    apart = explain.distance_to_truth(TRUTH, 1 - TRUTH)
     assert apart["kl"].item() == math.inf and apart["js"].item() == pytest.approx(math.log(2))
-    assert math.isnan(explain.distance_to(TRUTH, 0 * TRUTH)["js"].item()), "no attribution is no distribution"
+    assert math.isnan(explain.distance_to_truth(TRUTH, 0 * TRUTH)["js"].item()), "no attribution is no distribution"
 
 
 def test_one_digit_is_a_quarter_of_a_nat_from_the_truth():
     """The published row of erasure is that of a rule: the first n if the answer is yes, else the first m."""
     far = []
     for example in read_digits(0, 1_000, 0)["dev"]:
-        digit = example.hypothesis[0 if example.label else 1]
+        digit = example.second[0 if example.label else 1]
         found = torch.tensor([[token == digit for token in example.tokens]]).double()
         if found.any():
             found = (found.cumsum(1) == 1) & (found == 1)
-            far.append(explain.distance_to(torch.tensor([example.rationale]).double(), found)["js"])
+            far.append(explain.distance_to_truth(torch.tensor([example.rationale]).double(), found)["js"])
     assert torch.cat(far).mean().item() == pytest.approx(0.26, abs=0.02)
 
 
 def test_texts_without_a_truth_are_left_out_and_empty_attributions_counted():
     examples = [Example(("1", "2"), 0, gold) for gold in ((True, False), (False, False), (True, True))]
     values = [torch.tensor([[1.0, 0.0], [0.0, 0.0]])] * 3
-    found = against_gold(values, examples)
+    found = compare_with_gold(values, examples)
     js = math.log(2) - (math.log(3) / 2 + math.log(3 / 2)) / 2  # one of two
     assert found["js_0"] == pytest.approx(js / 2) and "kl_0" not in found, "infinite for the third text"
     assert found["empty_0"] == 0 and found["empty_1"] == 1 and "js_1" not in found
@@ -167,10 +167,10 @@ def test_texts_without_a_truth_are_left_out_and_empty_attributions_counted():
 
 def test_all_texts_of_a_batch_can_be_picked_and_repeated():
     batch = a_batch()
-    some = explain.rows_of(batch, torch.tensor([3, 3, 1]))
-    assert torch.equal(some.tokens.premise, batch.tokens.premise[[3, 3, 1]]) and some.index.tolist() == [3, 3, 1]
+    picked = explain.select_rows(batch, torch.tensor([3, 3, 1]))
+    assert torch.equal(picked.tokens.first, batch.tokens.first[[3, 3, 1]]) and picked.index.tolist() == [3, 3, 1]
     examples = read_digits(12, 0, 0)["train"]
-    assert PairBatches(examples, DIGITS, 12, cells=False).rows(some.index).target.equal(some.target)
+    assert PairBatches(examples, DIGITS, 12, cells=False).rows(picked.index).target.equal(picked.target)
 
 
 # --- formulas against torch and against enumeration

@@ -11,9 +11,11 @@ from rationale.data import Batches, Vocabulary
 from rationale.models import Output
 from rationale.nn import HardKumaGate
 from rationale.objectives import build_objective, expected_selection
+from rationale.runs import notebook_path
 from tests import plain
 from tests.benchmarks import __main__ as runner
 from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
+from tests.smoke import smoke_items
 from tools import readme_tables
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
@@ -191,7 +193,7 @@ def test_the_steps_of_the_dependent_extractor_run():
 def test_both_ways_of_the_aligner_have_the_same_loss_and_gradients_from_the_same_draws(monkeypatch):
     changes = {"model": "hardkuma", "selection": 0.1, "dropout": 0.0, "hidden_size": 6}
     p, batch = bench_pairs.parameters("13_train_nli", **changes), bench_pairs.batch_of(4, (5, 3))
-    batch.tokens.premise_mask[0, 3:], batch.tokens.hypothesis_mask[1, 2:] = False, False
+    batch.tokens.first_mask[0, 3:], batch.tokens.second_mask[1, 2:] = False, False
     batch = batch._replace(mask=batch.tokens.cells())
     model = bench_pairs.aligner_of(p).double()
     usual = plain.UsualAligner(model, p.selection)
@@ -224,14 +226,14 @@ def test_an_import_is_timed_in_a_process_of_its_own():
 def test_training_imports_nothing_slow():
     slow = {"pandas", "matplotlib", "IPython", "ipywidgets", "papermill", "jupytext", "nbconvert", "sklearn", "pooch",
             "numba"}  # fmt: skip
-    program = "import sys, rationale.training, rationale.saved, rationale.data, rationale.predict; print(*sys.modules)"
+    program = "import sys, rationale.training, rationale.runs.saved, rationale.runs.predict; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = slow & set(done.stdout.split())
     assert not found, f"imported on the way to training, but slow: {', '.join(sorted(found))}"
 
 
 def test_the_runner_starts_without_the_parser_of_international_addresses():
-    program = "import sys; from rationale.params import import_jupytext; import_jupytext(); print(*sys.modules)"
+    program = "import sys; from rationale.runs import parameters; parameters.import_jupytext(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert "jsonschema" in found and "rfc3987_syntax" not in found, "a run takes two seconds more"
@@ -268,7 +270,8 @@ def test_a_sweep_is_timed(cores):
 
 @pytest.mark.data
 def test_a_run_of_sst_is_timed():
-    found = bench_runs.whole_run(1, "params/smoke/12_train_sst.yaml")
+    small = smoke_items(notebook_path("12_train_sst"))
+    found = bench_runs.whole_run(1, *(item for item in small if not item.startswith("epochs=")))
     assert found["wall"] > found["training epochs"] > 0
 
 

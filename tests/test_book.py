@@ -110,7 +110,7 @@ def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> Non
         page = (site / "package" / f"{module}.html").read_text()
         missing = [name for name in public_names(module) if f'id="{name}"' not in page]
         assert not missing, f"the reference lacks {missing}"
-    assert "rationale.distributions.HardKuma" in public_names("rationale.distributions")
+    assert "rationale.distributions.rectified.HardKuma" in public_names("rationale.distributions.rectified")
 
 
 def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) -> None:
@@ -147,13 +147,18 @@ def test_code_of_the_package_that_a_cell_shows_is_a_block_of_code(tmp_path: Path
 
 def test_the_reference_gives_each_parameter_its_own_default_and_each_field_its_comment() -> None:
     found = griffe.load(
-        "rationale", docstring_parser="numpy", extensions=griffe.load_extensions("book.fields"), search_paths=[root()]
+        "rationale",
+        docstring_parser="numpy",
+        extensions=griffe.load_extensions("tools.book.fields"),
+        search_paths=[root()],
     )
-    (support,) = (part.value for part in found["gates.HardKumaGate"].docstring.parsed if part.kind == "parameters")
+    (support,) = (part.value for part in found["nn.gates.HardKumaGate"].docstring.parsed if part.kind == "parameters")
     assert {part.name: str(part.value) for part in support} == {"num_features": "None", "left": "-0.1", "right": "1.1"}
-    assert "[B, S, H]" in found["seq2seq.Memory.states"].docstring.value
-    assert "state" in found["seq2seq.Decoded"].members, "a field with a type is shown"
-    assert "size" not in found["counter.DigitCounter"].members, "a value with neither type nor comment is not"
+    assert "[B, S, H]" in found["models.seq2seq.Memory.states"].docstring.value
+    assert "state" in found["models.seq2seq.Decoded"].members, "a field with a type is shown"
+    assert "size" not in found["models.digit_counter.DigitCounter"].members, (
+        "a value with neither type nor comment is not"
+    )
 
 
 def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from rationale.errors import BadInput
-from rationale.explorers import shapes
+from rationale.explorers.shapes import describe_shape
 from rationale.runs import reading, root, saved
 from tests import browser
 from tests.benchmarks import bench_explorers
 from tests.browser import Visit
-from tests.smoke import smoke
+from tests.smoke import smoke, smoke_parameters
 
 pytestmark = pytest.mark.browser
 
@@ -58,8 +57,7 @@ def opened(started, lab):
 
 
 def copy_of(name: str, folder: Path) -> Path:
-    small = root() / "params" / "smoke" / f"{name}.yaml"
-    return browser.copy_notebook(name, folder, **yaml.safe_load(small.read_text(encoding="utf-8")))
+    return browser.copy_notebook(name, folder, **smoke_parameters(root() / "notebooks" / f"{name}.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +167,7 @@ def shapes(opened):
 def the_number_is_that_of_the_shape(shapes) -> None:
     """Asserts that the P(0) on the screen is what the package computes for the sliders on the screen."""
     a, b, left, right = (value_beside(slider(shapes, name)) for name in ("a", "b", "left", "right"))
-    seen, expected = number_in(shapes, "P(0)"), shapes.describe_shape(a, b, left, right)["P(0)"]
+    seen, expected = number_in(shapes, "P(0)"), describe_shape(a, b, left, right)["P(0)"]
     assert seen == float(f"{expected:.3g}"), f"a {a}, b {b}: P(0) is shown as {seen}, is {expected:.3g}"
 
 

@@ -15,7 +15,10 @@ from tools.book.pages import modules, public_names, tree
 NOTATION = (root() / "NOTATION.md").read_text(encoding="utf-8")
 TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.match(r"\|(?!--| symbol| labels)", line)]
 SYMBOLS, EQUATIONS = [row for row in TABLE if len(row) == 5], [row for row in TABLE if len(row) == 4]
-MATHEMATICS = ("distributions", "gates", "mappings", "objectives", "probes")
+MATHEMATICS = (
+    "distributions.unit_interval", "distributions.rectified", "nn.gates", "nn.sparse_attention", "objectives.penalties",
+    "objectives.constraint", "objectives.score_function", "explain.diffmask",
+)  # fmt: skip
 LABELS = re.compile(r"\\tag\{(\w+)\}")
 
 
@@ -52,8 +55,10 @@ def test_every_public_function_and_class_has_a_docstring() -> None:
 
 
 def names_in_code() -> set[str]:
-    """Whatever the package calls something: functions, classes, arguments, attributes, variables, parameters."""
-    found = set(KEYS)
+    """Whatever the package calls something: functions, classes, arguments, variables, parameters, metrics."""
+    evaluation = ast.walk(tree("rationale.training.evaluation"))
+    metrics = [key for node in evaluation if isinstance(node, ast.Dict) for key in node.keys]
+    found = set(KEYS) | {key.value for key in metrics if isinstance(key, ast.Constant)}
     for path in (root() / "rationale").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found |= {getattr(node, field, None) for field in ("name", "arg", "attr", "id")}
@@ -99,7 +104,7 @@ def test_the_notation_lists_every_family_of_labels_and_where_it_is_defined() -> 
 def computing() -> list[tuple[str, str]]:
     """(Name, family) of every public function or class whose docstring gives an equation of ours as its source."""
     found = []
-    for module in (module for module in modules() if module not in ("rationale.figures", "rationale.widgets")):
+    for module in (module for module in modules() if module.split(".")[1] not in ("figures", "explorers")):
         for name, text in documented(module).items():
             source = re.search(r"Source: eqs?\. \(?([A-Z])\d", text)
             found += [(name, source[1])] if source else []

@@ -130,7 +130,7 @@ def text_by_text(scores: torch.Tensor, mask: torch.Tensor, budget: float) -> lis
     for row, real in zip(scores.tolist(), mask.tolist(), strict=True):
         places = [t for t in range(len(row)) if real[t]]
         k = max(1, round(budget * len(places)))
-        kept = sorted(places, key=lambda t: -row[t])[:k]  # stable: the earlier of equals first  # noqa: B023
+        kept = sorted(places, key=lambda t: -row[t])[:k]  # stable: the earlier of equals first
         rows.append([float(t in kept) for t in range(len(row))])
     return rows
 

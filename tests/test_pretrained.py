@@ -1,15 +1,20 @@
 """Pretrained transformers: a tiny one with random weights stands in, so nothing is downloaded."""
 
 import importlib
+import shutil
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from rationale import explain, models, training
 from rationale.data import Batches, Example, word_pieces
+from rationale.data.corpora import sst
 from rationale.errors import BadInput
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
+from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
 
@@ -41,7 +46,7 @@ def frozen(folder):
     encoder, tokenizer = models.load_encoder(folder)
     torch.manual_seed(1)
     model = models.Classifier(encoder, 5, tokenizer.sep_token_id).eval().requires_grad_(False)
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def batch_of(folder, texts=TEXTS):
@@ -60,15 +65,15 @@ def test_texts_become_pieces_with_the_labels_of_their_words(folder):
 def test_the_part_of_speech_is_that_of_the_whole_word():
     pytest.importorskip("HanTa")
     pieces = "[CLS] it does n ' t get the fun ##ny film ' s stars ! [SEP]".split()
-    kinds = word_pieces.parts_of_speech(pieces)
-    assert kinds[0] == "[CLS]" and kinds[-1] == "[SEP]" and kinds[1] == "pronoun" and kinds[2] == "verb"
-    assert kinds[3] == kinds[4] == kinds[5] == "adverb", "n't is one word"
-    assert kinds[8] == kinds[9] == "adjective" and kinds[10] == "noun" and kinds[-2] == "punctuation"
-    assert set(kinds) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
+    tags = word_pieces.parts_of_speech(pieces)
+    assert tags[0] == "[CLS]" and tags[-1] == "[SEP]" and tags[1] == "pronoun" and tags[2] == "verb"
+    assert tags[3] == tags[4] == tags[5] == "adverb", "n't is one word"
+    assert tags[8] == tags[9] == "adjective" and tags[10] == "noun" and tags[-2] == "punctuation"
+    assert set(tags) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
 
 
 def test_the_sentiment_of_a_piece_is_that_of_its_word():
-    found = word_pieces.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1])
+    found = word_pieces.sentiments(["[CLS]", "fun", "##ny", "[SEP]"], [-1, 4, 4, -1], sst.LABELS)
     assert found == ["[CLS]", "very positive", "very positive", "[SEP]"]
 
 
@@ -80,7 +85,7 @@ def test_padding_does_not_reach_an_answer(frozen, folder):
 
 def test_states_are_those_the_transformer_reports_itself(frozen, folder):
     batch = batch_of(folder)
-    logits, states = frozen.read(batch)
+    _, states = frozen.read(batch)
     own = frozen.model.states(batch, output_hidden_states=True).hidden_states
     assert len(states) == 2 + len(frozen.model.encoder.encoder.layer)
     for mine, theirs in zip(states[1:], own, strict=True):
@@ -127,14 +132,14 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):
         p.votes = votes
-        for kind in ("inputs", "states"):
-            probe = training.build_probe(p, kind, frozen, batches)
+        for target in ("inputs", "states"):
+            probe = training.build_probe(p, target, frozen, batches)
             for _ in range(3):
                 step = ProbeObjective(4, 0.1).train()(probe, batch)
                 step.loss.backward()
             assert step.loss.isfinite() and all(not q.requires_grad for q in frozen.model.parameters())
     for layer in (0, 3):
-        mean, std = explain.moments(frozen, [batch])[layer]
+        mean, std = explain.state_moments(frozen, [batch])[layer]
         assert explain.integrated_gradients(frozen, batch, layer, 4).isfinite().all()
         assert explain.information_bottleneck(frozen, batch, layer, mean, std, 2).isfinite().all()
         assert explain.additive_noise(frozen, batch, layer, 2).isfinite().all()
@@ -151,7 +156,7 @@ def test_an_encoder_that_cannot_be_had_is_one_clear_line_with_the_offline_choice
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+    with pytest.raises(BadInput, match=r"rationale-kuma\[pretrained\]"):
         models.import_transformers()
     monkeypatch.undo()
     for module, call in (
@@ -160,8 +165,32 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     ):
         word_pieces._tagger.cache_clear()
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale\[pretrained\]"):
+        with pytest.raises(
+            BadInput, match=rf"needs the package {module.partition('.')[0]}; .*rationale-kuma\[pretrained\]"
+        ):
             call()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"rationale\[pretrained\]"):
+    with pytest.raises(BadInput, match=r"rationale-kuma\[pretrained\]"):
         models.place_of("minilm")
+
+
+def test_weights_that_are_not_the_published_ones_are_refused_in_one_line(monkeypatch, tmp_path):
+    if importlib.util.find_spec(transformer_module.PACKAGE) is None:
+        pytest.skip(f"needs the package {transformer_module.PACKAGE}")
+    weights = Path(models.place_of("minilm")) / "model.safetensors"
+    (tmp_path / "model").mkdir()
+    copy = tmp_path / "model" / weights.name
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(BadInput, match="model.safetensors is missing"):
+        models.place_of("minilm")
+    shutil.copy(weights, copy)
+    assert models.place_of("minilm") == str(tmp_path / "model"), "an undamaged copy"
+    with copy.open("r+b") as file:
+        file.seek(-1, 2)
+        last = file.read(1)
+        file.seek(-1, 2)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(BadInput, match=f"sha256 [0-9a-f]{{64}}, accepted is {transformer_module.WEIGHTS}") as error:
+        models.load_encoder("minilm")
+    assert "\n" not in str(error.value)

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from rationale.data import PairBatches, Vocabulary
-from rationale.data.corpora.digits import read_digits
+from rationale.data.corpora.toy import read_digits
 from rationale.explain import (
     BilinearVotes,
-    Frozen,
+    FrozenModel,
     MLPVotes,
     Probe,
     ProbeObjective,
@@ -29,17 +29,17 @@ def a_batch(number: int = 12):
     return PairBatches(examples, DIGITS, number, cells=False).rows(torch.arange(number))
 
 
-def frozen_counter(size: int = 6) -> Frozen:
+def frozen_counter(size: int = 6) -> FrozenModel:
     torch.manual_seed(0)
     model = DigitCounter(len(DIGITS), size).double()
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
-def a_probe(kind: str = "states", votes: str = "mlp") -> Probe:
+def a_probe(target: str = "states", votes: str = "mlp") -> Probe:
     frozen = frozen_counter()
     sizes = [6, 2]
-    made = MLPVotes(sizes, 5, kind == "inputs") if votes == "mlp" else BilinearVotes(sizes)
-    return Probe(frozen, made.double(), kind, mean_states(frozen, [a_batch()]))
+    made = MLPVotes(sizes, 5, target == "inputs") if votes == "mlp" else BilinearVotes(sizes)
+    return Probe(frozen, made.double(), target, mean_states(frozen, [a_batch()]))
 
 
 # --- the toy task
@@ -48,7 +48,7 @@ def a_probe(kind: str = "states", votes: str = "mlp") -> Probe:
 def test_the_toy_task_has_the_priors_of_its_definition():
     splits = read_digits(9_000, 1_000, 0)
     examples = splits["train"] + splits["dev"]
-    ties = sum(e.tokens.count(e.hypothesis[0]) == e.tokens.count(e.hypothesis[1]) for e in examples) / len(examples)
+    ties = sum(e.tokens.count(e.second[0]) == e.tokens.count(e.second[1]) for e in examples) / len(examples)
     more = sum(e.label for e in examples) / len(examples)
     none = sum(not any(e.rationale) for e in examples) / len(examples)
     kept = sum(sum(e.rationale) / len(e.rationale) for e in examples) / len(examples)
@@ -59,7 +59,7 @@ def test_the_toy_task_has_the_priors_of_its_definition():
 
 def test_gold_positions_are_those_of_the_query_and_decide_the_label():
     for example in read_digits(300, 0, 0)["train"]:
-        n, m = example.hypothesis
+        n, m = example.second
         assert n != m and 1 <= len(example.tokens) <= 10
         kept = [token for token, gold in zip(example.tokens, example.rationale, strict=True) if gold]
         assert set(kept) <= {n, m} and kept.count(n) == example.tokens.count(n)
@@ -80,7 +80,7 @@ def test_states_are_what_the_modules_return():
     frozen, batch = frozen_counter(), a_batch()
     logits, states = frozen.read(batch)
     assert [state.shape[-1] for state in states] == [6, 2] and not logits.requires_grad
-    torch.testing.assert_close(states[0], frozen.model.digit(batch.tokens.premise))
+    torch.testing.assert_close(states[0], frozen.model.digit(batch.tokens.first))
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -96,11 +96,11 @@ def test_a_mask_of_ones_gives_the_model_back_exactly(layer):
 
 def test_what_is_masked_out_cannot_reach_the_answer():
     frozen, batch = frozen_counter(), a_batch()
-    z = torch.tensor([[1.0, 0.0] * 5] * 12, dtype=torch.float64)[:, : batch.tokens.premise.shape[1]]
+    z = torch.tensor([[1.0, 0.0] * 5] * 12, dtype=torch.float64)[:, : batch.tokens.first.shape[1]]
     baseline = torch.zeros(6, dtype=torch.float64)
     before = frozen.masked(batch, 0, z, baseline)
-    other = batch.tokens.premise.where(z == 1, 2 + (batch.tokens.premise - 1) % 10)
-    changed = batch._replace(tokens=batch.tokens._replace(premise=other))
+    other = batch.tokens.first.where(z == 1, 2 + (batch.tokens.first - 1) % 10)
+    changed = batch._replace(tokens=batch.tokens._replace(first=other))
     assert torch.equal(frozen.masked(changed, 0, z, baseline), before), "digits behind z = 0 were exchanged"
 
 
@@ -181,10 +181,10 @@ def test_divergences_are_those_of_their_definitions():
     assert math.isfinite(divergence(*far).item()) and math.isfinite(divergence(*far, "js").item())
 
 
-@pytest.mark.parametrize("kind", ["inputs", "states"])
+@pytest.mark.parametrize("target", ["inputs", "states"])
 @pytest.mark.parametrize("votes", ["mlp", "bilinear"])
-def test_a_step_moves_the_probe_and_leaves_the_model_as_it_was(kind, votes):
-    probe, batch = a_probe(kind, votes), a_batch()
+def test_a_step_moves_the_probe_and_leaves_the_model_as_it_was(target, votes):
+    probe, batch = a_probe(target, votes), a_batch()
     before = {name: value.clone() for name, value in probe.frozen.model.state_dict().items()}
     objective = ProbeObjective(2, margin=0.05).train()
     for _ in range(4):

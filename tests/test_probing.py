@@ -24,10 +24,10 @@ def small(**changes):
 def probed(folder, **changes):
     """A run in memory: (parameters, frozen model, its metrics, what each method found, examples)."""
     p = small(**changes)
-    subject = training.build_subject(p)
-    frozen, scores = training.train_subject(p, subject, folder)
-    found = {method: training.attribute(method, p, frozen, subject, folder) for method in p.methods}
-    return p, frozen, scores, found, subject.splits
+    task = training.build_probed_task(p)
+    frozen, scores = training.train_probed_model(p, task, folder)
+    found = {method: training.attribute(method, p, frozen, task, folder) for method in p.methods}
+    return p, frozen, scores, found, task.splits
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +53,16 @@ def test_every_method_attributes_to_every_layer_and_position_of_every_text(run):
 
 def test_a_probe_reports_each_layer_and_their_mean(run):
     *_, found, _ = run
-    figures = found["states"].metrics["test"]
+    scores = found["states"].metrics["test"]
     for name in ("divergence", "kept", "agreement"):
-        assert figures[name] == pytest.approx((figures[f"{name}_0"] + figures[f"{name}_1"]) / 2)
-    assert 0 <= figures["masked_accuracy_1"] <= 1
+        assert scores[name] == pytest.approx((scores[f"{name}_0"] + scores[f"{name}_1"]) / 2)
+    assert 0 <= scores["masked_accuracy_1"] <= 1
     keep = torch.cat([values[1].mean().view(1) for values in found["states"].values["test"]])
-    assert figures["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
+    assert scores["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
 
 
 def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_was(run, tmp_path):
-    _, p, _, _, found, splits = run
+    *_, found, _ = run
     probed(tmp_path, epochs=1, methods=["states"])
     *_, again, _ = probed(tmp_path, methods=["states"])
     whole, resumed = found["states"], again["states"]
@@ -74,27 +74,27 @@ def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_wa
 def test_what_is_saved_is_what_was_found(run, tmp_path):
     _, p, frozen, scores, found, splits = run
     weights = {"subject": frozen.model.state_dict(), "states": found["states"].probe.state_dict()}
-    said = {"test": torch.arange(len(splits["test"]))}
-    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, said, weights, p)
+    answers = {"test": torch.arange(len(splits["test"]))}
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, answers, weights, p)
     rows = saved.read_attributions(tmp_path, "test")
     assert len(rows) == len(splits["test"]) and set(METHODS) < set(rows.columns)
-    assert rows["answer"].tolist() == said["test"].tolist()
+    assert rows["answer"].tolist() == answers["test"].tolist()
     for row, example, values in zip(
         rows.to_dict("records"), splits["test"], found["states"].values["test"], strict=True
     ):
         assert tuple(row["tokens"]) == example.tokens and row["gold"] == list(map(int, example.rationale))
         torch.testing.assert_close(torch.tensor(row["states"]), values, rtol=1e-3, atol=1e-6)
-    figures = json.loads((tmp_path / "metrics.json").read_text())
-    assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
-    model = training.load_weights(training.build_subject(p).model, tmp_path)
+    scores_on_file = json.loads((tmp_path / "metrics.json").read_text())
+    assert set(scores_on_file["methods"]) == set(METHODS) and scores_on_file["test"] == scores["test"]
+    model = training.load_weights(training.build_probed_task(p).model, tmp_path)
     assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
 
 
 def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path):
     _, p, frozen, scores, found, splits = run
-    said, weights = {"test": torch.zeros(len(splits["test"]))}, {"subject": frozen.model.state_dict()}
-    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, said, weights, p)
-    _, again, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
+    answers, weights = {"test": torch.zeros(len(splits["test"]))}, {"subject": frozen.model.state_dict()}
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, answers, weights, p)
+    _, _, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
     assert same == scores and not (tmp_path / "new").exists(), "nothing was trained"
     with pytest.raises(BadInput, match="another kind of model"):
         probed(tmp_path / "new", subject=str(tmp_path), methods=[], embedding_size=7)
@@ -104,23 +104,23 @@ def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path
 
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match="model.safetensors"):
-        training.load_weights(training.build_subject(small()).model, tmp_path)
+        training.load_weights(training.build_probed_task(small()).model, tmp_path)
 
 
 # --- masks of single texts
 
 
-def test_a_mask_is_judged_by_the_smallest_mask_it_fits_best():
+def test_a_mask_is_compared_with_the_smallest_mask_it_fits_best():
     smallest = torch.tensor([[True, False, False, False], [False, True, True, False]])
     kept = torch.tensor([False, True, False, True])
-    found = explain.against_smallest(kept, smallest)
+    found = explain.compare_with_smallest_masks(kept, smallest)
     assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "masked": 0.5, "optimality": 0.0}
-    exact = explain.against_smallest(smallest[1], smallest)
+    exact = explain.compare_with_smallest_masks(smallest[1], smallest)
     assert exact["f1"] == exact["optimality"] == exact["precision"] == exact["recall"] == 1
     nothing, empty = torch.zeros(4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.bool)
-    both = explain.against_smallest(nothing, empty)
+    both = explain.compare_with_smallest_masks(nothing, empty)
     assert both["f1"] == both["precision"] == both["recall"] == both["optimality"] == both["masked"] == 1
-    one = explain.against_smallest(kept, empty)
+    one = explain.compare_with_smallest_masks(kept, empty)
     assert one["f1"] == one["precision"] == one["recall"] == one["optimality"] == 0
 
 
@@ -131,13 +131,13 @@ def test_a_fitted_mask_opens_for_what_the_answer_needs_and_shuts_the_rest(estima
     frozen.model.requires_grad_(False)
 
     def first(b):
-        states = frozen.model.digit(b.tokens.premise)
+        states = frozen.model.digit(b.tokens.first)
         odds = 12 * (states[:, 0].square().sum(-1) > 1e-3).double() - 6
         soft = 0.1 * states[:, 0].sum(-1)  # so that a relaxed gate has a gradient
         return torch.stack([torch.zeros_like(odds), odds + soft], 1)
 
     def smooth(b):
-        size = frozen.model.digit(b.tokens.premise)[:, 0].square().sum(-1)
+        size = frozen.model.digit(b.tokens.first)[:, 0].square().sum(-1)
         return torch.stack([torch.zeros_like(size), 12 * torch.tanh(4 * size) - 6], 1)
 
     torch.manual_seed(0)
@@ -157,7 +157,7 @@ def test_a_baseline_of_its_own_lets_a_text_mask_more():
     frozen.model.requires_grad_(False)
 
     def smooth(b):
-        first = frozen.model.digit(b.tokens.premise)[:, 0].sum(-1)
+        first = frozen.model.digit(b.tokens.first)[:, 0].sum(-1)
         return torch.stack([torch.zeros_like(first), 4 * first], 1)
 
     torch.manual_seed(0)
@@ -175,12 +175,12 @@ def test_an_unknown_estimator_is_refused():
 def test_masks_are_compared_with_the_search_text_by_text():
     values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
-    found = explain.against_search(values, solutions)
+    found = explain.compare_with_search(values, solutions)
     assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["masked"] == 0.75
 
 
 def test_positions_are_averaged_by_their_kind():
     values = [[[1.0, 0.2, 0.4, 0.6], [1.0, 0.0, 0.0, 0.0]], [[0.0, 0.8, 0.2], [0.0, 0.5, 0.1]]]
-    found = explain.kept_by_kind(values, [["[CLS]", "noun", "verb", "[SEP]"], ["[CLS]", "noun", "[SEP]"]])
+    found = explain.mean_by_category(values, [["[CLS]", "noun", "verb", "[SEP]"], ["[CLS]", "noun", "[SEP]"]])
     assert found["[CLS]"].tolist() == [0.5, 0.5] and found["[SEP]"].tolist() == pytest.approx([0.4, 0.05])
     assert found["noun"].tolist() == pytest.approx([0.5, 0.25]) and list(found.columns) == sorted(found.columns)

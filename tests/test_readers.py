@@ -11,9 +11,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from rationale.data import Example, archives, folder, tokenise
-from rationale.data.corpora import beer, hotels, imdb_rationales, movies, sentences, synthetic
-from rationale.data.corpora.nli import build_pair_vocabulary, read_nli
+from rationale.data import Example, archives, folder, sumdata, tokenise
+from rationale.data.corpora import (
+    aeslc,
+    beer,
+    duc2004,
+    find_archive,
+    gigaword,
+    hotels,
+    imdb_rationales,
+    movies,
+    multi30k,
+    nli_small,
+    snli,
+    synthetic,
+)
+from rationale.data.pairs import build_pair_vocabulary
 from rationale.errors import BadInput
 
 
@@ -56,7 +69,7 @@ def gold_rate(examples: list[Example]) -> float:
 
 
 def needs(name: str) -> None:
-    if not archives.find(name).files(folder()):
+    if not find_archive(name).files(folder()):
         pytest.skip(f"{name} is not in the data folder")
 
 
@@ -71,7 +84,7 @@ def needs(name: str) -> None:
 )
 def test_a_missing_corpus_says_where_it_was_looked_for_and_how_to_get_it(monkeypatch, tmp_path, name, read):
     monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
-    refused(read, f"{name}: not in {tmp_path / name}", archives.how_to_get(archives.find(name)))
+    refused(read, f"{name}: not in {tmp_path / name}", archives.how_to_get(find_archive(name)))
 
 
 # --- words
@@ -293,7 +306,7 @@ def test_hotels_are_read_from_an_archive_or_a_folder(tmp_path, form):
 
 def test_a_review_counts_for_the_aspects_it_rates(tmp_path):
     place = packed(tmp_path / "Texts.tar.xz", HOTELS)
-    counts = {aspect: sum(sizes(hotels.read_hotels(aspect, place))) for aspect in hotels.ASPECTS}
+    counts = {aspect: sum(sizes(hotels.read_hotels(aspect, place))) for aspect in hotels.SCORES}
     assert counts == {"value": 40, "rooms": 80, "location": 40, "cleanliness": 40, "service": 40}
     labels = {e.label for examples in hotels.read_hotels("rooms", place).values() for e in examples}
     assert labels == {(0.5,), (1.0,)}
@@ -357,7 +370,7 @@ def test_unknown_aspects_and_numbers_of_hotels_are_refused(arguments, what):
 @pytest.mark.data
 def test_the_hotels_have_their_published_counts_and_the_reader_its_own(monkeypatch):
     needs("hotels")
-    held = list(hotels.reviews(archives.locate("hotels", None, "*_parsed.txt")))
+    held = list(hotels.reviews(archives.locate(hotels.ARCHIVE, None, "*_parsed.txt")))
     assert len(held) == 243_713 and len({hotel for hotel, *_ in held}) == 1849
     rated = [sum(ratings[column] > 0 for *_, ratings in held) for column in range(1, 7)]
     assert rated == [169_027, 189_811, 126_053, 186_158, 126_150, 186_420]
@@ -564,12 +577,12 @@ def official_snli(folder, test=SNLI):
 
 
 def test_snli_gives_the_leaves_of_its_trees_and_drops_pairs_without_a_label(tmp_path):
-    splits = read_nli("snli", official_snli(tmp_path))
+    splits = snli.read_snli(official_snli(tmp_path))
     assert {name: len(part) for name, part in splits.items()} == {"train": 1, "dev": 1, "test": 1}
     pair = splits["test"][0]
     assert pair.tokens == ("@@NULL@@", "A", "man", "plays", ".")
-    assert pair.hypothesis == ("@@NULL@@", "He", "sings", ".") and pair.label == 2
-    assert read_nli("snli", tmp_path, null=False)["dev"][0].tokens[0] == "A"
+    assert pair.second == ("@@NULL@@", "He", "sings", ".") and pair.label == 2
+    assert snli.read_snli(tmp_path, null=False)["dev"][0].tokens[0] == "A"
 
 
 @pytest.mark.parametrize(
@@ -585,17 +598,17 @@ def test_snli_gives_the_leaves_of_its_trees_and_drops_pairs_without_a_label(tmp_
 def test_a_malformed_pair_names_file_and_line(tmp_path, line, said):
     official_snli(tmp_path, test=SNLI + line + "\n")
     with pytest.raises(BadInput, match=rf"snli_1.0_test.jsonl:3: .*{said}"):
-        read_nli("snli", tmp_path)
+        snli.read_snli(tmp_path)
 
 
 def test_missing_pairs_say_how_to_get_them(tmp_path):
     with pytest.raises(BadInput, match="snli: not in .*snli_1.0_train.jsonl.*fetch snli"):
-        read_nli("snli", tmp_path)
+        snli.read_snli(tmp_path)
 
 
 def test_words_without_a_vector_share_rows_and_every_row_has_length_1(tmp_path):
     (tmp_path / "v.txt").write_text("man 3 4\nplays 0 2\n")
-    splits = read_nli("snli", official_snli(tmp_path))
+    splits = snli.read_snli(official_snli(tmp_path))
     vocabulary, table = build_pair_vocabulary(splits, str(tmp_path / "v.txt"))
     rows = {word: table[vocabulary.encode([word])[0]] for word in ("man", "A", "sings", "@@NULL@@")}
     assert rows["man"].tolist() == pytest.approx([0.6, 0.8])
@@ -608,7 +621,7 @@ def test_words_without_a_vector_share_rows_and_every_row_has_length_1(tmp_path):
 
 @pytest.mark.data
 def test_the_small_collection_of_pairs_has_the_counts_of_its_readme():
-    splits = read_nli("nli_small")
+    splits = nli_small.read_nli_small()
     assert {name: len(part) for name, part in splits.items()} == {"train": 64974, "dev": 1972, "test": 9824}
     labels = [sum(pair.label == k for pair in splits["test"]) for k in range(3)]
     assert labels == [3368, 3237, 3219]
@@ -629,20 +642,20 @@ def captions(folder, german="Ein Hund.\nZwei Katzen!\n", english="A dog.\nTwo ca
 
 
 def test_captions_are_pairs_of_lower_case_tokens_with_an_end(tmp_path):
-    found = sentences.read_captions("de", captions(tmp_path))
+    found = multi30k.read_captions("de", captions(tmp_path))
     assert found.splits["train"][1].tokens == ("zwei", "katzen", "!")
-    assert found.splits["train"][1].hypothesis == ("two", "cats", "!", "</s>")
+    assert found.splits["train"][1].second == ("two", "cats", "!", "</s>")
     assert found.references["test"] == [["a dog ."], ["two cats !"]] and "train" not in found.references
-    assert len(sentences.read_captions("de", tmp_path, max_tokens=2).splits["train"]) == 0, "all have three words"
+    assert len(multi30k.read_captions("de", tmp_path, max_tokens=2).splits["train"]) == 0, "all have three words"
 
 
 def test_captions_that_do_not_match_are_refused(tmp_path):
     with pytest.raises(BadInput, match=r"train.\*: 2 lines in de, 1 in en; accepted: pairs"):
-        sentences.read_captions("de", captions(tmp_path, english="A dog.\n"))
+        multi30k.read_captions("de", captions(tmp_path, english="A dog.\n"))
     with pytest.raises(BadInput, match="language: 'it' is unknown; accepted: de, fr, cs"):
-        sentences.read_captions("it", tmp_path)
+        multi30k.read_captions("it", tmp_path)
     with pytest.raises(BadInput, match="multi30k: not in .*train.fr.gz"):
-        sentences.read_captions("fr", tmp_path)
+        multi30k.read_captions("fr", tmp_path)
 
 
 MAIL = (
@@ -652,24 +665,24 @@ MAIL = (
 
 
 def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path):
-    body, subjects = sentences.parse_mail(MAIL)
+    body, subjects = aeslc.parse_mail(MAIL)
     assert body[:4] == ["hi", "ann", ",", "the"] and "@subject" not in body
     assert "leave" in body, "a line that begins with @ belongs to the body"
     assert subjects == [["meeting", "at", "9"], ["meeting", "time"], ["meeting"]]
     for split in ("train", "dev", "test"):
         (tmp_path / split).mkdir()
         (tmp_path / split / "a.subject").write_text(MAIL)
-    found = sentences.read_mails(tmp_path, max_tokens=5, max_subject=2)
-    assert found.splits["train"][0].hypothesis == ("meeting", "at", "</s>")
-    assert len(found.splits["dev"][0].tokens) == 5 and found.splits["dev"][0].hypothesis[:-1] == ("meeting", "at", "9")
+    found = aeslc.read_mails(tmp_path, max_tokens=5, max_subject=2)
+    assert found.splits["train"][0].second == ("meeting", "at", "</s>")
+    assert len(found.splits["dev"][0].tokens) == 5 and found.splits["dev"][0].second[:-1] == ("meeting", "at", "9")
     assert found.references["dev"] == [["meeting at 9", "meeting time", "meeting"]]
     (tmp_path / "dev" / "b.subject").write_text("@subject\nnothing\n")
     with pytest.raises(BadInput, match="dev/b.subject: no body or no subject"):
-        sentences.read_mails(tmp_path)
+        aeslc.read_mails(tmp_path)
 
 
 def headlines(folder: Path) -> Path:
-    for number, (source, targets) in enumerate(sentences.HEADLINES.values()):
+    for number, (source, targets) in enumerate((sumdata.TRAIN, sumdata.DEV, gigaword.TEST, duc2004.TEST)):
         for i, name in enumerate((source, *targets)):
             file = folder / name
             file.parent.mkdir(exist_ok=True)
@@ -678,34 +691,34 @@ def headlines(folder: Path) -> Path:
 
 
 def test_headlines_are_read_in_the_layout_of_their_publisher(tmp_path):
-    found = sentences.read_headlines("gigaword", headlines(tmp_path))
+    found = gigaword.read_gigaword(headlines(tmp_path))
     assert found.splits["train"][0].tokens == ("text", "0", "of", "side", "0", ".")
-    assert found.splits["train"][1].hypothesis == ("\u00e9t\u00e9", "in", "#", "words", ".", "</s>")
+    assert found.splits["train"][1].second == ("\u00e9t\u00e9", "in", "#", "words", ".", "</s>")
     assert found.references["test"][0] == ["text 2 of side 1 ."] and "train" not in found.references
-    four = sentences.read_headlines("duc2004", tmp_path)
+    four = duc2004.read_duc2004(tmp_path)
     assert four.references["test"][0] == [f"text 3 of side {i} ." for i in (1, 2, 3, 4)]
     packed = tmp_path / "train" / "train.title.txt"
     packed.with_name("train.title.txt.gz").write_bytes(gzip.compress(packed.read_bytes()))
     packed.unlink()
-    assert sentences.read_headlines("gigaword", tmp_path).splits == found.splits, "packed or not"
+    assert gigaword.read_gigaword(tmp_path).splits == found.splits, "packed or not"
 
 
 def test_headlines_that_do_not_match_are_refused(tmp_path):
     with pytest.raises(BadInput, match="sumdata: not in .*train.article.txt"):
-        sentences.read_headlines(path=tmp_path)
+        gigaword.read_gigaword(tmp_path)
     headlines(tmp_path)
     (tmp_path / "Giga" / "task1_ref0.txt").write_text("one\n")
     with pytest.raises(BadInput, match="task1_ref0.txt: 1 lines, Giga/input.txt has 2; accepted: one line each"):
-        sentences.read_headlines(path=tmp_path)
+        gigaword.read_gigaword(tmp_path)
     (tmp_path / "Giga" / "task1_ref0.txt").write_text("one\n\n")
     with pytest.raises(BadInput, match="task1_ref0.txt:2: an empty line"):
-        sentences.read_headlines(path=tmp_path)
+        gigaword.read_gigaword(tmp_path)
 
 
 @pytest.mark.data
 def test_captions_and_mails_have_the_counts_of_their_readme():
-    found = sentences.read_captions("fr")
+    found = multi30k.read_captions("fr")
     assert [len(found.splits[name]) for name in ("train", "dev", "test")] == [29000, 1014, 1000]
-    found = sentences.read_mails()
+    found = aeslc.read_mails()
     assert [len(found.splits[name]) for name in ("train", "dev", "test")] == [14436, 1960, 1906]
     assert max(len(some) for some in found.references["test"]) > 1, "several people wrote a subject"

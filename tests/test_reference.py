@@ -1,11 +1,11 @@
 """The committed results: one tidy table, and everything shown from it made by code."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
 import yaml
-from conftest import at_home
 
 from rationale.errors import BadInput
 from rationale.runs import committed, notebook_path, root
@@ -13,7 +13,7 @@ from rationale.runs.parameters import UNLESS_NAMED, defaults
 from tools import collect, readme_tables
 
 
-def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
+def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):
     folder = outputs / "12_train_sst" / name
     folder.mkdir(parents=True)
     p = defaults(notebook_path("12_train_sst"))
@@ -40,8 +40,9 @@ def select(folder, test: list[list[float]]) -> None:
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A repository of its own, so that the committed results are left alone."""
-    at_home(monkeypatch, tmp_path)
-    (tmp_path / "README.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
+    for module in (collect, committed):
+        monkeypatch.setattr(module, "root", lambda: tmp_path)
+    (tmp_path / "RESULTS.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
     return tmp_path
 
 
@@ -73,7 +74,7 @@ def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
     (finished_probes(home / "runs") / "history.csv").write_text("epoch\n")
     for _ in range(2):
         collect.collect(home / "runs")
-        rows = (committed.folder() / "history.csv").read_text().splitlines()[1:]
+        rows = (committed.reference_folder() / "history.csv").read_text().splitlines()[1:]
         assert [row.split(",")[1] for row in rows] == ["1", "2"]
 
 
@@ -96,7 +97,7 @@ def test_rows_carry_every_column_and_one_value_each(tmp_path):
         "hardkuma",
         0.4,
         0.4,
-        "12_train_sst/hardkuma_s40-seed1",
+        "12_train_sst/hardkuma-selection0.4-seed1",
     )
     assert row["commit"] == "0123456789ab" and row["device"] == "cpu"
 
@@ -112,15 +113,15 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
     finished_run(home / "one", accuracy=0.4)
     collect.collect(home / "one")
     finished_run(home / "two", accuracy=0.5)
-    finished_run(home / "two", "hardkuma_s40-seed2", seed=2, accuracy=0.6)
+    finished_run(home / "two", "hardkuma-selection0.4-seed2", seed=2, accuracy=0.6)
     collect.collect(home / "two")
     finished_run(home / "three", "full_text-seed1", model="full_text", accuracy=0.7)
     table = collect.collect(home / "three")
     found = table.query("metric == 'accuracy' and split == 'dev'").set_index("run")["value"].to_dict()
     assert found == {
         "12_train_sst/full_text-seed1": 0.7,
-        "12_train_sst/hardkuma_s40-seed1": 0.5,
-        "12_train_sst/hardkuma_s40-seed2": 0.6,
+        "12_train_sst/hardkuma-selection0.4-seed1": 0.5,
+        "12_train_sst/hardkuma-selection0.4-seed2": 0.6,
     }
     lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines] == sorted(found)
@@ -237,10 +238,10 @@ def test_a_run_with_any_other_parameter_is_no_seed_of_the_plain_ones(home):
         committed.runs_with(table, epochs=3)
 
 
-def test_readme_keeps_its_text_and_gets_its_table(home):
+def test_the_page_of_results_keeps_its_text_and_gets_its_table(home):
     finished_run(home / "runs")
     assert collect.main([str(home / "runs")]) == 0
-    text = (home / "README.md").read_text()
+    text = (home / "RESULTS.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
 
@@ -300,7 +301,7 @@ def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
     facts = {"accuracy": 0.65, "rate_selected": 1.0}
     run_of(home, "13_train_nli", "a", facts, dropout=0.2)
     collect.collect(home)
-    path = committed.folder() / "results.csv"
+    path = committed.reference_folder() / "results.csv"
     path.write_text(path.read_text().replace("dropout=0.2", ""))  # as if that had been the default
     run_of(home / "later", "13_train_nli", "b", facts)
     table = collect.collect(home / "later")
@@ -339,10 +340,12 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
 
 
-def test_the_table_in_this_readme_is_the_one_made_from_the_committed_results():
-    readme = (root() / "README.md").read_text(encoding="utf-8")
-    made = readme_tables.readme_with_tables(readme, committed.read_results())
-    assert readme == made, "README's tables are stale: python -m tools.collect --readme-only"
+def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():
+    page = (root() / "RESULTS.md").read_text(encoding="utf-8")
+    made = readme_tables.with_tables(page, committed.read_results())
+    assert page == made, "the tables of RESULTS.md are stale: python -m tools.collect --tables-only"
+    shown = set(re.findall(r"<!-- results: (\w+) -->", page))
+    assert shown == set(readme_tables.TABLES), "each table has its place"
 
 
 def test_every_published_number_says_where_it_stands():
@@ -355,5 +358,7 @@ def test_the_committed_results_are_tidy():
     table = committed.read_results()
     assert list(table.columns) == committed.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
-    recorded = {json.loads(line)["run"] for line in (committed.folder() / "runs.jsonl").read_text().splitlines()}
+    recorded = {
+        json.loads(line)["run"] for line in (committed.reference_folder() / "runs.jsonl").read_text().splitlines()
+    }
     assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"

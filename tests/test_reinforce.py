@@ -352,7 +352,7 @@ def test_a_gate_depends_on_the_draws_before_it_and_not_on_later_ones():
     model, _ = model_of(dependent=True)
     batch = batch_of((6,))
 
-    def logits(values):  # noqa: E306
+    def logits(values):
         left = iter(values)
         return model.selector(model.embed(batch.tokens), batch.mask, lambda g: torch.full_like(g.logits, next(left)))[
             1

@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import jupytext
@@ -16,8 +17,10 @@ from jupytext.config import load_jupytext_config
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import rationale
 from rationale.runs import root
 from rationale.runs.parameters import defaults
+from tests.smoke import small
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 TAGS = {"parameters", "check", "figure", "interactive", "solution"}
@@ -135,7 +138,7 @@ def test_a_notebook_opens_with_its_promise_and_closes_with_a_summary(path):
 
 @each_notebook
 def test_a_notebook_has_smoke_parameters(path):
-    assert (root() / "params" / "smoke" / f"{path.stem}.yaml").is_file()
+    assert path.stem in small(), f"params/smoke.yaml: add {path.stem}, a run of seconds"
 
 
 def test_readme_names_every_notebook():
@@ -176,8 +179,19 @@ def modules(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names
 
 
+COMES_WITH = {  # top name of a module -> the requirement that installs it, where they differ
+    "yaml": "pyyaml",
+    "pydantic_core": "pydantic",
+    "IPython": "ipykernel",
+    "traitlets": "jupyterlab",
+    "nbformat": "nbconvert",
+    "sklearn": "scikit-learn",
+    "rouge_score": "rouge-score",
+}
+
+
 def wanted() -> dict[str, Requirement]:
-    texts = project()["dependencies"] + sum(project()["optional-dependencies"].values(), [])
+    texts = [*project()["dependencies"], *chain.from_iterable(project()["optional-dependencies"].values())]
     return {canonicalize_name(Requirement(text).name): Requirement(text) for text in texts}
 
 
@@ -213,11 +227,38 @@ def test_constraints_pin_every_requirement_to_a_version_it_allows():
 
 
 def test_what_the_package_imports_is_required():
-    known = {"yaml": "pyyaml", "IPython": "ipykernel", "traitlets": "jupyterlab", "nbformat": "nbconvert",
-             "sklearn": "scikit-learn", "rouge_score": "rouge-score"}  # fmt: skip
     for path in (root() / "rationale").rglob("*.py"):
         for name in modules(path):
-            assert canonicalize_name(known.get(name, name)) in wanted(), f"{path.name} imports {name}"
+            assert canonicalize_name(COMES_WITH.get(name, name)) in wanted(), f"{path.name} imports {name}"
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Top names of what importing a file imports from outside: not what a function or a type checker imports."""
+    nodes = ast.parse(path.read_text()).body
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.split(".")[0] for name in names} - {"rationale"} - sys.stdlib_module_names
+
+
+def test_the_library_floors_import_nothing_at_once_but_the_base_requirements():
+    base = {Requirement(text).name for text in project()["dependencies"]}
+    above = ("explorers", "figures", "runs")
+    for path in (root() / "rationale").rglob("*.py"):
+        if path.relative_to(root() / "rationale").parts[0] not in above:
+            extra = {COMES_WITH.get(name, name) for name in imported_at_once(path)} - base
+            assert not extra, f"{path.name} imports {extra}: do so in the function that needs it"
+
+
+def test_make_setup_installs_every_extra_but_those_of_the_browser():
+    installed = re.search(r"--editable '\.\[([\w,]+)\]'", (root() / "Makefile").read_text())[1].split(",")
+    assert {*installed, "browser", "explore"} == set(project()["optional-dependencies"])
+
+
+def test_hints_name_the_distribution_and_its_extras():
+    for path in [*(root() / "rationale").rglob("*.py"), root() / "README.md", root() / "CONTRIBUTING.md"]:
+        for name, extras in re.findall(r"pip install '([\w-]+)\[([^]]+)\]'", path.read_text()):
+            assert name == project()["name"], f"{path.name}: {name}"
+            assert "{" in extras or set(extras.split(",")) <= set(project()["optional-dependencies"])
 
 
 def test_extras_that_the_readme_installs_exist() -> None:
@@ -234,7 +275,7 @@ def text_files() -> list[Path]:
     found = []
     for folder, folders, names in os.walk(root()):
         folders[:] = [name for name in folders if name not in skip and not name.endswith(("_cache", "-info"))]
-        found += [Path(folder, name) for name in names]
+        found += [Path(folder, name) for name in names if name != ".git"]  # a file in a worktree of git
     return found
 
 
@@ -264,8 +305,26 @@ def test_the_command_of_continuous_integration_can_be_executed():
     assert os.access(root() / ".ci" / "run", os.X_OK)
 
 
-def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
-    readme = (root() / "README.md").read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", readme) if "://" not in link]
+@pytest.mark.parametrize("name", ["README.md", "RESULTS.md", "CONTRIBUTING.md", "NOTATION.md"])
+def test_every_relative_link_of_a_page_leads_somewhere(name: str) -> None:
+    page = (root() / name).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", page) if "://" not in link]
     missing = [link for link in links if not (root() / link).exists()]
-    assert links and not missing, f"README.md links to {missing}, which do not exist"
+    assert not missing, f"{name} links to {missing}, which do not exist"
+
+
+def test_the_readme_is_short_and_its_results_stand_elsewhere() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 250 and "<!-- results" not in readme and "(RESULTS.md)" in readme
+
+
+def test_the_python_that_the_readme_shows_runs() -> None:
+    readme = (root() / "README.md").read_text(encoding="utf-8")
+    for code in re.findall(r"```python\n(.*?)```", readme, re.S):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    cited = yaml.safe_load((root() / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == rationale.__version__ and cited["license"] == project()["license"] == "MIT"
+    assert f"## {rationale.__version__}" in (root() / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -110,7 +110,7 @@ def test_it_learns_to_reverse(name):
     (end,) = vocabulary.encode(["</s>"])
     for _ in range(300):
         text = [words[1 + i] for i in torch.randint(0, 5, (1 + len(examples) % 4,), generator=generator).tolist()]
-        examples.append(Example(tuple(text), 0, hypothesis=(*text[::-1], "</s>")))
+        examples.append(Example(tuple(text), 0, second=(*text[::-1], "</s>")))
     batches = PairBatches(examples, vocabulary, 32)
     model = build_seq2seq(settings(model=name, hidden_size=32), len(vocabulary), len(vocabulary), end).train()
     optimizer, loss = torch.optim.Adam(model.parameters(), lr=0.01), WordLoss()
@@ -121,7 +121,7 @@ def test_it_learns_to_reverse(name):
             step.loss.backward()
             optimizer.step()
     batch = batches.rows(torch.arange(40))
-    found = beam_search(model, batch.tokens.premise, batch.tokens.premise_mask, beam=3)
+    found = beam_search(model, batch.tokens.first, batch.tokens.first_mask, beam=3)
     right = [
         [vocabulary.words[w] for w in said.words] == list(examples[i].tokens[::-1]) for i, said in enumerate(found)
     ]

@@ -8,10 +8,11 @@ import torch
 
 from rationale import models, training
 from rationale.data import Batches, word_pieces
-from rationale.data.corpora.squad import read_squad_file, read_xquad
+from rationale.data.corpora.xquad import read_xquad
 from rationale.data.example import Question
+from rationale.data.squad_format import read_squad_file
 from rationale.errors import BadInput
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
 
@@ -50,7 +51,7 @@ def test_a_file_that_is_missing_of_another_form_or_incomplete_is_refused(tmp_pat
     with pytest.raises(BadInput, match="SQuAD's format"):
         read_squad_file(tmp_path / "other.json")
     with pytest.raises(BadInput, match="the official file has"):
-        read_squad_file(written(tmp_path / "dev-v1.1.json"))
+        read_squad_file(written(tmp_path / "dev-v1.1.json"), official=(48, 10_570))
 
 
 @pytest.mark.data
@@ -93,13 +94,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def spans(folder, tmp_path):
-    """Frozen span model and batches of one question, twice."""
+    """FrozenModel span model and batches of one question, twice."""
     questions = read_squad_file(written(tmp_path / "some.json")) * 2
     encoder, tokenizer = models.load_encoder(folder, spans=True)
     examples = word_pieces.to_spans(questions, tokenizer)
     model = models.SpanFinder(encoder, tokenizer.sep_token_id).eval().requires_grad_(False)
     batches = Batches(examples, word_pieces.WordPieces(tokenizer), 2)
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask), batches
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask), batches
 
 
 def test_an_answer_is_found_among_the_pieces(spans):

@@ -26,7 +26,9 @@ from rationale.training import (
     build_scheduler,
     choose_device,
     evaluate_extractor,
+    extraction,
     fit,
+    loop,
     read_tensors,
     train_extractor,
     write_tensors,
@@ -107,14 +109,14 @@ def test_an_epoch_trains_on_every_example_once(tmp_path, monkeypatch, bucketed):
 
 
 def test_the_test_split_is_read_once_at_the_end(tmp_path, monkeypatch):
-    read, evaluate = [], training.evaluate_extractor
+    read, evaluate = [], extraction.evaluate_extractor
     sizes = {20: "dev", 7: "test"}
 
     def noted(model, batches, objective):
         read.append(sizes[len(batches.examples)])
         return evaluate(model, batches, objective)
 
-    monkeypatch.setattr(training, "evaluate_extractor", noted)
+    monkeypatch.setattr(extraction, "evaluate_extractor", noted)
     splits = corpus()
     splits["test"] = splits["test"][:7]
     train_extractor(parameters(epochs=3), splits, "scores", 1, tmp_path)
@@ -219,7 +221,7 @@ def test_a_longer_run_continues_a_shorter_one(tmp_path):
 
 def test_a_finished_training_is_not_repeated(tmp_path, monkeypatch):
     first = train(tmp_path, epochs=2)
-    monkeypatch.setattr(training.loop, "_train_epoch", None)
+    monkeypatch.setattr(loop, "_train_epoch", None)
     assert_same(train(tmp_path, epochs=2), first)
 
 

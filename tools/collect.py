@@ -1,8 +1,8 @@
 """Collect the committed results from finished runs: `python -m tools.collect [OUTPUTS]` (make reference).
 
-Reads every finished training run below OUTPUTS (default outputs/) and writes results.csv, history.csv, runs.jsonl and
-figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS stay as they
-are. README's tables are rewritten from results.csv.
+Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.jsonl and
+figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are kept.
+The tables of RESULTS.md are rewritten from results.csv.
 """
 
 import argparse
@@ -21,22 +21,22 @@ from rationale.runs.committed import (
     TASKS,
     agreements,
     environment_of,
-    folder,
     read_results,
+    reference_folder,
     rows_of,
     variant,
 )
 from rationale.runs.workspace import TRIALS, root
-from tools.readme_tables import readme_with_tables
+from tools.readme_tables import with_tables
 
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method")  # fmt: skip
 
 
 def finished_runs(outputs: Path) -> list[Path]:
-    """Folders of finished training runs below `outputs`, sorted; smoke runs and pages are not results."""
-    found = (path.parent for path in sorted(outputs.glob("*/*/metrics.json")))
-    return [path for path in found if path.parent.name in TASKS and _is_result(path)]
+    """Folders of finished training runs below `outputs`, sorted, without smoke runs and pages of the book."""
+    folders = (path.parent for path in sorted(outputs.glob("*/*/metrics.json")))
+    return [path for path in folders if path.parent.name in TASKS and _is_result(path)]
 
 
 def _is_result(path: Path) -> bool:
@@ -45,7 +45,18 @@ def _is_result(path: Path) -> bool:
 
 
 def collect(outputs: Path) -> pd.DataFrame:
-    """Write the three files from the finished runs below `outputs`; returns the new table."""
+    """Write the three files and the figures from the finished runs below `outputs`.
+
+    Returns
+    -------
+    DataFrame
+        The new table of results.
+
+    Raises
+    ------
+    BadInput
+        If there is no finished training run.
+    """
     runs = finished_runs(outputs)
     if not runs:
         raise BadInput(f"{outputs}: holds no finished training run; make one with `make run` or `make sweep`")
@@ -56,35 +67,35 @@ def collect(outputs: Path) -> pd.DataFrame:
         for run, name in zip(runs, names, strict=True)
     ]
     rows = pd.concat([*map(rows_of, runs), *agreements(runs)])
-    if (folder() / "results.csv").exists():  # an agreement with seeds that are not here any more stays
+    if (reference_folder() / "results.csv").exists():  # keep an agreement with seeds that are no longer here
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merged("results.csv", rows, names)
-    epochs = pd.concat(history).astype({"epoch": int})  # a run without any epoch would make them text
+    epochs = pd.concat(history).astype({"epoch": int})  # a run without epochs would turn the column into text
     epochs = _merged("history.csv", epochs.reindex(columns=HISTORY), names)
-    path = folder() / "runs.jsonl"
+    path = reference_folder() / "runs.jsonl"
     old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = {json.loads(line)["run"]: line for line in old}
     lines |= {record["run"]: json.dumps(record) for record in records}
     write_text(path, "".join(lines[name] + "\n" for name in sorted(lines)))
-    for record in map(json.loads, lines.values()):  # the defaults may have changed since a run was collected
+    for record in map(json.loads, lines.values()):  # defaults may have changed since a run was collected
         notebook = record["run"].split("/")[0]
         if notebook in ATTENTIONS:
             table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)
     for name, written in (("results.csv", table), ("history.csv", epochs)):
-        write_text(folder() / name, written.to_csv(index=False, float_format="%.6g"))
+        write_text(reference_folder() / name, written.to_csv(index=False, float_format="%.6g"))
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
-            write_text(folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
+            write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
     return table
 
 
 def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """A committed table with the rows of these runs replaced by new ones, sorted by run."""
-    path = folder() / name
+    """A committed table in which new rows replace those of these runs, sorted by run."""
+    path = reference_folder() / name
     if path.exists():
         old = read_results(path) if name == "results.csv" else pd.read_csv(path)
-        new = pd.concat([new, old[~old["run"].isin(runs)]])  # in this order: the new table's columns come first
+        new = pd.concat([new, old[~old["run"].isin(runs)]])  # new first: its columns come first
     return new.sort_values("run", kind="stable").reset_index(drop=True)
 
 
@@ -92,17 +103,17 @@ def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
-        "python -m rationale.reference",
+        "python -m tools.collect",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
-    form.add_argument("--readme-only", action="store_true", help="only rewrite README's tables from results.csv")
+    form.add_argument("--tables-only", action="store_true", help="only rewrite the tables of RESULTS.md")
     options = form.parse_args(arguments)
-    results = read_results() if options.readme_only else collect(options.outputs)
-    readme = root() / "README.md"
-    write_text(readme, readme_with_tables(readme.read_text(encoding="utf-8"), results))
-    print(f"{results['run'].nunique()} runs, {len(results)} values in {folder() / 'results.csv'}")
+    results = read_results() if options.tables_only else collect(options.outputs)
+    page = root() / "RESULTS.md"
+    write_text(page, with_tables(page.read_text(encoding="utf-8"), results))
+    print(f"{results['run'].nunique()} runs, {len(results)} values in {reference_folder() / 'results.csv'}")
     return 0
 
 

@@ -1,8 +1,9 @@
-"""Hand-outs of the notebooks: `python -m rationale.handout [FOLDER]`, or `make handout`.
+"""Hand-outs of the notebooks: `python -m tools.handout [FOLDER]`, or `make handout`.
 
 An exercise is three cells: Markdown that ends with the task and says which names to define; a cell tagged `solution`
-that defines them; a cell tagged `check` that asserts on them. The teacher's edition is the notebook as it is. In the
-student's, each solution is replaced by those names, set to `...`; the checks stay, and fail until they are met.
+that defines them; a cell tagged `check` with assertions about them. The teacher's edition is the notebook itself. In
+the student's edition, each solution is replaced by its names, set to `...`; the checks stay, and fail until the names
+have the right values.
 """
 
 import ast
@@ -22,10 +23,10 @@ from rationale.runs.workspace import root
 
 
 def student_edition(notebook: NotebookNode) -> NotebookNode:
-    """A copy of a notebook in which each solution is a place to fill in and each check says what is missing."""
+    """A copy of a notebook in which each solution is left open and each check says what is missing."""
     notebook = nbformat.from_dict(notebook)
-    found = exercises(notebook)
-    for exercise in found:
+    tasks = exercises(notebook)
+    for exercise in tasks:
         answer, check = notebook.cells[exercise.solution], notebook.cells[exercise.check]
         defined = [node for node in ast.walk(ast.parse(answer.source)) if isinstance(node, ast.FunctionDef)]
         hints = {node.name: f"  # def {node.name}({ast.unparse(node.args)}): ..." for node in defined}
@@ -36,14 +37,14 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
             for name in exercise.names
         ]
         answer.metadata["tags"] = ["answer"]
-        check.metadata["tags"] = [*check.metadata["tags"], "raises-exception"]  # "Run All" goes on after it
+        check.metadata["tags"] = [*check.metadata["tags"], "raises-exception"]  # "Run All" continues after it
         answer.source = "\n".join([*lines, "# Because: "])
         check.source = "\n".join([*given, check.source, f'print("Exercise {exercise.number} is solved.")'])
-    if found:
+    if tasks:
         notebook.cells[0].source += (
-            f"\n\n**Hand-out**: {len(found)} exercise{'s' * (len(found) > 1)}, "
-            f"{sum(exercise.minutes for exercise in found)} minutes. Replace each `...`, write down why, and run "
-            "the check below: it fails until the answer is right. The rest of the notebook does not wait for answers."
+            f"\n\n**Hand-out**: {len(tasks)} exercise{'s' * (len(tasks) > 1)}, "
+            f"{sum(exercise.minutes for exercise in tasks)} minutes. Replace each `...`, write down why, and run "
+            "the check below it, which fails until the answer is right. No other cell depends on your answers."
         )
     return notebook
 
@@ -66,10 +67,10 @@ def write_handouts(folder: Path) -> list[Path]:
 
 @command
 def main(arguments: list[str]) -> int:
-    """Write the hand-outs and say where they are."""
+    """Write the hand-outs and print where they are."""
     folder = Path(arguments[0]) if arguments else root() / "outputs" / "handout"
     written = write_handouts(folder)
-    print(f"{len(written) // 2} notebooks, student's and teacher's edition: {shown(folder)}/")
+    print(f"{len(written) // 2} notebooks, a student's and a teacher's edition of each: {shown(folder)}/")
     return 0
 
 

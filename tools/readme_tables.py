@@ -1,4 +1,4 @@
-"""The tables of README and RESULTS.md, written from the committed results."""
+"""The tables of RESULTS.md, written from the committed results."""
 
 import json
 import re
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from rationale.explain.diffmask import KINDS
+from rationale.explain.diffmask import PROBE_TARGETS
 from rationale.runs.committed import (
-    SEARCHED,
+    SEARCH_METRICS,
     SUBJECT,
     behind_softmax,
-    compared,
-    folder,
     read_published,
-    searched,
+    reference_folder,
+    rows_of_figure_4,
+    search_rows,
     setting,
     summary,
 )
@@ -41,8 +41,8 @@ def _mean_std(mean: float, std: float) -> str:
 
 
 def sst_table(results: pd.DataFrame) -> str:
-    """README's table of SST, in Markdown."""
-    runs = compared(results)
+    """The table of SST, in Markdown."""
+    runs = rows_of_figure_4(results)
     dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
     heads = "model,vectors,target or price,dev accuracy,test accuracy,expected rate,selected words,seeds"
     rows = []
@@ -56,7 +56,7 @@ def sst_table(results: pd.DataFrame) -> str:
 
 
 def reviews_table(results: pd.DataFrame) -> str:
-    """README's table of reviews, in Markdown: test split, means over seeds."""
+    """The table of reviews, in Markdown: test split, means over seeds."""
     results = results[results["run"].str.startswith("11_train_reviews/")]
     marks = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
     heads = "corpus,aspect,model,target or price,squared error,accuracy,selected,precision,recall,F1,random run,seeds"
@@ -76,7 +76,7 @@ def reviews_table(results: pd.DataFrame) -> str:
 
 
 def nli_table(results: pd.DataFrame) -> str:
-    """README's table of sentence pairs, in Markdown: test split, means over seeds."""
+    """The table of sentence pairs, in Markdown: test split, means over seeds."""
     heads = "corpus,attention,target,accuracy,behind softmax,cells that are not 0,seeds"
     rows = []
     for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
@@ -93,7 +93,7 @@ def nli_table(results: pd.DataFrame) -> str:
 
 
 def texts_table(results: pd.DataFrame) -> str:
-    """README's table of translation and summarisation, in Markdown: test split, means over seeds."""
+    """The table of translation and summarisation, in Markdown: test split, means over seeds."""
     marks = {"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
     heads = ["task", "corpus", "attention", *marks.values(), "weights that are 0", "seeds"]
     rows = []
@@ -109,7 +109,7 @@ def texts_table(results: pd.DataFrame) -> str:
 
 
 def probes_table(results: pd.DataFrame) -> str:
-    """README's table of the toy task of probes, in Markdown: test split, means over seeds, published beside."""
+    """The table of the toy task of probes, in Markdown: test split, means over seeds, published beside."""
     marks = ["kl_1", "js_1", "empty_1"]
     heads = "method,KL,JS,published KL,published JS,nothing attributed,seconds,seeds".split(",")
     rows = []
@@ -127,25 +127,25 @@ def probes_table(results: pd.DataFrame) -> str:
 
 
 def search_table(results: pd.DataFrame) -> str:
-    """README's table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
-    results = searched(results)
+    """The table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
+    results = search_rows(results)
     rows = []
-    for row in summary(results, list(SEARCHED)).sort_values(["variant", "model"]).to_dict("records"):
+    for row in summary(results, list(SEARCH_METRICS)).sort_values(["variant", "model"]).to_dict("records"):
         cells = [
             row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
-            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCHED),
+            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCH_METRICS),
         ]
         rows.append([*cells, str(int(row["seeds"]))])
-    printed = read_published().query("task == 'probes' and metric in @SEARCHED")
+    printed = read_published().query("task == 'probes' and metric in @SEARCH_METRICS")
     for model, part in printed.groupby("model"):
         values = part.set_index("metric")["value"]
-        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCHED]
+        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
         rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
-    return _markdown(["method", *(name.replace("_", " ") for name in SEARCHED), "seeds"], rows)
+    return _markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows)
 
 
 def masking_table(results: pd.DataFrame) -> str:
-    """README's table of probes of transformers, in Markdown: test split, means over layers, then over seeds.
+    """The table of probes of transformers, in Markdown: test split, means over layers, then over seeds.
 
     F1 is the mean over classes of SST, SQuAD's of questions; in per cent, published values below.
     """
@@ -154,14 +154,14 @@ def masking_table(results: pd.DataFrame) -> str:
     for corpus, part in found.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
         alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
-        for (model, kind), probe in part[part["model"].isin(KINDS)].groupby(["model", "variant"]):
+        for (model, kind), probe in part[part["model"].isin(PROBE_TARGETS)].groupby(["model", "variant"]):
             masked = probe[probe["metric"].str.fullmatch(f"masked_{f1}_\\d+")]["value"].mean()
             means = probe.groupby("metric")["value"].mean()
             cells = [corpus, ", ".join(filter(None, (model, kind))), _cell(100 * alone), _cell(100 * masked)]
             cells += [_cell(100 * means["kept"]), _cell(100 * means["agreement"]), f"{means['divergence']:.3f}"]
             rows.append([*cells, str(probe["seed"].nunique())])
     printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
-    for kind in KINDS:
+    for kind in PROBE_TARGETS:
         values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
         rows.append(["sst", f"{kind}, published", *(_cell(100 * value) for value in values), "", "", ""])
     heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
@@ -181,8 +181,8 @@ JUDGED = {  # metric -> heading
 
 
 def judged_table(results: pd.DataFrame) -> str:
-    """README's table of what the rationales are worth, in Markdown: test split, means over seeds."""
-    runs = compared(results)
+    """The table of what the rationales are worth, in Markdown: test split, means over seeds."""
+    runs = rows_of_figure_4(results)
     judged = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
     runs = runs[runs["run"].isin(judged)]
     table = summary(runs, ["rate_selected", *JUDGED])
@@ -196,8 +196,8 @@ def judged_table(results: pd.DataFrame) -> str:
 
 
 def bench_table(_: pd.DataFrame) -> str:
-    """README's tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
-    bench = json.loads((folder() / "bench.json").read_text(encoding="utf-8"))
+    """The tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
+    bench = json.loads((reference_folder() / "bench.json").read_text(encoding="utf-8"))
     counts = sorted({group["threads"] for group in bench["groups"]}, reverse=True)
     heads = [f"{head}, {n} thread{'s' * (n > 1)}" for n in counts for head in ("ms", "times as fast")]
     compared: dict[tuple[str, str], dict[int, list[str]]] = {}
@@ -224,10 +224,10 @@ TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "n
 TABLES |= {"probes": probes_table, "search": search_table, "masking": masking_table, "bench": bench_table}
 
 
-def readme_with_tables(readme: str, results: pd.DataFrame) -> str:
-    """README's text with each `<!-- results: NAME -->` ... `<!-- end -->` part made anew."""
+def with_tables(page: str, results: pd.DataFrame) -> str:
+    """The text of a page with each `<!-- results: NAME -->` ... `<!-- end -->` part made anew."""
 
     def table(found: re.Match) -> str:
         return f"<!-- results: {found[1]} -->\n{TABLES[found[1]](results)}\n<!-- end -->"
 
-    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, readme, flags=re.S)
+    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, page, flags=re.S)

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from rationale.data import archives
+from rationale.data import archives, corpora
 from rationale.data.example import folder
 from rationale.errors import BadInput, command, typed
 
@@ -90,11 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(options) -> int:
+def _list(_) -> int:
     print(f"data folder: {folder()} ({_origin()})\n")
-    width = max(map(len, archives.ARCHIVES))
+    width = max(map(len, corpora.archives()))
     print(f"{'name':{width}}  here  what")
-    for archive in archives.ARCHIVES.values():
+    for archive in corpora.archives().values():
         here = "yes" if archive.files(folder()) else "no"
         hashed = [download.sha256 for download in archive.downloads]
         how = "sha256, " if hashed and all(hashed) else "sha256 not known; " if hashed else ""
@@ -112,7 +112,7 @@ def _list(options) -> int:
 
 
 def _fetch(options) -> int:
-    wanted = [archives.find(name) for name in options.names]  # a wrong name stops all before any download
+    wanted = [corpora.find_archive(name) for name in options.names]  # a wrong name stops all before any download
     failed = 0
     for archive in wanted:
         before = archive.files(folder())
@@ -134,9 +134,9 @@ def _fetch(options) -> int:
 
 def _check(options) -> int:
     root = folder()
-    wanted = [archives.find(name) for name in options.names]
+    wanted = [corpora.find_archive(name) for name in options.names]
     if not wanted:
-        wanted = [archive for archive in archives.ARCHIVES.values() if archive.files(root)]
+        wanted = [archive for archive in corpora.archives().values() if archive.files(root)]
     if not wanted:
         raise BadInput(
             f"{root} ({_origin()}) holds none of the archives; set RATIONALE_DATA to your data folder, "

@@ -8,6 +8,14 @@ from torch import Tensor
 
 from rationale.data.example import Example
 from rationale.errors import BadInput
+from rationale.settings import Settings, setting
+
+
+class BatchSettings(Settings):
+    """Batches."""
+
+    batch_size: int = setting(25, "examples per training step", "[1, inf)")
+    bucketed: bool = setting(True, "batches of texts of similar length")
 
 
 class Vocabulary:
@@ -181,24 +189,41 @@ class Batches:
 
 
 class Sides(NamedTuple):
-    """Both sentences of B pairs, padded: tokens [B, P] and [B, Q], masks alike; real tokens first in each row."""
+    """Both texts of B pairs, padded; real tokens come first in each row.
 
-    premise: Tensor
-    premise_mask: Tensor
-    hypothesis: Tensor
-    hypothesis_mask: Tensor
+    Attributes
+    ----------
+    first : long [B, P]
+        A premise, a source text, a sequence of digits.
+    first_mask : bool [B, P]
+        True for real tokens.
+    second : long [B, Q]
+        What `Example.second` holds: a hypothesis, a target text, a query.
+    second_mask : bool [B, Q]
+    """
+
+    first: Tensor
+    first_mask: Tensor
+    second: Tensor
+    second_mask: Tensor
 
     def cells(self) -> Tensor:
-        """True where both a premise word and a hypothesis word are: bool [B, P Q]."""
-        return (self.premise_mask.unsqueeze(2) & self.hypothesis_mask.unsqueeze(1)).flatten(1)
+        """True where a real word of the first text meets a real word of the second: bool [B, P Q]."""
+        return (self.first_mask.unsqueeze(2) & self.second_mask.unsqueeze(1)).flatten(1)
 
 
 class PairBatches(Batches):
-    """Batches of pairs: `tokens` holds both sides, `mask` the cells [B, P Q] of words of one with words of the other.
+    """Batches of pairs: `tokens` are `Sides`. Pairs are bucketed by the length of the first text, then of the second.
 
-    Arguments as for `Batches`; examples carry a `hypothesis`. Pairs are bucketed by premise, then by hypothesis.
-    `second`: the vocabulary of the hypotheses, where it is another. `cells=False`: `mask` is that of the premise's
-    words [B, P] instead.
+    Parameters
+    ----------
+    examples, vocabulary, batch_size, *args, **kwargs
+        As for `Batches`; every example has a `second` text.
+    second_vocabulary : Vocabulary or None
+        Of the second texts; None: `vocabulary`.
+    cells : bool
+        True: `mask` is that of the cells [B, P Q], words of the first text by words of the second.
+        False: `mask` is that of the words of the first text, [B, P].
     """
 
     def __init__(
@@ -207,22 +232,21 @@ class PairBatches(Batches):
         vocabulary: Vocabulary,
         batch_size: int,
         *args,
-        second: Vocabulary | None = None,
+        second_vocabulary: Vocabulary | None = None,
         cells: bool = True,
         **kwargs,
     ):
         super().__init__(examples, vocabulary, batch_size, *args, **kwargs)
         self.cells = cells
-        hypotheses = [Example(example.hypothesis or (), example.label) for example in examples]
-        self.second = second or vocabulary
-        self._hypotheses = Batches(hypotheses, self.second, batch_size, device=self.device)
-        self.order_by = self.order_by * (1 + int(self._hypotheses.lengths.max())) + self._hypotheses.lengths
+        seconds = [Example(example.second or (), example.label) for example in examples]
+        self._seconds = Batches(seconds, second_vocabulary or vocabulary, batch_size, device=self.device)
+        self.order_by = self.order_by * (1 + int(self._seconds.lengths.max())) + self._seconds.lengths
 
     def rows(self, index: Tensor) -> Batch:
-        """The batch of these pairs, in this order; `tokens` are `Sides`."""
-        premise, hypothesis = super().rows(index), self._hypotheses.rows(index)
-        sides = Sides(premise.tokens, premise.mask, hypothesis.tokens, hypothesis.mask)
-        return Batch(sides, sides.cells() if self.cells else premise.mask, premise.target, premise.index)
+        """The batch of these pairs, in this order."""
+        first, second = super().rows(index), self._seconds.rows(index)
+        sides = Sides(first.tokens, first.mask, second.tokens, second.mask)
+        return Batch(sides, sides.cells() if self.cells else first.mask, first.target, first.index)
 
 
 def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:
@@ -244,14 +268,14 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
 
 
 def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch:
-    """One batch of pairs of sentences that have no label, in the order given; the targets are zeros.
+    """One batch of pairs of texts that have no label, in the order given; the targets are zeros.
 
     Parameters
     ----------
     pairs : B pairs of lists of tokens, each with at least one
     vocabulary : Vocabulary
     """
-    examples = [Example(tuple(premise), 0, hypothesis=tuple(hypothesis)) for premise, hypothesis in pairs]
+    examples = [Example(tuple(first), 0, second=tuple(second)) for first, second in pairs]
     return PairBatches(examples, vocabulary, max(1, len(examples))).rows(torch.arange(len(examples)))
 
 

@@ -5,6 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rationale.settings import Settings, setting
+
+
+class SplitSettings(Settings):
+    """How many examples of each split are used."""
+
+    num_train: int = setting(0, "training examples to use; 0 = all of them", "[0, inf)")
+    num_dev: int = setting(0, "development examples to use; 0 = all of them", "[0, inf)")
+    num_test: int = setting(0, "test examples to use; 0 = all of them", "[0, inf)")
+
 
 @dataclass(frozen=True)
 class Example:
@@ -22,8 +32,9 @@ class Example:
         Label of each word by itself (SST: 0 very negative .. 4 very positive).
     phrases : tuple of (start, end, label), or None
         Label of each phrase, tokens [start, end). SST: every node of the tree, the whole sentence first.
-    hypothesis : tuple of str, or None
-        The second sentence of a pair; `tokens` are the first.
+    second : tuple of str, or None
+        The second text, where there is one: the hypothesis of a premise, the target of a source, a query about
+        `tokens`.
     """
 
     tokens: tuple[str, ...]
@@ -31,7 +42,7 @@ class Example:
     rationale: tuple[bool, ...] | None = None
     word_labels: tuple[int, ...] | None = None
     phrases: tuple[tuple[int, int, int], ...] | None = None
-    hypothesis: tuple[str, ...] | None = None
+    second: tuple[str, ...] | None = None
 
 
 def folder() -> Path:

@@ -56,6 +56,7 @@ def readable(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
 
 
 def count_differences(found: dict[str, int], expected: dict[str, int]) -> list[str]:
+    """Where counts differ from what is expected, one line per count."""
     return [
         f"{what}: {found.get(what, 0):,} instead of {number:,}"
         for what, number in expected.items()
@@ -90,6 +91,13 @@ def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def only_file(root: Path, pattern: str) -> Path:
+    """The one file below `root` that matches a glob pattern.
+
+    Raises
+    ------
+    BadInput
+        If no file or several files match.
+    """
     found = sorted(root.glob(pattern))
     if len(found) != 1:
         raise BadInput(f"{root / pattern}: {len(found)} files; accepted: one")

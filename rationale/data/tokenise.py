@@ -1,6 +1,7 @@
-"""Raw text to tokens: one rule for every corpus that is not tokenised by its publishers."""
+"""Raw text to tokens, by the rules in `TOKENISERS`; every corpus names its own."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, islice
 from sys import intern
@@ -25,7 +26,7 @@ def tokenise(text: str) -> list[str]:
     attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
     """
     if BETWEEN in text:
-        return [*chain.from_iterable([BETWEEN, *tokenise(part)] for part in text.split(BETWEEN))][1:]
+        return split_text(text, "treebank")
     text = text.replace("\u2019", "'")
     if re.search(ALONE, text) and not re.search(ATTACHED, text):
         return re.findall(r"[^ \t\r\n]+", text)
@@ -92,3 +93,23 @@ def repair(text: str) -> str:
 @lru_cache(maxsize=1 << 17)  # most of what stands between two spaces comes again
 def _split(chunk: str) -> tuple[str, ...]:
     return tuple(map(intern, _TOKEN.findall(chunk.replace("n't", " n't"))))
+
+
+TOKENISERS: dict[str, Callable[[str], list[str]]] = {
+    "treebank": tokenise,  # as in the Penn Treebank; leaves alone what is tokenised already
+    "words": split_words,  # lower-case, marks and slashes apart, a full stop ends a word everywhere
+    "spaces": str.split,
+}
+
+
+def split_text(text: str, tokeniser: str) -> list[str]:
+    """The tokens of a text; of a pair those of both sides, each split by itself, with `BETWEEN` between them.
+
+    Parameters
+    ----------
+    text : str
+    tokeniser : key of `TOKENISERS`
+        That of the corpus whose texts are to be read alike.
+    """
+    split = TOKENISERS[tokeniser]
+    return [*chain.from_iterable([BETWEEN, *split(part)] for part in text.split(BETWEEN))][1:]

@@ -5,7 +5,7 @@ import lzma
 import zipfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,57 +14,8 @@ from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, folder
-from rationale.data.files import count_differences, readable
 from rationale.errors import BadInput, typed
-
-
-def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
-    """Every row holds a word and as many numbers as the first row; files in `rows` hold that many rows."""
-
-    @readable
-    def check(root: Path) -> list[str]:
-        problems = []
-        for path in sorted((root / "vectors").glob(pattern)):
-            for name, lines in _texts(path):
-                problems += _ragged(name, lines, rows.get(name))
-        return problems
-
-    return check
-
-
-def _texts(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The text files in a vectors file: (name, lines)."""
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    yield member, file
-    else:
-        with {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)(path, "rb") as file:
-            yield path.name, file
-
-
-def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str]:
-    num, num_fields = 0, 0
-    for num, line in enumerate(lines, start=1):
-        fields = line.rstrip().count(b" ") + 1
-        num_fields = num_fields or fields
-        if fields < num_fields or fields > num_fields and not _numbers_follow(line, num_fields - 1):
-            return [f"{name}:{num}: {fields} fields; accepted: {num_fields}, a word and its numbers"]
-    if num_fields < 3:
-        return [f"{name}: no vectors in it"]
-    return count_differences({f"{name} rows": num}, {f"{name} rows": expected}) if expected else []
-
-
-def _numbers_follow(line: bytes, dim: int) -> bool:
-    """A word with spaces in it (GloVe 840B has some) is fine if the last `dim` fields are numbers."""
-    fields = line.split()
-    try:
-        [float(field) for field in fields[-dim:]]
-    except ValueError:
-        return False
-    return True
-
+from rationale.settings import Settings, setting
 
 ENDINGS = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later ending wins
 LARGEST = torch.finfo(torch.float32).max
@@ -81,6 +32,19 @@ TREEBANK_TO_PLAIN = {
     "``": '"',
     "''": '"',
 }
+
+
+class VectorSettings(Settings):
+    """The word vectors."""
+
+    vectors: str = setting("glove.840B.300d", "word vectors: a file, or a name in the data folder, or random")
+    embedding_size: int = setting(300, "numbers of a random word vector; a file brings its own", "[1, inf)")
+
+
+class ScaledVectorSettings(VectorSettings):
+    """The word vectors, multiplied by a factor."""
+
+    vectors_scale: float = setting(1.0, "factor on the word vectors", "(0, inf)")
 
 
 def build_vocabulary(
@@ -207,7 +171,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _texts(archive)}
+                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
         else:  # opening it will say what is wrong
             sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
     for ending in ENDINGS:
@@ -215,7 +179,7 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     return sources
 
 
-def _texts(archive: zipfile.ZipFile) -> list[str]:
+def _text_members(archive: zipfile.ZipFile) -> list[str]:
     return [name for name in archive.namelist() if name.endswith(".txt")]
 
 
@@ -238,7 +202,7 @@ def _open(path: Path, member: str | None) -> BinaryIO:
     if path.suffix != ".zip":
         return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
     archive = zipfile.ZipFile(path)
-    texts = [member] if member else _texts(archive)
+    texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
         raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
     return archive.open(texts[0])

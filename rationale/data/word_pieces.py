@@ -6,7 +6,6 @@ from functools import cache
 
 from torch import Tensor
 
-from rationale.data.corpora.sst import CLASSES
 from rationale.data.example import Example, Question
 from rationale.errors import optional
 
@@ -91,9 +90,9 @@ def _tagger():
     return optional("HanTa.HanoverTagger", "parts of speech", "pretrained").HanoverTagger("morphmodel_en.pgz")
 
 
-def sentiments(pieces: Sequence[str], word_labels: Sequence[int]) -> list[str]:
-    """The sentiment that people gave to each piece's word, a name of `CLASSES`; separators are a kind of their own."""
-    return [piece if label < 0 else CLASSES[label] for piece, label in zip(pieces, word_labels, strict=True)]
+def sentiments(pieces: Sequence[str], word_labels: Sequence[int], labels: Sequence[str]) -> list[str]:
+    """The sentiment that people gave to each piece's word, one of `labels`; separators are a kind of their own."""
+    return [piece if label < 0 else labels[label] for piece, label in zip(pieces, word_labels, strict=True)]
 
 
 @dataclass(frozen=True)

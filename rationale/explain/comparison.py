@@ -1,4 +1,4 @@
-"""Compare attributions with the truth: the smallest masks, a gold rationale, or kinds of words."""
+"""Compare attributions with the truth (the smallest masks, a gold rationale), and average them over kinds of words."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
-    """A mask against the best-fitting of all smallest masks: precision, recall, f1, masked, optimality.
-
-    F1 is that of the smallest mask it agrees with most, precision and recall are against the same one; of two empty
-    masks all are 1, of one empty mask 0. `masked` is a share; optimality 1 if it is one of them.
+def compare_with_smallest_masks(kept: Tensor, smallest: Tensor) -> dict[str, float]:
+    """Compare a mask with the one of all smallest masks for which F1 is largest.
 
     Source: De Cao et al. 2020, Table 2: means over sentences of numbers over tokens.
 
@@ -27,6 +24,12 @@ def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
     ----------
     kept : bool [T]
     smallest : bool [S, T], of `smallest_masks`
+
+    Returns
+    -------
+    dict, values in [0, 1]
+        precision, recall, f1, all 1 if both masks are empty and all 0 if one is; masked, the share of positions that
+        are not kept; optimality, 1 if the mask is one of the smallest, otherwise 0.
     """
     matched = (kept & smallest).sum(1)
     f1 = torch.where(kept.sum() + smallest.sum(1) == 0, 1.0, 2 * matched / (kept.sum() + smallest.sum(1)).clamp(min=1))
@@ -43,15 +46,19 @@ def against_smallest(kept: Tensor, smallest: Tensor) -> dict[str, float]:
     }
 
 
-def distance_to(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:
-    """KL(truth || attribution) and Jensen-Shannon divergence in nats, [B] each, both sides scaled to sum to 1.
-
-    Where nothing is attributed, as to a text of which erasure keeps nothing, there is no distribution: NaN. Infinite KL
-    is what it is: the attribution is 0 where the truth is not.
+def distance_to_truth(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:
+    """KL(truth || attribution) and Jensen-Shannon divergence after both are scaled to sum to 1.
 
     Parameters
     ----------
-    truth, attribution : [B, T], at least 0; `truth` is not all 0 in a row
+    truth, attribution : [B, T], at least 0
+        Each row of `truth` holds a value above 0.
+
+    Returns
+    -------
+    dict: kl, js, [B] each, in nats
+        kl is infinite where the attribution is 0 and the truth is not. Both are NaN for a row of `attribution` that is
+        all 0 (erasure may keep no position of a text), because there is no distribution.
     """
     p, q = (values / values.sum(1, keepdim=True) for values in (truth.double(), attribution.double()))
     middle = (p + q) / 2
@@ -62,41 +69,63 @@ def distance_to(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:
     return {"kl": kl(p, q), "js": (kl(p, middle) + kl(q, middle)) / 2}
 
 
-def against_search(values: list[Tensor], solutions: list[Tensor]) -> dict[str, float]:
-    """Means over texts of `against_smallest` of the masks P(z != 0) > 1/2, of values [1, T_i] each."""
-    found = [against_smallest(keep[0] > 0.5, smallest) for keep, smallest in zip(values, solutions, strict=True)]
-    return {name: sum(one[name] for one in found) / len(found) for name in found[0]}
-
-
-def against_gold(values: list[Tensor], examples: list[Example]) -> dict[str, float]:
-    """kl_l, js_l: means of `distance_to` uniform attribution to the gold rationale, of every layer l, and empty_l, the
-    share of texts to which a layer attributes nothing: those count in neither; an infinite kl_l is left out.
-
-    Texts without gold positions are left out: nothing is right about them.
-    """
-    some = [i for i, example in enumerate(examples[: len(values)]) if any(example.rationale or ())]
-    if not some:
-        return {}
-    gold = pad_sequence([torch.tensor(examples[i].rationale).double() for i in some], batch_first=True)
-    found = pad_sequence([values[i].double().T for i in some], batch_first=True)  # [N, T, L + 1]
-    figures = {}
-    for layer, given in enumerate(found.unbind(2)):
-        there = given.sum(1) > 0
-        means = {name: far.mean().item() for name, far in distance_to(gold[there], given[there]).items()}
-        figures |= {f"{name}_{layer}": value for name, value in means.items() if math.isfinite(value)}
-        figures[f"empty_{layer}"] = 1 - there.double().mean().item()
-    return figures
-
-
-def kept_by_kind(values: Iterable[list], kinds: Iterable[Sequence[str]]) -> "pd.DataFrame":
-    """Mean over positions of what each layer attributes, one row a layer, a column a kind of position.
+def compare_with_search(values: list[Tensor], solutions: list[Tensor]) -> dict[str, float]:
+    """Means over texts of `compare_with_smallest_masks` for the masks P(z != 0) > 1/2 of the first layer.
 
     Parameters
     ----------
-    values : [L + 1][T] of each text
-    kinds : [T] of each text, such as `pretrained.parts_of_speech` of its pieces
+    values : one [L + 1, T_i] per text
+        Attributions that are P(z != 0).
+    solutions : one bool [S_i, T_i] per text, of `smallest_masks`
+    """
+    scores = [
+        compare_with_smallest_masks(keep[0] > 0.5, smallest) for keep, smallest in zip(values, solutions, strict=True)
+    ]
+    return {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
+
+
+def compare_with_gold(values: list[Tensor], examples: list[Example]) -> dict[str, float]:
+    """Distance of each layer's attributions to the gold rationale, means over texts.
+
+    Texts without gold positions are left out: no attribution to them is right.
+
+    Parameters
+    ----------
+    values : one [L + 1, T_i] per text
+    examples : the texts
+        There may be more than attributions: those of the first texts.
+
+    Returns
+    -------
+    dict
+        For each layer l: kl_l and js_l in nats, `distance_to_truth` of an attribution that is uniform over the gold
+        positions (kl_l is left out if it is infinite), and empty_l, the share of texts to which the layer attributes
+        nothing; these texts count in neither mean.
+    """
+    with_gold = [i for i, example in enumerate(examples[: len(values)]) if any(example.rationale or ())]
+    if not with_gold:
+        return {}
+    gold = pad_sequence([torch.tensor(examples[i].rationale).double() for i in with_gold], batch_first=True)
+    attributions = pad_sequence([values[i].double().T for i in with_gold], batch_first=True)  # [N, T, L + 1]
+    scores = {}
+    for layer, attribution in enumerate(attributions.unbind(2)):
+        nonempty = attribution.sum(1) > 0
+        distances = distance_to_truth(gold[nonempty], attribution[nonempty])
+        means = {name: distance.mean().item() for name, distance in distances.items()}
+        scores |= {f"{name}_{layer}": value for name, value in means.items() if math.isfinite(value)}
+        scores[f"empty_{layer}"] = 1 - nonempty.double().mean().item()
+    return scores
+
+
+def mean_by_category(values: Iterable[list], categories: Iterable[Sequence[str]]) -> "pd.DataFrame":
+    """Mean attribution over the positions of each category, one row per layer, one column per category.
+
+    Parameters
+    ----------
+    values : [L + 1][T] for each text
+    categories : [T] for each text, such as `word_pieces.parts_of_speech` of its pieces
     """
     import pandas as pd
 
-    flat = np.concatenate([np.array(one, float).T for one in values])  # [N, L + 1]
-    return pd.DataFrame(flat).groupby([kind for one in kinds for kind in one]).mean().T
+    flat = np.concatenate([np.array(layers, float).T for layers in values])  # [N, L + 1]
+    return pd.DataFrame(flat).groupby([category for text in categories for category in text]).mean().T

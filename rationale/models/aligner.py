@@ -9,8 +9,8 @@ Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings 
 constraint, the loop and the evaluation are those of rationale extractors.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +23,38 @@ from rationale.models.protocol import Output
 from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
 from rationale.nn.fast import apply_to_joined
-from rationale.nn.gates import decide
+from rationale.nn.gates import GateSettings, decide
 from rationale.nn.heads import HEADS
 from rationale.nn.initialise import initialise
 from rationale.nn.sampling import Draw, repeated, sample
-from rationale.nn.sparse_attention import MAPPINGS
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 REACH = 11  # intra-sentence attention: distances beyond share one weight
+
+
+def aligner_models() -> tuple[str, ...]:
+    """The aligners that there are: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
+    return (*MAPPINGS, "hardkuma", "recurrent")
+
+
+class AlignerSettings(MappingSettings, GateSettings):
+    """How the words of two sentences are aligned."""
+
+    model: Annotated[str, OneOf(aligner_models)] = setting("softmax", "how words are aligned")
+    normalised: bool = setting(False, "HardKuma weights of a word are divided by their sum")
+    intra: bool = setting(False, "each word first attends to the other words of its own sentence")
+    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold"] = setting(
+        "argmax", "how a gate becomes a number at test time"
+    )
+    hidden_size: int = setting(200, "units of every layer", "[1, inf)")
+    dropout: float = setting(0.2, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        model = f"with model {self.model}"
+        yield Refusal(self.normalised and self.model != "hardkuma", "normalised", model, "false, or hardkuma")
+        yield Refusal(self.intra and self.model == "recurrent", "intra", model, "false, or another model")
+        yield from unused_by(self, self.model)
 
 
 class Words(NamedTuple):
@@ -172,8 +197,8 @@ ATTENTIONS: dict[str, type[SimplexAttention] | type[HardKumaAttention]] = {
 class IntraAttention(nn.Module):
     """Each word meets the other words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
 
-    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py; Parikh
-    et al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
+    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py;
+    Parikh et al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
 
     Parameters
     ----------
@@ -206,7 +231,7 @@ class Aligner(nn.Module):
         Of every layer; 200 in the paper.
     intra : IntraAttention or None
     rule : str
-        Test-time rule of gates, one of `gates.RULES`.
+        Test-time rule of gates, one of `nn.RULES`.
     """
 
     task, aligns = "alignment", True
@@ -236,13 +261,13 @@ class Aligner(nn.Module):
 
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
-        words = Words.of(sides.premise, sides.hypothesis).through(
+        words = Words.of(sides.first, sides.second).through(
             lambda numbers: self.dropout(self.project(F.embedding(numbers, self.vectors)))
         )
         if self.intra is None:
             return words
         premise, hypothesis = words.sides()
-        return Words.of(self.intra(premise, sides.premise_mask), self.intra(hypothesis, sides.hypothesis_mask))
+        return Words.of(self.intra(premise, sides.first_mask), self.intra(hypothesis, sides.second_mask))
 
     def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Words, Alignment]:
         """Features of the words and their alignment, K times after each other."""
@@ -275,7 +300,7 @@ class Aligner(nn.Module):
         premise, hypothesis = words.sides()
         others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
         compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
-        masks = (repeated(m, num_samples) for m in (sides.premise_mask, sides.hypothesis_mask))
+        masks = (repeated(m, num_samples) for m in (sides.first_mask, sides.second_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
             for side, real in zip(compared.sides(), masks, strict=True)
@@ -314,8 +339,8 @@ class RecurrentPair(nn.Module):
         return None
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
-        p = self.read(sides.premise, sides.premise_mask)
-        h = self.read(sides.hypothesis, sides.hypothesis_mask)
+        p = self.read(sides.first, sides.first_mask)
+        h = self.read(sides.second, sides.second_mask)
         features = torch.cat([p, h, (p - h).abs(), p * h], -1)
         return Output(self.head(self.join(features)), mask.to(p.dtype), None)
 
@@ -326,11 +351,12 @@ def build_aligner(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Align
     Parameters
     ----------
     p : parameters
-        Uses model, normalised, intra, gamma, lam, power, hidden_size, dropout, left, right, rule.
+        `AlignerSettings`, or any object with such attributes.
     vectors : [V, E]
     head : "classes"
     num_outputs : int
     """
+    p = AlignerSettings.of(p)
     size = p.hidden_size
     if p.model == "recurrent":
         features = 8 * size

@@ -7,6 +7,14 @@ from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.models.seq2seq import Memory, Seq2Seq
+from rationale.settings import Settings, setting
+
+
+class SearchSettings(Settings):
+    """Beam search."""
+
+    beam: int = setting(5, "hypotheses that are kept in search", "[1, 100]")
+    longest: int = setting(50, "words of a target at most, its end included", "[2, 1000]")
 
 
 class Generation(NamedTuple):

@@ -39,11 +39,11 @@ class DigitCounter(nn.Module):
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
         """`sides`: digits [B, T] and query [B, 2]; `mask`: of the digits."""
-        query = self.query(sides.hypothesis).flatten(1).unsqueeze(1)  # [B, 1, 2 H]
-        digits = self.digit(sides.premise)
+        query = self.query(sides.second).flatten(1).unsqueeze(1)  # [B, 1, 2 H]
+        digits = self.digit(sides.first)
         known = torch.cat([query.expand(-1, digits.shape[1], -1), digits], -1)
         states, _ = self.counter(self.filter(torch.tanh(self.mix(known))))
-        last = (sides.premise_mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        last = (sides.first_mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
         return Output(self.head(states.gather(1, last).squeeze(1)), mask.to(states.dtype), None)
 
     def predict(self, batch: Batch) -> Tensor:

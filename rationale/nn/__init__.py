@@ -1,6 +1,7 @@
 """Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
 
-`fast` and `fast_rows` hold the fast forms of what the other modules define.
+`fast` and `fast_rows` hold the fast forms of what the other modules define; `fast_rows` takes numba, which is slow to
+import, and is imported where it is needed.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout
@@ -36,30 +37,30 @@ from rationale.nn.sparse_attention import (
 )
 
 __all__ = [
+    "ENCODERS",
+    "GATES",
+    "HEADS",
+    "LARGEST_PRICE",
+    "MAPPINGS",
+    "POOLS",
+    "RULES",
     "AttentionPool",
     "BernoulliGate",
     "Classes",
     "Draw",
     "Dropout",
-    "ENCODERS",
     "FinalPool",
-    "GATES",
     "Gate",
-    "HEADS",
     "HardConcreteGate",
     "HardKumaGate",
-    "LARGEST_PRICE",
     "LSTMEncoder",
     "LastPool",
-    "MAPPINGS",
     "Mapping",
     "MaxPool",
     "MeanPool",
-    "POOLS",
     "Pool",
     "RCNNCell",
     "RCNNEncoder",
-    "RULES",
     "ReLUDropout",
     "Scores",
     "State",

@@ -1,15 +1,26 @@
 """Encoders: from embedded tokens to one state per token and one state per text.
 
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`, an
-attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first in a row,
-padding after them; only `RCNNEncoder` also reads rows with holes in them.
+Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
+an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first
+in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
 """
+
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from rationale.nn import fast
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
+from rationale.settings import OneOf, Settings, setting
+
+
+class EncoderSettings(Settings):
+    """The networks that read a text."""
+
+    encoder: Annotated[str, OneOf(lambda: ENCODERS)] = setting("lstm", "network that reads a text")
+    hidden_size: int = setting(150, "units per direction", "[1, inf)")
+    dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
 class LSTMEncoder(nn.Module):

@@ -6,7 +6,10 @@ imports this file when it is first needed, because numba is slow to import.
 """
 
 import numpy as np
-from numba import njit
+
+from rationale.errors import optional
+
+njit = optional("numba", "sparse attention", "fast").njit
 
 KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
 

@@ -8,7 +8,8 @@ of the distribution; where a draw passes none, the objective uses the score func
 To add a gate, write one subclass of `Gate` with a `name`. It enters the table `GATES` when it is defined.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +17,36 @@ from torch.nn import functional as F
 
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
 from rationale.distributions.rectified import HardConcrete, HardKuma
+from rationale.settings import Refusal, Settings, setting
 
 GATES: dict[str, type["Gate"]] = {}  # by name; filled by `Gate.__init_subclass__`
 RULES = ("argmax", "argmax_conditional", "expected", "threshold", "sample", "top_k")
+
+
+class GateSettings(Settings):
+    """The support of stretched gates."""
+
+    left: float = setting(-0.1, "lower end of the stretched support", "(-inf, 0)")
+    right: float = setting(1.1, "upper end of the stretched support; 1 = no mass at one", "[1, inf)")
+
+
+class DecisionSettings(Settings):
+    """From a gate to a number at test time."""
+
+    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold", "top_k"] = setting(
+        "argmax", "how a gate becomes a number at test time"
+    )
+    threshold: float = setting(0.5, "probability from which the rule threshold selects", "[0, 1]")
+    budget: float = setting(1.0, "share of each text that the rule top_k keeps", "(0, 1]")
+
+    def refused(self) -> Iterator[Refusal]:
+        top_k = self.rule == "top_k"
+        yield Refusal(
+            top_k and self.budget == 1, "budget", "with rule top_k: it keeps everything", "a number in (0, 1)"
+        )
+        yield Refusal(not top_k and self.budget < 1, "budget", f"with rule {self.rule}", "1, or rule=top_k")
+        unused = self.rule != "threshold" and self.threshold != 0.5
+        yield Refusal(unused, "threshold", f"with rule {self.rule}", "0.5, or rule=threshold")
 
 
 class Gate(nn.Module):

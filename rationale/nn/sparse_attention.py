@@ -18,7 +18,7 @@ Every map but softmax is an exact algorithm for one row (`fast_rows`); rows on a
 Their Jacobians are symmetric and never built: a backward pass is a few averages.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +28,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from rationale.settings import Refusal, Settings, setting
+
 
 # ------------------------------------------------------------------------------------------------------- the maps
+class MappingSettings(Settings):
+    """The mapping from scores to attention weights."""
+
+    gamma: float = setting(1.0, "strength of the regularisation of attention; large = flat", "(0, inf)")
+    lam: float = setting(0.1, "price of steps between weights (fusedmax), of larger weights (oscarmax)", "[0, inf)")
+    power: float = setting(1.5, "norm p of sq_pnorm_max", "(1, 2]")
+
+
 def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> Tensor:
     """exp(x / gamma) / sum exp(x / gamma); never exactly 0.
 
@@ -197,6 +207,14 @@ MAPPINGS: dict[str, Mapping] = {
     "oscarmax": Mapping(oscarmax, {"lam": "lam"}, makes_equal="any"),
     "sq_pnorm_max": Mapping(sq_pnorm_max, {"p": "power"}),
 }
+
+
+def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
+    """Settings that the mapping `model` does not use: a changed one is refused, as it would have no effect."""
+    used = {"gamma", *MAPPINGS[model].settings.values()} if model in MAPPINGS else set()
+    for key, known in MappingSettings.model_fields.items():
+        changed = getattr(p, key) != known.default and key not in used
+        yield Refusal(changed, key, f"with model {model}", f"{known.default:g}")
 
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:

@@ -15,11 +15,11 @@ from rationale.objectives.words import WordLoss
 
 __all__ = [
     "BASELINES",
-    "Constraint",
     "DYNAMICS",
-    "LossOutput",
     "MEASURES",
     "PENALTIES",
+    "Constraint",
+    "LossOutput",
     "RationaleObjective",
     "WordLoss",
     "build_objective",

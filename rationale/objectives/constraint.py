@@ -1,11 +1,45 @@
 """The constraint on a selection: a multiplier that moves until the rate meets its target."""
 
 import math
+from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from rationale.settings import Refusal, Settings, setting
+
 DYNAMICS = ("signed", "authors")
+
+
+class ConstraintSettings(Settings):
+    """The constraint on the rate of selection."""
+
+    selection: float | None = setting(None, "share of words to keep; null = no constraint", "(0, 1)")
+    dynamics: Literal["signed", "authors"] = setting("signed", "how the multiplier moves")
+    measure: Literal["training", "expected", "selected"] = setting(
+        "expected", "rate compared with the target; training = expected, with dropout"
+    )
+    measure_every: int = setting(2, "training steps between two measurements of the rate", "[1, inf)")
+    multiplier_init: float = setting(0.0, "multiplier at the start", "[0, inf)")
+    multiplier_rate: float = setting(0.2, "step of the multiplier", "(0, inf)")
+    multiplier_max: float | None = setting(None, "largest multiplier; null = no limit", "(0, inf)")
+    quadratic: float = setting(50.0, "weight of the squared gap", "[0, inf)")
+    smoothing: float = setting(0.8, "share of the old value in the gap's moving average", "[0, 1)")
+
+    def refused(self) -> Iterator[Refusal]:
+        yield Refusal(
+            self.dynamics == "authors" and self.multiplier_init == 0,
+            "multiplier_init",
+            "with dynamics authors, which multiplies it",
+            "a number in (0, inf), 0.0001 in the authors' code for SST",
+        )
+
+
+class TransitionSettings(Settings):
+    """The constraint on the switches between kept and not."""
+
+    transitions: float | None = setting(None, "switches between kept and not, per word; null = no constraint", "(0, 1)")
 
 
 class Constraint(nn.Module):

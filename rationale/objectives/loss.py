@@ -9,7 +9,7 @@ the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the s
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,23 @@ from rationale.data.batches import Batch
 from rationale.models.protocol import Head, Output, RationaleModel
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
-from rationale.objectives.constraint import Constraint
+from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
-from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
+from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
+from rationale.settings import Settings, setting
 
 MEASURES = ("training", "expected", "selected")
 PENALTIES = ("expected", "sampled")
+
+
+class PriceSettings(Settings):
+    """The price of a selection, where no constraint holds its rate."""
+
+    sparsity: float = setting(0.0, "price of a selected word, in units of the task loss", "[0, inf)")
+    coherence: float = setting(0.0, "price of a switch between kept and not", "[0, inf)")
+    penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
+    entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
+    warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
 
 
 class LossOutput(NamedTuple):
@@ -247,37 +258,38 @@ class RationaleObjective(nn.Module):
 def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
     """The objective that the parameters of a run describe.
 
-    Uses selection, transitions, measure, measure_every, dynamics, multiplier_init, multiplier_rate,
-    multiplier_max, smoothing, quadratic, sparsity, coherence, penalty, samples, baseline, entropy and warmup (in
-    epochs, of `steps_per_epoch`).
-    A target selection of 1 or transitions of 0 means: no such constraint.
-
     Parameters
     ----------
     p : parameters
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from it; what it
+        does not have keeps its default.
     steps_per_epoch : int
-        Training steps per epoch.
+        Training steps per epoch; `warmup` counts in epochs.
     has_gates : bool
         That of the model; where it is False, only the task loss is left.
     """
 
-    def constraint(target: float) -> Constraint:
-        start = p.multiplier_init
-        largest = p.multiplier_max or math.inf
-        return Constraint(target, p.dynamics, p.multiplier_rate, p.smoothing, p.quadratic, start, largest)
-
     if not has_gates:
         return RationaleObjective()
+    held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
+
+    def constraint(target: float | None) -> Constraint | None:
+        if target is None:
+            return None
+        largest = math.inf if held.multiplier_max is None else held.multiplier_max
+        steps = held.multiplier_rate, held.smoothing, held.quadratic
+        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest)
+
     return RationaleObjective(
-        constraint(p.selection) if p.selection < 1 else None,
-        constraint(p.transitions) if p.transitions > 0 else None,
-        p.measure,
-        p.measure_every,
-        p.sparsity,
-        p.coherence,
-        p.penalty,
-        p.samples,
-        p.baseline,
-        round(p.warmup * steps_per_epoch),
-        p.entropy,
+        constraint(held.selection),
+        constraint(TransitionSettings.of(p).transitions),
+        held.measure,
+        held.measure_every,
+        prices.sparsity,
+        prices.coherence,
+        prices.penalty,
+        estimator.samples,
+        estimator.baseline,
+        round(prices.warmup * steps_per_epoch),
+        prices.entropy,
     )

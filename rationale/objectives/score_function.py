@@ -1,8 +1,26 @@
 """The score-function (REINFORCE) estimator and its baselines."""
 
+from collections.abc import Iterator
+from typing import Literal
+
 from torch import Tensor
 
+from rationale.settings import Refusal, Settings, setting
+
 BASELINES = ("none", "average", "self_critical", "leave_one_out")
+
+
+class ScoreFunctionSettings(Settings):
+    """The estimator of gradients through binary draws."""
+
+    samples: int = setting(1, "draws per text and training step", "[1, 1000]")
+    baseline: Literal["none", "average", "self_critical", "leave_one_out"] = setting(
+        "none", "what is subtracted from the cost of a draw"
+    )
+
+    def refused(self) -> Iterator[Refusal]:
+        alone = self.baseline == "leave_one_out" and self.samples == 1
+        yield Refusal(alone, "samples", "with baseline leave_one_out", "a whole number from 2")
 
 
 def leave_one_out(cost: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ class WordLoss(nn.Module):
 
     def forward(self, model: EncoderDecoder, batch: Batch) -> LossOutput:
         sides = batch.tokens
-        outputs, weights = model.decode(sides.premise, sides.premise_mask, sides.hypothesis)
-        real = sides.hypothesis_mask
-        loss = F.cross_entropy(model.output(outputs[real]), sides.hypothesis[real])
+        outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
+        real = sides.second_mask
+        loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])
         without = model.settled(weights.detach()[real]).to(loss.dtype).mean()
         return LossOutput(loss, {"task": loss.detach(), "settled": without})

@@ -1,6 +1,7 @@
 """The command line: `python -m rationale.runs NOTEBOOK [PARAMS.yaml | key=value]...`"""
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -14,16 +15,17 @@ from typing import Any
 import yaml
 
 from rationale.errors import command
-from rationale.runs.parameters import KEYS, choices, defaults, shown
+from rationale.runs.parameters import defaults, parameters_cell, settings_class, shown
 from rationale.runs.runner import RunFailed, run
 from rationale.runs.workspace import notebook_path, read_if_there, root
+from rationale.settings import accepts, components
 
 HELP = """\
 examples
   python -m rationale.runs --list                           the notebooks
   python -m rationale.runs 12_train_sst --list              the parameters of one, their defaults and ranges
   python -m rationale.runs 10_first_rationale               run it with its defaults
-  python -m rationale.runs 12_train_sst params/sst/hardkuma_s40_glove50.yaml seed=2
+  python -m rationale.runs 12_train_sst params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2
 
 parameters
   A parameter file is YAML, one `key: value` a line, and holds only what differs from the notebook's
@@ -33,7 +35,7 @@ parameters
 results
   outputs/<notebook>/<run>/ holds run.ipynb (executed), run.html (the same to read in a browser),
   params.yaml (all parameters), environment.txt (versions, machine, commit), and what the notebook saved.
-  The run's name is made of the arguments: `hardkuma_s40_glove50-seed2` in the example above.
+  The run's name is made of the arguments: `hardkuma-selection0.4-vectorsglove.6B.50d-seed2` in the example above.
 
 interrupted, failed, finished
   The same command again continues an interrupted or failed run from its last checkpoint, and
@@ -53,7 +55,7 @@ def report(folder: Path) -> str:
     except ValueError:
         metrics = {}
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    summary = (colour and read_if_there(folder / "summary.ansi") or read_if_there(folder / "summary.txt")).rstrip()
+    summary = ((colour and read_if_there(folder / "summary.ansi")) or read_if_there(folder / "summary.txt")).rstrip()
     if summary:
         return "\n".join([*lines, summary])
     width = max(map(len, metrics), default=0)
@@ -77,13 +79,24 @@ def listing(notebook: str | None, width: int = 100) -> str:
         titles = {name: re.search(r"^# # (.*)$", text, re.M) for name, text in found.items()}
         column = max(map(len, titles))
         return "\n".join(f"{name:{column}}  {title[1] if title else ''}".rstrip() for name, title in titles.items())
-    lines, values = [], defaults(notebook_path(notebook))
-    for name, value in values.items():
-        given = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]  # as given: 1.0e-05
-        accepted = f"{KEYS[name].meaning}; {KEYS[name].accepts(choices(name, values))}"
-        lines.append(f"{name}: {given}".rstrip())
-        lines += textwrap.wrap(accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
-    return "\n".join(lines)
+    path = notebook_path(notebook)
+    cls, values = settings_class(path), defaults(path)
+    cell = parameters_cell(path)
+    groups = {"in the notebook's cell": cell}
+    for component, names in components(cls).items():
+        title = (inspect.getdoc(component) or "").split("\n")[0].rstrip(".")
+        groups[title] = [name for name in names if name not in cell]
+    lines = []
+    for title, names in groups.items():
+        lines += ["", f"# {title}"] if names else []
+        for name in names:
+            given = yaml.safe_dump(values[name], default_flow_style=True, width=1000).splitlines()[0]  # 1.0e-05
+            accepted = f"{cls.model_fields[name].description}; {accepts(cls, name)}"
+            lines.append(f"{name}: {given}".rstrip())
+            lines += textwrap.wrap(
+                accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+            )
+    return "\n".join(lines).lstrip()
 
 
 @command

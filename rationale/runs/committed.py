@@ -1,4 +1,4 @@
-"""The committed results: read `outputs/reference/`, and put finished runs into rows of the same table.
+"""The committed results: read `outputs/reference/`, and turn finished runs into rows of the same table.
 
     results.csv    one value per row: task, corpus, aspect, model, variant, vectors, target, sparsity,
                    seed, split, metric, value, run, device, commit
@@ -18,33 +18,33 @@ import pandas as pd
 import torch
 
 from rationale import metrics
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
-from rationale.explain.diffmask import KINDS
+from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.parameters import MASKS, completed, defaults, read_file, shown
+from rationale.runs.parameters import defaults, modernised, read_file, shown
 from rationale.runs.workspace import notebook_path, root
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
 COLUMNS = COLUMNS.split(",")
-ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns younger than some tables, and what they were before
+ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns that older tables lack, and their values there
 TASKS = {  # by notebook
     "10_first_rationale": "reviews",
     "11_train_reviews": "reviews",
     "12_train_sst": "sst",
     "13_train_nli": "nli",
     "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # but for TRANSLATED
+    "15_train_seq2seq": "summarisation",  # for a corpus with several languages "translation"
 }
-TRANSLATED = "multi30k"
-SUBJECT = "subject"  # the model that is probed, in the column `model` of task `probes`
-CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where it is no parameter
-COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
-OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
-OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
-OF_PAIRS = "23_read_nli/committed/figures"  # of `23_read_nli`, of runs of `13_train_nli`
-OF_TEXTS = "25_read_seq2seq/committed/figures"  # of `25_read_seq2seq`, of runs of `15_train_seq2seq`
-FIGURES = (  # below OUTPUTS; kept where the run is there
+SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
+CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
+COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
+OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
+OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
+OF_PAIRS = "23_read_nli/committed/figures"  # by `23_read_nli`, from runs of `13_train_nli`
+OF_TEXTS = "25_read_seq2seq/committed/figures"  # by `25_read_seq2seq`, from runs of `15_train_seq2seq`
+FIGURES = (  # below OUTPUTS; copied if the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
     f"{COMPARISON}/word_sentiment.svg",
@@ -80,103 +80,111 @@ FIGURES = (  # below OUTPUTS; kept where the run is there
 )
 
 
-def folder() -> Path:
+def reference_folder() -> Path:
     """outputs/reference/ of the repository."""
     return root() / "outputs" / "reference"
 
 
 def read_results(path: Path | None = None) -> pd.DataFrame:
-    """`results.csv` (by default the committed one)."""
-    path = path or folder() / "results.csv"
+    """Read `results.csv`, by default the committed one.
+
+    Raises
+    ------
+    BadInput
+        If there is no such file.
+    """
+    path = path or reference_folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
     table = pd.read_csv(path, dtype={"aspect": str, "variant": str})
-    for name, usual in ADDED.items():
+    for name, value in ADDED.items():
         if name not in table:
-            table.insert(COLUMNS.index(name), name, usual)
+            table.insert(COLUMNS.index(name), name, value)
     return table.fillna(ADDED)
 
 
 def read_history() -> pd.DataFrame:
-    """`history.csv`: one epoch of one committed run a row."""
-    return pd.read_csv(folder() / "history.csv")
+    """Read `history.csv`, one row per epoch of a committed run."""
+    return pd.read_csv(reference_folder() / "history.csv")
 
 
 def read_published() -> pd.DataFrame:
-    """The published numbers, with where each one stands."""
-    return pd.read_csv(folder() / "published.csv")
+    """Read the published numbers, each with its source."""
+    return pd.read_csv(reference_folder() / "published.csv")
 
 
 def rows_of(run: Path) -> pd.DataFrame:
-    """The rows of one finished run in the long table."""
+    """The rows of one finished run in the long table.
+
+    Raises
+    ------
+    BadInput
+        If the folder is not one of a training notebook.
+    """
     notebook = run.parent.name
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = saved.read_parameters(run), environment_of(run)
+    p, facts = modernised(saved.read_parameters(run)), environment_of(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
-    if p.get("corpus") == TRANSLATED:
+    if "language" in p and find_corpus(p["corpus"]).languages:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("budget", 1.0) if model not in GATES else p.get("selection", 1.0)}
+    common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
-    found = saved.read_metrics(run)
-    values = [(split, name, value) for split in ("dev", "test") for name, value in found[split].items()]
+    scores = saved.read_metrics(run)
+    values = [(split, name, value) for split in ("dev", "test") for name, value in scores[split].items()]
     if (run / "faithfulness.json").is_file():
-        judged = json.loads((run / "faithfulness.json").read_text(encoding="utf-8"))
-        values += [(split, name, value) for split in ("dev", "test") for name, value in judged[split].items()]
-    values += [("train", "seconds", found["seconds"]), ("train", "best_epoch", found["best_epoch"])]
+        faithfulness = json.loads((run / "faithfulness.json").read_text(encoding="utf-8"))
+        values += [(split, name, value) for split in ("dev", "test") for name, value in faithfulness[split].items()]
+    values += [("train", "seconds", scores["seconds"]), ("train", "best_epoch", scores["best_epoch"])]
     rows = [
         common | {"split": split, "metric": name, "value": value}
         for split, name, value in values
-        if name != "words_a_second"  # of whatever else the machine did; `make bench` compares
+        if name != "words_a_second"  # depends on what else the machine did; `make bench` compares speeds
     ]
-    for method, one in found.get("methods", {}).items():
-        own = common | {
-            "model": method,
-            "variant": method_variant(method, p, notebook),
-        }
-        values = [(split, name, value) for split in ("dev", "test") for name, value in one[split].items()]
-        values += [("train", name, one[name]) for name in ("seconds", "best_epoch")]
+    for method, scores_of_method in scores.get("methods", {}).items():
+        own = common | {"model": method, "variant": method_variant(method, p, notebook)}
+        values = [(split, name, value) for split in ("dev", "test") for name, value in scores_of_method[split].items()]
+        values += [("train", name, scores_of_method[name]) for name in ("seconds", "best_epoch")]
         rows += [own | {"split": split, "metric": name, "value": value} for split, name, value in values]
     return pd.DataFrame(rows)[COLUMNS]
 
 
 def method_variant(method: str, p: dict, notebook: str) -> str:
-    """What a method of a run depends on besides the run's model: how a probe differs from the notebook's default, the
-    margin of masks.
+    """The variant of one method of a run: that of the run's model, and the method's own settings.
+
+    Of a probe the settings that differ from the notebook's defaults are named, of fitted masks the margin.
     """
-    usual, named = _usual(notebook), [variant(p, notebook)]
-    if method in KINDS:
+    usual, named, facts = _defaults(notebook), [variant(p, notebook)], METHODS[method]
+    if facts.is_probe:
         keys = ("votes", "form", "divergence", "margin")
         named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]
-    if method in MASKS:
+    elif facts.needs_margin:
         named += [f"margin={p['margin']:g}"]
     return ", ".join(filter(None, named))
 
 
 def variant(p: dict, notebook: str) -> str:
-    """How the network of a run differs from its notebook's defaults: "lstm, independent" or "intra", mostly "".
+    """How the network of a run differs from its notebook's defaults, as in "lstm, independent"; usually "".
 
-    Of runs with other attentions everything is named that differs: there are no recipes besides the default one.
+    For the notebooks in `ATTENTIONS` every setting that differs is named, because their only recipe is the default.
     """
     if "model" not in p:
         return "gru" if p.get("reader") == "gru" else ""
-    usual, named = _usual(notebook), []
+    p, usual, named = modernised(p), _defaults(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
         matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"} | (
-            OF_GATES if p["model"] not in GATES else set()
-        )
-        usual |= {"lam": PRICES.get(p["model"], p["lam"])}
+        free = {*FREE, "corpus", "language", "intra", "normalised"} | (set() if p["model"] in GATES else OF_GATES)
+        usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
 
@@ -184,21 +192,21 @@ def variant(p: dict, notebook: str) -> str:
 OF_GATES = {"measure", "measure_every", "dynamics", "multiplier_init", "multiplier_rate", "quadratic", "smoothing",
             "left", "right", "rule", "tolerance"}  # fmt: skip
 ATTENTIONS = ("13_train_nli", "15_train_seq2seq")
-PRICES = {"fusedmax": 0.1, "oscarmax": 0.01}  # the paper's `lam`; of no effect with other models
+PRICES = {"fusedmax": 0.1, "oscarmax": 0.01}  # the paper's `lam`; it has no effect on other models
 
 
 @cache
-def _usual(notebook: str) -> dict:
+def _defaults(notebook: str) -> dict:
     return defaults(notebook_path(notebook))
 
 
 def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
-    """The rows of the finished runs of these names in a folder of the repository."""
+    """The rows of the finished runs with these names in a folder of the repository."""
     return pd.concat([rows_of(root() / runs_dir / name) for name in names])
 
 
 def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
-    """The rows of the runs that a notebook's parameters name, or else all committed ones of these tasks."""
+    """The rows of the runs that a notebook's parameters name; if they name none, all committed rows of these tasks."""
     if p.runs:
         return rows_of_all(p.runs_dir, p.runs)
     table = read_results()
@@ -206,137 +214,149 @@ def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
 
 
 def agreements(runs: list[Path]) -> list[pd.DataFrame]:
-    """For each run, the mean agreement of its test rationales with those of the runs that differ in the seed alone."""
+    """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = vars(completed(saved.read_parameters(run)))
+        p = saved.read_parameters(run)
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
-    found = []
+    rows = []
     for group in (group for group in alike.values() if len(group) > 1):
         chosen = [[torch.tensor(z) != 0 for z in saved.read_rationales(run, "test")["z"]] for run in group]
         for i, run in enumerate(group):
             others = [metrics.agreement(chosen[i], chosen[j]) for j in range(len(group)) if j != i]
             row = rows_of(run).query("split == 'test'").head(1)
-            found.append(row.assign(metric="agreement", value=sum(others) / len(others)))
-    return found
+            rows.append(row.assign(metric="agreement", value=sum(others) / len(others)))
+    return rows
 
 
 def environment_of(run: Path) -> dict[str, str]:
+    """`environment.txt` of a finished run: versions, commit and machine by name."""
     lines = (run / "environment.txt").read_text(encoding="utf-8").splitlines()
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
-    """Where a notebook has no `runs` to draw from, display the committed pictures of these names."""
+    """Display the committed pictures with these names if a notebook's parameters name no runs to draw."""
     from IPython.display import SVG, display
 
-    for path in (folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
+    for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
         print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
         display(SVG(filename=str(path)))
 
 
-SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # what runs differ in that are no seeds of each other
+SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # in which runs differ besides the seed
 
 
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
-    """Mean and standard deviation over seeds of some metrics: one row a (model, variant, vectors, target, sparsity).
+    """Mean and standard deviation of metrics over seeds: one row per (model, variant, vectors, target, sparsity).
 
     Parameters
     ----------
-    results : the long table, or a part of it that holds one kind of run
+    results : the long table, or the part of it that holds one kind of run
     metrics : names of metrics
     split : "dev" or "test"
 
     Returns
     -------
     DataFrame
-        Columns `<metric>` and `<metric>_std` for each metric, and `seeds`; std is that of the sample, and NaN
-        for one seed.
+        Columns `<metric>` and `<metric>_std` for each metric, and `seeds`; the standard deviation is that of the
+        sample, NaN for a single seed.
     """
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
     if part.empty:
         return pd.DataFrame(columns=[*SETTINGS, *metrics, *(f"{name}_std" for name in metrics), "seeds"])
     groups = part.groupby([*SETTINGS, "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
-    missing = [name for name in metrics if name not in table["mean"]]  # of no run
+    missing = [name for name in metrics if name not in table["mean"]]  # no run has them
     table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], metrics])) if missing else table
     columns = {name: table["mean"][name] for name in metrics}
     columns |= {f"{name}_std": table["std"][name] for name in metrics}
     return pd.DataFrame(columns | {"seeds": table["count"].max(axis=1)}).reset_index()
 
 
-# What plain runs differ in.
+# Parameters in which runs may differ without being another variant.
 FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}
 
 
 def read_runs() -> pd.DataFrame:
-    """The parameters of every committed run: one row a run (index), one column a parameter."""
-    lines = (folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
+    lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
+    names = [record["run"] for record in records]
+    return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
 
-def runs_with(results: pd.DataFrame, notebook: str = "12_train_sst", some: bool = True, **parameters) -> pd.DataFrame:
+def runs_with(
+    results: pd.DataFrame, notebook: str = "12_train_sst", required: bool = True, **parameters
+) -> pd.DataFrame:
     """Rows of the committed runs of a notebook that have these parameters.
 
-    All parameters that are not named have the notebook's default, but for those in `FREE`, which may be anything.
-    `some=False`: there need not be any.
+    All other parameters have the notebook's defaults, except for those in `FREE`, which may have any value.
+
+    Parameters
+    ----------
+    results : the long table, or a part of it
+    notebook : name of a training notebook
+    required : bool
+        Whether there must be such a run.
 
     Raises
     ------
     BadInput
-        If no such run has been committed.
+        If a run is required and none has been committed.
     """
-    usual = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
+    expected = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
-    for name, value in (usual | parameters).items():
+    for name, value in (expected | modernised(parameters)).items():
         same = runs[name] == value if name in runs else pd.Series(False, runs.index)
-        if value == usual.get(name):  # a parameter that is younger than the run had its default then
+        if value == expected.get(name):  # a run older than the parameter was made with what is now its default
             same |= runs[name].isna() if name in runs else True
         runs = runs[same]
-    found = results[results["run"].isin(runs.index)]
-    if found.empty and some:
-        raise BadInput(f"{folder() / 'runs.jsonl'}: no committed run of {notebook} with {parameters or 'the defaults'}")
-    return found
+    rows = results[results["run"].isin(runs.index)]
+    if rows.empty and required:
+        path = reference_folder() / "runs.jsonl"
+        raise BadInput(f"{path}: no committed run of {notebook} with {parameters or 'the defaults'}")
+    return rows
 
 
 def parameters_of(file: str) -> dict:
-    """What a parameter file, below params/, changes; `vectors` and what sweeps vary left out."""
-    path = notebook_path("12_train_sst").parent.parent / "params" / file
+    """What a parameter file below params/ changes, without `vectors` and the parameters that sweeps vary."""
+    path = notebook_path("12_train_sst").parents[1] / "params" / file
     changed = {name: value for _, name, value in read_file(path)}
     return {name: value for name, value in changed.items() if name not in ("vectors", "sparsity", "seed")}
 
 
-def compared(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the runs that Figure 4 compares: the notebook's defaults, priced Bernoulli gates, attention."""
-    found = [runs_with(results)]
-    for file in ("sst/bernoulli_p100.yaml", "sst/attention.yaml"):
-        found.append(runs_with(results, some=False, **parameters_of(file)))
-    return pd.concat(found)
+def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the runs that Figure 4 compares: the notebook's defaults, Bernoulli gates with a price, attention."""
+    rows = [runs_with(results)]
+    for file in ("sst/bernoulli.yaml", "sst/attention.yaml"):
+        rows.append(runs_with(results, required=False, **parameters_of(file)))
+    return pd.concat(rows)
 
 
 def setting(model: str, target: float, sparsity: float) -> str:
-    """What was asked of a model, for people: "40%", "0.01 a word" or "" for a model that reads everything."""
+    """The target or price of a model in words: "40%", "0.01 a word", or "" for a model that reads everything."""
     if model not in GATES:
         return ""
     return f"{target:.0%}" if target < 1 else f"{sparsity:g} a word"
 
 
 def behind_softmax(table: pd.DataFrame) -> pd.Series:
-    """How far the accuracy of each row of a `summary` is below that of plain softmax on the same vectors, or NaN."""
+    """How far the accuracy of each row of a `summary` lies below that of plain softmax on the same vectors, or NaN."""
     plain = table[table["model"].eq("softmax") & table["variant"].eq("")].set_index("vectors")["accuracy"]
     return table["vectors"].map(plain).astype(float) - table["accuracy"]
 
 
-# of masks against the smallest ones that meet the same constraint; `answer_`: that keep the answer alone
-SEARCHED = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "answer_optimality")
+# Masks compared with the smallest ones that satisfy the same constraint; answer_*: with those that keep the answer.
+SEARCH_METRICS = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "answer_optimality")
 
 
-def searched(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of masks and of exact search on a small model; a search made in several runs of one seed counts once."""
+def search_rows(results: pd.DataFrame) -> pd.DataFrame:
+    """Rows of masks and of exact search on a small model; a search that several runs of a seed made counts once."""
     part = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
-    part = part[part["model"].isin([*MASKS, "erasure"]) & part["metric"].isin(SEARCHED)]
+    masks = [name for name, method in METHODS.items() if method.is_mask]
+    part = part[part["model"].isin(masks) & part["metric"].isin(SEARCH_METRICS)]
     return part.drop_duplicates(["model", "variant", "seed", "split", "metric"])

@@ -13,18 +13,19 @@ from typing import Any
 
 from rationale.runs.workspace import read_if_there, root
 
-USUAL = {  # unless already set
+USUAL = {  # of the kernel, unless already set
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
     "TQDM_DISABLE": "1",
-    # glibc keeps what it has: a training step gives back and asks anew for tens of megabytes, page by page
+    # glibc keeps freed memory: otherwise each training step returns and requests tens of megabytes, page by page
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
 }
+COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records besides those of what is always needed
 
 
 @contextmanager
 def environment_set(settings: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the kernel to inherit; as they were afterwards."""
+    """Set environment variables for the kernel to inherit, and restore the old values afterwards."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -35,7 +36,14 @@ def environment_set(settings: dict[str, str]) -> Iterator[None]:
 
 
 def describe_environment(params: dict[str, Any], code: str, threads: str) -> str:
-    """What a result depends on besides its parameters, one `name: value` a line."""
+    """What a result depends on besides its parameters, one `name: value` per line.
+
+    Parameters
+    ----------
+    params : parameters of the run
+    code : fingerprint of the code
+    threads : number of threads
+    """
 
     def git(*args: str) -> str:
         done = subprocess.run(["git", "-C", str(root()), *args], capture_output=True, text=True)
@@ -59,7 +67,9 @@ def describe_environment(params: dict[str, Any], code: str, threads: str) -> str
         ("device", _device(params)),
     ]
     project = tomllib.loads(read_if_there(root() / "pyproject.toml")).get("project", {})
-    for requirement in project.get("dependencies", []):
+    extras = project.get("optional-dependencies", {})
+    needed = [*project.get("dependencies", []), *(text for extra in COMPUTING for text in extras.get(extra, []))]
+    for requirement in needed:
         name = re.match(r"[\w.-]+", requirement)[0]
         try:
             lines.append((name, importlib.metadata.version(name)))

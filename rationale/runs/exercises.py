@@ -1,4 +1,4 @@
-"""The exercises of a notebook: where each begins, what it asks, and its solution."""
+"""Find the exercises of a notebook: the task, the cells of its solution and its check, and the names they share."""
 
 import ast
 import re
@@ -10,14 +10,14 @@ TASK = re.compile(r"\*\*Exercise (\d+)\*\* \(predict, change, explain; (\d+) min
 
 
 class Exercise(NamedTuple):
-    """Where an exercise of a notebook stands: `solution` and `check` are indices of its cells."""
+    """An exercise of a notebook."""
 
     number: int
     minutes: int
-    task: str
-    solution: int
-    check: int
-    names: list[str]
+    task: str  # in Markdown
+    solution: int  # index of the cell
+    check: int  # index of the cell
+    names: list[str]  # that the solution binds and the check reads
 
 
 def is_tagged(cell: NotebookNode, tag: str) -> bool:
@@ -26,11 +26,11 @@ def is_tagged(cell: NotebookNode, tag: str) -> bool:
 
 
 def names_of(source: str, context: type = ast.Store) -> list[str]:
-    """Names that a cell binds (`ast.Store`, functions too) or reads (`ast.Load`), in the order of their first place."""
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name | ast.FunctionDef)]
-    found = [node for node in found if isinstance(getattr(node, "ctx", ast.Store()), context)]
-    found.sort(key=lambda node: (node.lineno, node.col_offset))
-    return list(dict.fromkeys(getattr(node, "id", None) or node.name for node in found))
+    """Names that a cell binds (`ast.Store`, with functions) or reads (`ast.Load`), in order of first occurrence."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name | ast.FunctionDef)]
+    nodes = [node for node in nodes if isinstance(getattr(node, "ctx", ast.Store()), context)]
+    nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(getattr(node, "id", None) or node.name for node in nodes))
 
 
 def exercises(notebook: NotebookNode) -> list[Exercise]:
@@ -41,16 +41,16 @@ def exercises(notebook: NotebookNode) -> list[Exercise]:
     ValueError
         If a solution has no task in the Markdown cell before it, or no check in the cell after it.
     """
-    cells, found = notebook.cells, []
+    cells, result = notebook.cells, []
     for i in (i for i, cell in enumerate(cells) if is_tagged(cell, "solution")):
         task = list(TASK.finditer(cells[i - 1].source))
         if len(task) != 1 or cells[i - 1].cell_type != "markdown":
             form = "**Exercise N** (predict, change, explain; M minutes). ..."
-            raise ValueError(f"before a solution stands one task, {form}; got: {cells[i - 1].source[-300:]}")
+            raise ValueError(f"a solution must follow exactly one task, {form}; got: {cells[i - 1].source[-300:]}")
         if i + 1 == len(cells) or not is_tagged(cells[i + 1], "check"):
-            raise ValueError(f"exercise {task[0][1]}: after the solution stands a cell tagged check")
+            raise ValueError(f"exercise {task[0][1]}: the solution must be followed by a cell tagged `check`")
         check, text = cells[i + 1].source, cells[i - 1].source[task[0].start() :]
         read = set(names_of(check, ast.Load)) - set(names_of(check))
         names = [name for name in names_of(cells[i].source) if name in read]
-        found.append(Exercise(int(task[0][1]), int(task[0][2]), text, i, i + 1, names))
-    return found
+        result.append(Exercise(int(task[0][1]), int(task[0][2]), text, i, i + 1, names))
+    return result

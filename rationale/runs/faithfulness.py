@@ -3,7 +3,7 @@
     python -m rationale.runs.faithfulness RUN...
 
 reads the model and the texts that a training run has saved and writes faithfulness.json beside them, one dict of
-numbers per split. Nothing is trained and the data folder is not needed.
+numbers per split. Nothing is trained, and the data folder is not needed.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from rationale.data.example import Example
 from rationale.errors import BadInput, command
 from rationale.explain.faithfulness import (
     calibration,
+    count_leak,
+    empty_rationale_states,
     faithfulness_scores,
     length_leak,
-    passed_by_count,
     plausibility,
-    unread_states,
 )
 from rationale.files import write_text
 from rationale.nn.heads import Classes
@@ -28,12 +28,13 @@ from rationale.runs.saved import load_run, read_rationales
 
 
 def measure_faithfulness(folder: Path | str) -> dict[str, dict[str, float]]:
-    """Everything there is to say about the rationales of a finished run, by split; written to faithfulness.json.
+    """Measure the rationales of a finished run, and write the numbers to faithfulness.json.
 
-    faithfulness, calibration_error, passed_by_count and (not for dev, on which it is fitted) length_leak; where words
-    have labels (SST) word_precision, word_recall, word_f1 (a selected word counts when its own label is not neutral),
-    word_base_rate (the precision of a random selection), and `words_<label>`, `selected_<label>`: how many words there
-    are, and how many of them are selected.
+    Returns
+    -------
+    dict
+        By split: `faithfulness_scores`, calibration_error, `count_leak`, length_leak (not for dev, on which the
+        regression is fitted), and `plausibility` if words have labels.
 
     Raises
     ------
@@ -49,25 +50,27 @@ def measure_faithfulness(folder: Path | str) -> dict[str, dict[str, float]]:
         name: Batches([Example(tuple(r.tokens), int(r.label)) for r in part.itertuples()], run.vocabulary, 256)
         for name, part in splits.items()
     }
-    states = {name: unread_states(run.model, part) for name, part in batches.items()}
-    found = {}
+    states = {name: empty_rationale_states(run.model, part) for name, part in batches.items()}
+    scores = {}
     for name, part in splits.items():
-        found[name] = faithfulness_scores(run.model, batches[name])
-        found[name]["calibration_error"] = calibration(run.model, batches[name])
+        scores[name] = faithfulness_scores(run.model, batches[name])
+        scores[name]["calibration_error"] = calibration(run.model, batches[name])
         if name != "dev":
-            found[name]["length_leak"] = length_leak(states["dev"], states[name])
-        found[name] |= passed_by_count(part)
+            scores[name]["length_leak"] = length_leak(states["dev"], states[name])
+        scores[name] |= count_leak(part)
         if "word_labels" in part:
-            found[name] |= plausibility(part)
-    write_text(Path(folder) / "faithfulness.json", json.dumps(found, indent=1))
-    return found
+            scores[name] |= plausibility(part)
+    write_text(Path(folder) / "faithfulness.json", json.dumps(scores, indent=1))
+    return scores
 
 
 @command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     form = argparse.ArgumentParser(
-        "python -m rationale.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m rationale.runs.faithfulness",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("runs", nargs="+", metavar="RUN", help="folder of a finished training run")
     for folder in form.parse_args(arguments).runs:

@@ -3,36 +3,45 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rationale.data.corpora import corpus_names
 from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.parameters import MODELS, PAIRS, SEQUENCES
 from rationale.runs.workspace import TRIALS
 
 
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
-    """Finished runs below `folder`, at most two levels down, by what explorers can ask them: `texts` and `probes`.
+    """Finished runs at most two levels below `folder`, by what an explorer can show of them.
 
-    Models with gates come first, of them the one that was finished last; smoke runs only where there is nothing else.
+    Returns
+    -------
+    dict: texts, probes
+        Folders of runs. Models with gates come first, and among them the most recent ones; smoke runs are listed only
+        if there are no others.
     """
-    found = {"texts": [], "probes": []}
+    runs_by_use, of_texts = {"texts": [], "probes": []}, (None, *corpus_names("extraction"))
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
     for path in sorted(models, key=lambda path: path.stat().st_mtime, reverse=True):
         if (path.parent / "run.ipynb").is_file():
             p = saved.read_parameters(path.parent)
             if "methods" in p:
-                found["probes"].append(path.parent)
-            elif p.get("model") in MODELS["texts"] and p.get("corpus") not in (*PAIRS, *SEQUENCES):
-                found["texts"].append(path.parent)
-    found["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
-    serious = {kind: [run for run in runs if run.name not in TRIALS] for kind, runs in found.items()}
-    return {kind: serious[kind] or runs for kind, runs in found.items()}
+                runs_by_use["probes"].append(path.parent)
+            elif "model" in p and p.get("corpus") in of_texts:
+                runs_by_use["texts"].append(path.parent)
+    runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
+    without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}
+    return {use: without_trials[use] or runs for use, runs in runs_by_use.items()}
 
 
-def sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
-    """The runs that differ in how much they select, by name of the sweep, the largest first; each from little to much.
+def group_sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
+    """Group runs that differ only in how much they select.
 
-    Runs of a sweep have the same notebook, model, corpus, vectors, encoder and seed; runs of it that read everything
-    come last. What was asked for decides the order: a target, or where there was only a price, the rate that came out.
+    The runs of a group have the same notebook, model, corpus, vectors, encoder and seed. Within a group they are sorted
+    by `requested_rate`, in ascending order; runs of models that read everything come last.
+
+    Returns
+    -------
+    dict
+        Description of the group -> folders of at least two runs, the largest group first.
     """
     same = ("corpus", "aspect", "vectors", "encoder", "dependent", "predictor", "seed")
     groups, whole = {}, {}
@@ -43,22 +52,25 @@ def sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
             whole.setdefault(alike, []).append(run)
         elif p["model"] in GATES:
             groups.setdefault((p["model"], *alike), []).append(run)
-    named = {}
-    for (model, notebook, *rest), some in sorted(groups.items(), key=lambda item: -len(item[1])):
-        ordered = [*sorted(some, key=lambda run: asked_rate(run)[0]), *whole.get((notebook, *rest), [])]
+    sweeps = {}
+    for (model, notebook, *rest), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        ordered = [*sorted(members, key=lambda run: requested_rate(run)[0]), *whole.get((notebook, *rest), [])]
         if len(ordered) > 1:
-            told = ", ".join(
+            description = ", ".join(
                 f"{key} {value}" if key in ("dependent", "seed") else value for key, value in rest if value
             )
-            named[f"{notebook}: {model}, {told} ({len(ordered)} runs)"] = ordered
-    return named
+            sweeps[f"{notebook}: {model}, {description} ({len(ordered)} runs)"] = ordered
+    return sweeps
 
 
-def asked_rate(run: Path) -> tuple[float, str]:
-    """How much a run was asked to select: a number to sort by, and in words."""
+def requested_rate(run: Path) -> tuple[float, str]:
+    """How much a run should select, as a number to sort by and in words.
+
+    The number is the target rate; of a run with only a price it is the share that was selected on dev.
+    """
     p = saved.read_parameters(run)
     if p["model"] not in GATES:
         return 1.0, "all words"
-    if p["selection"] < 1:
+    if p["selection"] is not None:
         return p["selection"], f"{100 * p['selection']:g} %"
     return saved.read_metrics(run)["dev"]["rate_selected"], f"price {p.get('sparsity', 0):g}"

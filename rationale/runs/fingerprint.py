@@ -1,65 +1,224 @@
-"""The fingerprint of a run: a digest of the code that its results depend on."""
+"""The fingerprint of a run: a digest of the code that its results depend on.
+
+Which files count is read from the sources, without importing them. A name is followed to the file that defines it:
+`from rationale.nn import HardKumaGate` counts `nn/gates.py` and neither its siblings nor the room's `__init__.py`,
+which only passes the name on. A corpus is imported by its name, so the run's setting `corpus` decides which one counts.
+"""
 
 import ast
 import hashlib
 import io
+import re
 import tokenize
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rationale.runs.workspace import root
 
-NOT_MODELLING = set("figures widgets reading runs sweeps params errors predict reference handout".split())
+PACKAGE = "rationale"
+CORPORA = f"{PACKAGE}.data.corpora"
+# What shows a result, reads the parameters (their values are compared one by one) or finds a folder does not count.
+SHOWING = tuple(f"{PACKAGE}.{name}" for name in ("figures", "explorers", "runs.parameters", "runs.workspace"))
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def sources(notebook: Path) -> list[Path]:
-    """The notebook and the package's modules its results depend on, followed through their imports.
+def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Path]:
+    """The notebook and the files of the package that its results depend on, followed through their imports.
 
-    Figures, widgets, the runner and the like are left out: they change how a result is shown, not the result.
+    Parameters
+    ----------
+    notebook
+        The text notebook.
+    params
+        The run's parameters; of the corpora only the one that the parameter `corpus` names counts, besides those
+        that the code imports without asking for a name.
+
+    Returns
+    -------
+    list of paths
+        The notebook first, then the files in alphabetical order.
     """
-    found, todo = {notebook}, [notebook]
+    found: set[Path] = set()
+    todo = {notebook, *_corpus(params or {})}
     while todo:
-        for module in _imported(todo.pop()):
-            path = root().joinpath(*module.split("."))
-            for file in (path.with_suffix(".py"), path / "__init__.py"):
-                if file.is_file() and file not in found and file.stem not in NOT_MODELLING:
-                    found.add(file)
-                    todo.append(file)
+        path = todo.pop()
+        found.add(path)
+        todo |= set(_used(path)) - found
     return [notebook, *sorted(found - {notebook})]
 
 
-def _imported(path: Path) -> set[str]:
-    """Dotted names below `rationale` that a file may import, with the packages they are in."""
-    try:
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    except SyntaxError:
-        return set()  # executing it will say what is wrong
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            above = path.parents[node.level - 1].relative_to(root()).parts if node.level else ()
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    parts = [name.split(".") for name in names if name.split(".")[0] == "rationale"]
-    return {".".join(part[:n]) for part in parts for n in range(1, len(part) + 1)}
-
-
-def fingerprint(notebook: Path) -> str:
-    """Twelve hex digits of the code of `sources(notebook)`: prose may change, and a finished run stands."""
+def fingerprint(notebook: Path, params: Mapping[str, Any] | None = None) -> str:
+    """Twelve hex digits of the code of `sources(notebook, params)`: prose may change, and a finished run stands."""
     digest = hashlib.sha256()
-    for path in sources(notebook):
+    for path in sources(notebook, params):
         digest.update(_code(path.read_text(encoding="utf-8")).encode() + b"\0")
     return digest.hexdigest()[:12]
 
 
+def _corpus(params: Mapping[str, Any]) -> set[Path]:
+    """The file of the corpus that the parameters name."""
+    name = params.get("corpus")
+    return _whole(f"{CORPORA}.{name}") if isinstance(name, str) and name.isidentifier() else set()
+
+
+def _used(path: Path) -> Iterator[Path]:
+    """The files of the package that hold what a file imports."""
+    try:
+        visitor = _Uses(_dotted(path))
+        visitor.visit(_tree(path.read_text(encoding="utf-8")))
+    except SyntaxError:
+        return  # executing it will say what is wrong
+    for start, names in visitor.uses:
+        yield from _defining(start, names)
+
+
+class _Uses(ast.NodeVisitor):
+    """Collects what a file uses of the package: (module, the names that are looked up in it, one in the other).
+
+    Imports for type checkers alone do not count: they are not executed.
+    """
+
+    def __init__(self, package: str):
+        self.package = package  # that the file is in, for relative imports
+        self.bound: dict[str, str] = {}  # names of this file -> packages they stand for
+        self.uses: set[tuple[str, tuple[str, ...]]] = set()
+
+    def visit_If(self, node: ast.If) -> None:
+        for part in node.orelse if ast.unparse(node.test).endswith("TYPE_CHECKING") else ast.iter_child_nodes(node):
+            self.visit(part)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.split(".")[0] == PACKAGE:
+                self._bind(alias.asname or PACKAGE, alias.name if alias.asname else PACKAGE)
+                if _is_file(alias.name):
+                    self.uses.add((alias.name, ()))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        above = self.package.split(".")[: -node.level + 1 or None] if node.level else []
+        module = ".".join([*above, *([node.module] if node.module else [])])
+        for alias in node.names if module.split(".")[0] == PACKAGE else ():
+            if alias.name == "*":
+                self.uses.add((module, ()))
+            elif _is_package(f"{module}.{alias.name}"):
+                self._bind(alias.asname or alias.name, f"{module}.{alias.name}")
+            else:
+                self.uses.add((module, (alias.name,)))
+
+    def _bind(self, name: str, module: str) -> None:
+        if _is_package(module):
+            self.bound[name] = module
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        names: list[str] = []
+        part: ast.expr = node
+        while isinstance(part, ast.Attribute):
+            names.insert(0, part.attr)
+            part = part.value
+        if isinstance(part, ast.Name):
+            self._look_up(part.id, names)
+        else:
+            self.visit(part)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._look_up(node.id, [])
+
+    def _look_up(self, name: str, names: list[str]) -> None:
+        if name in self.bound:
+            self.uses.add((self.bound[name], tuple(names)))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called, first = ast.unparse(node.func).split(".")[-1], node.args[:1]
+        if called == "find_corpus" and first and isinstance(first[0], ast.Constant):
+            self.uses.add((CORPORA, (str(first[0].value),)))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and re.fullmatch(rf"{PACKAGE}(\.\w+)+", node.value):
+            self.uses.add((PACKAGE, tuple(node.value.split(".")[1:])))  # a module that is imported by its name
+
+
+def _defining(module: str, names: tuple[str, ...]) -> set[Path]:
+    """The files that define what `names` lead to from a module; the whole of a package where nothing is looked up."""
+    if any(f"{module}.".startswith(f"{room}.") for room in SHOWING):
+        return set()
+    if not names or not _is_package(module):
+        return _whole(module)
+    inner = f"{module}.{names[0]}"
+    if _is_file(inner) or _is_package(inner):
+        return _defining(inner, names[1:])
+    init = _place(module) / "__init__.py"
+    passed_on = _passed_on(init.read_text(encoding="utf-8"), module) if init.is_file() else {}
+    if names[0] in passed_on:
+        return _defining(*passed_on[names[0]])
+    return {init} if init.is_file() else set()
+
+
+def _whole(module: str) -> set[Path]:
+    """The file of a module, or all files of a package."""
+    place = _place(module)
+    return {place.with_suffix(".py")} if _is_file(module) else set(place.rglob("*.py"))
+
+
+@cache
+def _passed_on(text: str, package: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Names that a package's `__init__.py` imports from the package, and where from."""
+    found = {}
+    for node in _tree(text).body:
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: -node.level + 1 or None] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            if module.split(".")[0] == PACKAGE:
+                found |= {alias.asname or alias.name: (module, (alias.name,)) for alias in node.names}
+    return found
+
+
+def _place(module: str) -> Path:
+    return root().joinpath(*module.split("."))
+
+
+def _is_file(module: str) -> bool:
+    return _place(module).with_suffix(".py").is_file()
+
+
+def _is_package(module: str) -> bool:
+    return _place(module).is_dir()
+
+
+def _dotted(path: Path) -> str:
+    """The package that a file is in; "" for a notebook elsewhere."""
+    return ".".join(path.parent.relative_to(root()).parts) if path.is_relative_to(root()) else ""
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
 def _code(text: str) -> str:
-    """The lines of a source that are neither blank nor comments nor docstrings."""
+    """A source without its blank lines, comments and docstrings."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-        documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
+        nodes = list(ast.walk(_tree(text)))
     except (SyntaxError, tokenize.TokenError):
         return text  # executing it will say what is wrong
-    prose = {token.start[0] for token in tokens if token.type == tokenize.COMMENT and token.line.lstrip()[0] == "#"}
-    for said in (node.body[0] for node in documented if ast.get_docstring(node) is not None):
-        prose |= set(range(said.lineno, said.end_lineno + 1))
-    return "\n".join(line for at, line in enumerate(text.split("\n"), 1) if line.strip() and at not in prose)
+    lines, prose, strings = text.split("\n"), set(), set()
+    for token in (token for token in tokens if token.type == tokenize.COMMENT):
+        row, column = token.start
+        lines[row - 1] = lines[row - 1][:column].rstrip()
+        prose |= set() if lines[row - 1] else {row}
+    for node in nodes:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            prose |= _rows(node.body[0])
+        elif isinstance(node, ast.Constant | ast.JoinedStr):
+            strings |= _rows(node)
+    return "\n".join(line for row, line in enumerate(lines, 1) if row not in prose and (line.strip() or row in strings))
+
+
+def _rows(node: ast.stmt | ast.expr) -> set[int]:
+    """Numbers of the lines that a part of a source is on, from 1."""
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))

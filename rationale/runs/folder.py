@@ -1,4 +1,4 @@
-"""The working folder of a run: locked while it is used, published by one rename."""
+"""The working folder of a run: locked while a process uses it, published by one rename."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from rationale.runs.workspace import fcntl, lock_file
 
 
 class WorkFolder:
-    """The `.partial` folder of a run while this process has it to itself.
+    """The `.partial` folder of a run, used by this process alone within a `with` block.
 
-    Two locks: the runner's, and the kernel's (taken in `results_folder`), because a kernel outlives a killed
-    runner by up to a second, and must not write into a folder that the next runner already uses.
+    There are two locks, the runner's and the kernel's (taken in `results_folder`), because a kernel outlives a killed
+    runner by up to a second and must not write into a folder that the next runner already uses.
     """
 
     def __init__(self, target: Path, wait: bool):
@@ -23,7 +23,7 @@ class WorkFolder:
         self.name, self.path = target.name, target.with_name(f"{target.name}.partial")
 
     def __enter__(self) -> "WorkFolder":
-        told = False
+        announced = False
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
@@ -31,16 +31,16 @@ class WorkFolder:
                 if os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock")):
                     break
             except FileNotFoundError:
-                continue  # published or removed by the other process meanwhile
+                continue  # the other process has published or removed it meanwhile
             except BlockingIOError:
                 if not self.wait:
                     raise BadInput(
                         f"{shown(self.path)}: another process executes this run, give --wait to "
                         "wait for it or --name to run under another name"
                     ) from None
-                if not told:
+                if not announced:
                     print(f"waiting for the process that executes {shown(self.path)}", flush=True)
-                told = True
+                announced = True
                 time.sleep(0.5)
         with lock_file(self.path / "kernel.lock", seconds=30):
             pass
@@ -48,16 +48,16 @@ class WorkFolder:
         return self
 
     def clear(self) -> None:
-        """Begin anew: remove everything but the locks."""
+        """Start again: remove everything except the locks."""
         for path in self.path.iterdir():
             if path.suffix != ".lock":
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self.resumed = False
 
     def publish(self) -> None:
-        """Rename to the final name; what was there before goes only now."""
+        """Rename the folder to its final name; a previous run of this name is removed only now."""
         if fcntl is None:
-            self._own.close()  # a folder with an open file cannot be renamed there
+            self._own.close()  # without fcntl (Windows) a folder with an open file cannot be renamed
         for lock in self.path.glob("*.lock"):
             lock.unlink()
         old = self.path.with_name(f"{self.name}.replaced.partial")
@@ -69,6 +69,6 @@ class WorkFolder:
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
-        if worthless:  # made by this call, which found nothing to do or a mistake
+        if worthless:  # created by this call, which had nothing to do or stopped at bad input
             shutil.rmtree(self.path, ignore_errors=True)
         self._own.close()

@@ -1,6 +1,6 @@
 """Predictions and highlighted rationales for new text, from a saved run.
 
-    python -m rationale.predict outputs/12_train_sst/hardkuma_s40_glove50-seed1 --text "A warm , funny film ."
+    python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --text "A warm , funny film ."
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
     python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from rationale.data.tokenise import BETWEEN, tokenise
+from rationale.data.tokenise import BETWEEN, split_text
 from rationale.errors import BadInput, command
 
 
@@ -37,10 +37,9 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
         A text is no pair, and the run wants pairs (its number named, from 1).
     """
     from rationale.data.batches import encode, encode_pairs
-    from rationale.data.corpora.nli import NULL
-    from rationale.runs.parameters import PAIRS
+    from rationale.data.pairs import NULL
 
-    of_pairs = vars(run.parameters).get("corpus") in PAIRS
+    of_pairs = run.task == "alignment"
     if of_pairs:
         pairs = [[NULL if word == BETWEEN else word for word in (NULL, *tokens)] for tokens in texts]
         middles = [pair.index(NULL, 1) if pair.count(NULL) == 2 else 0 for pair in pairs]
@@ -75,7 +74,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
             row["prediction"] = answers[i]
             if isinstance(answers[i], int):
                 row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
-                row["label"] = run.labels[answers[i]] if run.labels else str(answers[i])
+                row["label"] = run.outputs[answers[i]]
             row["unknown"] = run.vocabulary.unknown(read[i])
             yield row
 
@@ -87,13 +86,13 @@ def spelled(run, tokens: list[str]) -> list[str]:
     return [next((other for other in spellings(word) if other in run.vocabulary), word) for word in tokens]
 
 
-def read_texts(path: Path) -> list[list[str]]:
-    """One text a line; `-` is standard input. Empty lines are refused by their number."""
+def read_texts(path: Path, tokeniser: str = "treebank") -> list[list[str]]:
+    """The tokens of each line of a file; `-` is standard input. Empty lines are refused by their number."""
     try:
         content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
-    texts = [tokenise(line) for line in content.removesuffix("\n").split("\n") if content]
+    texts = [split_text(line, tokeniser) for line in content.removesuffix("\n").split("\n") if content]
     for number, tokens in enumerate(texts, start=1):
         if not tokens:
             raise BadInput(f"{path}:{number}: an empty line; accepted is one text a line")
@@ -110,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
         "Selected words are bold on colour (in [brackets] where there is no colour).",
         epilog="examples:\n"
         '  python -m rationale.predict outputs/10_first_rationale/demo --text "the head is gorgeous ."\n'
-        "  python -m rationale.predict outputs/12_train_sst/hardkuma_s40_glove50-seed1 --file reviews.txt --jsonl",
+        "  python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --file reviews.txt --jsonl",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
@@ -128,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
     from rationale.runs.saved import load_run
 
     run = load_run(options.run)
-    texts = read_texts(options.file) if options.file else [tokenise(text) for text in options.text]
+    texts = read_texts(options.file, run.tokeniser) if options.file else [run.tokens(text) for text in options.text]
     if not all(texts):
         raise BadInput("--text: an empty text; accepted is at least one word")
     for row in predict(run, texts):
@@ -137,16 +136,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(row: dict, run) -> str:
-    pass
-    from rationale.data.corpora.nli import NULL
+    from rationale.data.pairs import NULL
     from rationale.figures.text import highlight_ansi
 
     if "label" in row:
         answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
-        p = vars(run.parameters)
-        rated = {"beer": beer, "hotels": hotels}[p["corpus"]].ASPECTS if p["aspect"] == "all" else [p["aspect"]]
-        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(rated, row["prediction"], strict=True))
+        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True))
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""

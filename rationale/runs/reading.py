@@ -7,27 +7,25 @@ import torch
 from torch import Tensor
 
 from rationale.data.batches import Batch, encode
-from rationale.data.tokenise import tokenise
 from rationale.nn.heads import Classes
-from rationale.runs.parameters import ASPECTS
 from rationale.runs.predict import spelled
 from rationale.runs.saved import SavedRun
 
 
 class Reading(NamedTuple):
-    """A text as a run reads it."""
+    """A text as a saved model reads it."""
 
     tokens: list[str]
     batch: Batch  # of this one text
     z: Tensor  # [T], gate values at test time
-    masses: Tensor | None  # [T, 3]: P(z = 0), P(0 < z < 1), P(z = 1); None of a model without gates
-    unknown: list[str]  # words the run does not know
+    masses: Tensor | None  # [T, 3]: P(z = 0), P(0 < z < 1), P(z = 1); None for a model without gates
+    unknown: list[str]  # words outside the run's vocabulary
 
 
 @torch.no_grad()
 def read_text(run: SavedRun, text: str) -> Reading:
-    """The gates of a text of at least one word."""
-    tokens = tokenise(text)
+    """Read a text of at least one word: its tokens and its gates."""
+    tokens = run.tokens(text)
     read = spelled(run, tokens)
     batch = encode([read], run.vocabulary)
     output = run.model(batch.tokens, batch.mask)
@@ -39,9 +37,9 @@ def read_text(run: SavedRun, text: str) -> Reading:
 
 @torch.no_grad()
 def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
-    """What the run's own predictor says when it reads the words with these gate values: probabilities, or scores.
+    """Output of the run's own predictor when it reads the words with these gate values: probabilities, or scores.
 
-    The other gates stay as they are given; a selector whose gates depend on each other is not asked again.
+    All gates are given: a selector whose gates depend on each other does not recompute the later ones.
 
     Parameters
     ----------
@@ -52,20 +50,9 @@ def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
     return (prediction.softmax(1) if isinstance(model.head, Classes) else prediction)[0].tolist()
 
 
-def names_of_answers(run: SavedRun) -> list[str]:
-    """What the numbers of `answer` are about: the classes, or the aspects that are scored."""
-    number, p = run.model.head.output.out_features, vars(run.parameters)
-    if isinstance(run.model.head, Classes):
-        return run.labels or [str(i) for i in range(number)]
-    if number == 1:
-        return [p.get("aspect", "score")]
-    return [aspect for aspect in ASPECTS[p["corpus"]] if aspect != "all"]
-
-
-def answer_in_words(run: SavedRun, numbers: Sequence[float]) -> str:
-    """`positive 0.62` of classes, `look 0.40, smell 0.61` of scores."""
-    names = names_of_answers(run)
+def describe_answer(run: SavedRun, numbers: Sequence[float]) -> str:
+    """The output of `answer` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
     if isinstance(run.model.head, Classes):
         best = max(range(len(numbers)), key=numbers.__getitem__)
-        return f"{names[best]} {numbers[best]:.2f}"
-    return ", ".join(f"{name} {number:.2f}" for name, number in zip(names, numbers, strict=True))
+        return f"{run.outputs[best]} {numbers[best]:.2f}"
+    return ", ".join(f"{name} {number:.2f}" for name, number in zip(run.outputs, numbers, strict=True))

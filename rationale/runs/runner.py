@@ -21,7 +21,7 @@ from rationale.files import write_text
 from rationale.runs.environment import USUAL, describe_environment, environment_set
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.folder import WorkFolder
-from rationale.runs.parameters import defaults, is_override, resolve, shown
+from rationale.runs.parameters import defaults, is_override, modernised, resolve, shown
 from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
 
 KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
@@ -78,7 +78,7 @@ def run(
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith(".partial") or not name.strip("."):
         raise BadInput(f"--name {name}: not a folder name, give letters, digits, `_`, `-`, `+` and `.`")
     target = (outputs or root() / "outputs").resolve() / notebook.stem / name
-    code = fingerprint(notebook)
+    code = fingerprint(notebook, params)
     with WorkFolder(target, wait) as work:
         if (target / "run.ipynb").is_file() and not again:
             unlike = _difference(_saved_params(target), params)
@@ -211,7 +211,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
 def _saved_params(folder: Path) -> dict[str, Any]:
     try:
-        return yaml.safe_load(read_if_there(folder / "params.yaml")) or {}
+        return modernised(yaml.safe_load(read_if_there(folder / "params.yaml")) or {})
     except yaml.YAMLError:
         return {}
 

@@ -22,14 +22,18 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
-from rationale.data.corpora.sentences import Targets
+from rationale.data.corpora import find_corpus
 from rationale.data.example import Example
+from rationale.data.targets import Targets
+from rationale.data.tokenise import TOKENISERS, split_text
 from rationale.errors import BadInput
+from rationale.explain.methods import METHODS
 from rationale.files import write_text
 from rationale.models.aligner import build_aligner
 from rationale.models.extractor import build_extractor
 from rationale.models.protocol import RationaleModel
-from rationale.runs.parameters import METHODS, completed
+from rationale.nn.heads import Classes
+from rationale.runs.parameters import modernised
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
@@ -37,7 +41,7 @@ from rationale.training.generation import GenerationResult
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rationale.training.probing import Attributed
+    from rationale.training.probing import AttributionResult
 
 FORMAT = 2  # of model.safetensors; files of format 1 do not say theirs, and still load
 OTHERS = {  # tasks whose models do not read new texts, and what their runs are
@@ -74,6 +78,7 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
             "head": head.name,
             "num_outputs": head.output.out_features,
             "labels": labels,
+            "tokeniser": _tokeniser_of(p),
         }
         write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
@@ -95,7 +100,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
     """
     import pandas as pd
 
-    words, seconds = sum(len(e.hypothesis) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
+    words, seconds = sum(len(e.second) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
     found = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
     found["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
     lines = []
@@ -118,16 +123,16 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: "dict[str, Attributed]",
+    found: "dict[str, AttributionResult]",
     splits: dict[str, list[Example]],
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
     p: SimpleNamespace,
 ) -> dict:
     """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
-    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text a line: split, tokens,
-    hypothesis, gold and word_labels where there are any, label, answer (of the model alone), and by method a row a
-    layer, a column a position.
+    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text per line: split, tokens,
+    second (a query, or null), gold and word_labels where there are any, label, answer (of the model alone), and by
+    method one row per layer, one column per position.
 
     Parameters
     ----------
@@ -148,7 +153,7 @@ def save_probes(
     lines = []
     for split, examples in splits.items():
         for i, example in enumerate(examples):
-            row = {"split": split, "tokens": example.tokens, "hypothesis": example.hypothesis, "label": example.label}
+            row = {"split": split, "tokens": example.tokens, "second": example.second, "label": example.label}
             row["answer"] = answers[split][i].tolist()
             row |= _annotated(example)
             for method, one in found.items():
@@ -180,8 +185,8 @@ def rationale_rows(result: Result):
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
             row = {"split": split, "tokens": example.tokens}
-            if example.hypothesis is not None:
-                row["hypothesis"] = example.hypothesis
+            if example.second is not None:
+                row["hypothesis"] = example.second
             row |= {"z": _exact(z), "label": example.label, "prediction": answer}
             yield row | _annotated(example)
 
@@ -201,6 +206,30 @@ class SavedRun:
     parameters: SimpleNamespace
     labels: list[str] | None
     task: str  # "extraction" or "alignment"
+    tokeniser: str = "treebank"  # key of TOKENISERS: how the texts of its corpus are split
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it reads pairs of sentences."""
+        return self.task == "alignment"
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of what is predicted: the classes, or the aspects that are scored."""
+        if isinstance(self.model.head, Classes):
+            return self.labels or [str(i) for i in range(self.model.head.output.out_features)]
+        p = vars(self.parameters)
+        aspect = p.get("aspect", "score")
+        return [*find_corpus(p["corpus"]).outputs(aspect)] if "corpus" in p else [aspect]
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a new text, split as the texts of its corpus are; of a pair, see `tokenise.split_text`."""
+        return split_text(text, self.tokeniser)
+
+
+def _tokeniser_of(p: SimpleNamespace) -> str:
+    """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are already tokenised."""
+    return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
 def load_run(folder: Path | str) -> SavedRun:
@@ -220,16 +249,19 @@ def load_run(folder: Path | str) -> SavedRun:
         task = facts["task"] if _format(facts, path) == FORMAT else _task_of_format_1(facts)
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
-        p = completed(facts["parameters"])
+        p = SimpleNamespace(**modernised(facts["parameters"]))
         model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
+        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run that does not say it: that of its corpus
+        if tokeniser not in TOKENISERS:
+            raise KeyError(f"tokeniser {tokeniser!r}")
     except BadInput:
         raise
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is what a finished run wrote") from None
-    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task)
+    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
 
 
 def _format(facts: dict, path: Path) -> int:
@@ -272,8 +304,9 @@ def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
 
 
 def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
-    """`attributions.jsonl` of a finished run that probed: one row a text of this split."""
-    return _texts(folder, "attributions.jsonl", split)
+    """`attributions.jsonl` of a finished run that probed: one row per text of this split."""
+    rows = _texts(folder, "attributions.jsonl", split)
+    return rows.rename(columns={"hypothesis": "second"})  # its name in older runs
 
 
 def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
@@ -309,4 +342,4 @@ def _lacks(folder: Path | str, name: str) -> str:
 
 def read_parameters(folder: Path | str) -> dict:
     """The parameters a finished run was made with (`params.yaml`)."""
-    return yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8"))
+    return modernised(yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8")))

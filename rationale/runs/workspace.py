@@ -13,15 +13,15 @@ from rationale.runs.parameters import is_override
 
 try:
     import fcntl
-except ImportError:  # no file locks on this system: runs are not guarded
+except ImportError:  # this system has no file locks: runs are not protected from each other
     fcntl = None
 
 
-TRIALS = ("smoke", "book", "html")  # names of runs that show a notebook works: no results
+TRIALS = ("smoke", "book", "html")  # names of runs that only show that a notebook works; they are not results
 
 
 def root() -> Path:
-    """Folder of the repository: it holds notebooks/, params/ and outputs/, and notebooks run in it."""
+    """Folder of the repository, which holds notebooks/, params/ and outputs/; notebooks run in it."""
     return Path(__file__).resolve().parents[2]
 
 
@@ -29,32 +29,38 @@ _kernel_locks: dict[Path, IO[str]] = {}
 
 
 def results_folder(name: str) -> Path:
-    """Folder in which notebook `name` saves its results; it exists on return.
+    """Folder in which notebook `name` saves its results; it is created if it does not exist.
 
-    Through the runner, the run's own; by hand (JupyterLab), `outputs/<name>/lab`.
+    If the runner executes the notebook, this is the folder of the run; by hand (JupyterLab), `outputs/<name>/lab`.
     """
     given = os.environ.get("RATIONALE_RUN_DIR")
     folder = Path(given) if given else root() / "outputs" / name / "lab"
     folder.mkdir(parents=True, exist_ok=True)
-    if given and folder not in _kernel_locks:  # held until this process is really gone, see WorkFolder
+    if given and folder not in _kernel_locks:  # held until this process has ended, see WorkFolder
         _kernel_locks[folder] = lock_file(folder / "kernel.lock", seconds=30)
     return folder
 
 
 def run_name(items: Iterable[str | Path]) -> str:
-    """`[sst/hardkuma_s40.yaml, seed=2]` -> `hardkuma_s40-seed2`; nothing -> `default`.
+    """Name of a run made with these files and overrides; `default` if there are none.
 
     Examples
     --------
-    >>> run_name(["sst/hardkuma_s40.yaml", "seed=2"])
-    'hardkuma_s40-seed2'
+    >>> run_name(["sst/hardkuma.yaml", "selection=0.2", "seed=2"])
+    'hardkuma-selection0.2-seed2'
     """
     parts = [item.replace("=", "", 1) if is_override(item) else Path(item).stem for item in map(str, items)]
     return "-".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts) or "default"
 
 
 def notebook_path(notebook: str | Path) -> Path:
-    """`12_train_sst`, `12_train_sst.py` or any path -> the text notebook's file."""
+    """File of a text notebook, given as `12_train_sst`, `12_train_sst.py` or a path.
+
+    Raises
+    ------
+    BadInput
+        If there is no such notebook; the message names similar ones.
+    """
     folder, given = root() / "notebooks", Path(notebook)
     for path in (given, folder / given.name, folder / f"{given.name}.py"):
         if path.suffix == ".py" and path.is_file():
@@ -65,14 +71,20 @@ def notebook_path(notebook: str | Path) -> Path:
 
 
 def lock_file(path: Path, seconds: float) -> IO[str]:
-    """Open and lock a file, trying for `seconds`; BlockingIOError if another process holds it."""
-    file, until = open(path, "w"), time.time() + seconds
+    """Open and lock a file, retrying for up to `seconds`.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process still holds the lock.
+    """
+    file, deadline = open(path, "w"), time.time() + seconds  # noqa: SIM115  (open as long as the lock is held)
     while fcntl:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if time.time() >= until:
+            if time.time() >= deadline:
                 file.close()
                 raise
             time.sleep(0.1)
@@ -80,7 +92,7 @@ def lock_file(path: Path, seconds: float) -> IO[str]:
 
 
 def read_if_there(path: Path | str) -> str:
-    """The text of a file, "" if there is none."""
+    """The text of a file, or "" if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import torch
 
 from rationale.data.batches import PairBatches
-from rationale.data.corpora.nli import build_pair_vocabulary
 from rationale.data.example import Example
+from rationale.data.pairs import build_pair_vocabulary
 from rationale.models.aligner import build_aligner
 from rationale.training.extraction import Result, train
 from rationale.training.loop import choose_device

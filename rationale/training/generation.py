@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 
 from rationale.data.batches import PairBatches, Vocabulary
-from rationale.data.corpora.sentences import END, Targets, build_text_vocabularies
+from rationale.data.targets import END, Targets, build_text_vocabularies
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
@@ -38,7 +38,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
     Parameters
     ----------
     p : parameters
-    targets : data.sentences.Targets
+    targets : data.targets.Targets
     score : function
         From what was said (texts) and the references of each to metrics.
     folder : Path
@@ -48,7 +48,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
     source, target = build_text_vocabularies(targets.splits["train"], p.min_count)
     model = build_seq2seq(p, len(source), len(target), target.encode([END])[0]).to(device)
     batches = {
-        name: PairBatches(part, source, p.batch_size, p.seed, p.bucketed, device, second=target)
+        name: PairBatches(part, source, p.batch_size, p.seed, p.bucketed, device, second_vocabulary=target)
         for name, part in targets.splits.items()
     }
     objective = WordLoss().to(device)
@@ -57,7 +57,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
     def evaluate() -> dict[str, float]:
         total, words = 0.0, 0
         for batch in batches["dev"].in_order():
-            number = batch.tokens.hypothesis_mask.sum()
+            number = batch.tokens.second_mask.sum()
             total, words = total + objective(model, batch).loss * number, words + number
         task = (total / words).item()
         return {"task": task, "loss": task}
@@ -69,8 +69,8 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
         found: list[Generation | None] = [None] * len(targets.splits[name])
         for batch in batches[name].in_order():
             sides = batch.tokens
-            some = beam_search(model, sides.premise, sides.premise_mask, p.beam, p.longest)
-            lengths = sides.premise_mask.sum(1).tolist()
+            some = beam_search(model, sides.first, sides.first_mask, p.beam, p.longest)
+            lengths = sides.first_mask.sum(1).tolist()
             for row, said, length in zip(batch.index.tolist(), some, lengths, strict=True):
                 found[row] = said._replace(weights=said.weights[:, :length].cpu())
         result.said[name] = found

@@ -10,14 +10,35 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import torch
 from torch import nn
 
 from rationale.data.batches import Batches
 from rationale.errors import BadInput
+from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
+
+
+class OptimiserSettings(Settings):
+    """The optimiser and its step size."""
+
+    learning_rate: float = setting(2e-4, "step size of Adam", "(0, inf)")
+    schedule: Literal["plateau", "exponential", "multistep"] = setting("plateau", "how the step size falls")
+    min_learning_rate: float = setting(1e-5, "step size below which it is not lowered", "[0, inf)")
+    weight_decay: float = setting(1e-5, "L2 penalty inside Adam", "[0, inf)")
+    clip_norm: float = setting(5.0, "largest gradient norm of a step", "(0, inf)")
+
+
+class LoopSettings(Settings):
+    """The training loop."""
+
+    seed: int = setting(1, "seed of all random choices: order, first weights, samples", "[0, 4294967295]")
+    epochs: int = setting(25, "passes over the training data", "[1, inf)")
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where to compute")
+    tensorboard: bool = setting(False, "also write TensorBoard event files")
 
 
 def choose_device(name: str) -> torch.device:

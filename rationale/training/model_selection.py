@@ -1,8 +1,21 @@
 """Model selection: which epoch's weights are kept."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+from rationale.settings import Settings, setting
 
 AUTHORS_PATIENCE = 3  # epochs, on SST
+
+
+class ModelSelectionSettings(Settings):
+    """Which epoch's model is kept."""
+
+    model_choice: Literal["within_tolerance", "authors"] = setting(
+        "within_tolerance", "which epoch's model is kept: best score at the right rate, or lowest dev loss"
+    )
+    tolerance: float = setting(0.01, "how far from its target the rate of a chosen model may be", "[0, 1]")
+    patience: int = setting(0, "first epochs, of which no model is kept if there is a later one", "[0, inf)")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""A run that probes: a model is trained and frozen, then every method says what its answers rest on.
+"""Train a model and freeze it, then attribute its answers to its states with every method.
 
-`train_subject` is the arc of the model, `attribute` that of one method. Both know no task: a model has `predict(batch)`
-(logits [B, ..., C] of the outputs in `batch.target`) and `layers` (the modules whose outputs are its states).
+`train_probed_model` trains the model, `attribute` applies one method. Neither depends on the corpus: a model has
+`predict(batch)` (logits [B, ..., C] of the outputs in `batch.target`) and `layers` (the modules whose outputs are its
+states).
 """
 
 import time
@@ -15,97 +16,86 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rationale import metrics
 from rationale.data import word_pieces
 from rationale.data.batches import Batch, Batches, PairBatches, Vocabulary
-from rationale.data.corpora.digits import read_digits
-from rationale.data.corpora.squad import read_squad, read_xquad
-from rationale.data.corpora.sst import CLASSES, read_sst
+from rationale.data.corpora import find_corpus
 from rationale.data.example import Example
+from rationale.data.read import limits, read_probing
 from rationale.errors import BadInput
 from rationale.explain import attributions
-from rationale.explain.diffmask import (
-    KINDS,
-    BilinearVotes,
-    Frozen,
-    MLPVotes,
-    Probe,
-    ProbeObjective,
-    divergence,
-    mean_states,
-)
+from rationale.explain.diffmask import BilinearVotes, MLPVotes, Probe, ProbeObjective, mean_states
+from rationale.explain.frozen import FrozenModel, divergence
+from rationale.explain.methods import METHODS
+from rationale.metrics import class_scores
 from rationale.models import transformers
 from rationale.models.digit_counter import DigitCounter
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
-from rationale.runs import saved
-from rationale.runs.parameters import MASKS, completed
 from rationale.training.checkpoint import read_tensors
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
 
 
-class Subject(NamedTuple):
-    """What is probed, before it is trained."""
+class ProbedTask(NamedTuple):
+    """A model to be probed, the texts it answers, and how its answers are scored."""
 
     model: nn.Module
     batches: dict[str, Batches]  # "train", "dev", "test"
-    score: Callable[[Tensor, Tensor, Sequence[Example]], dict[str, float]]  # of answers and targets [N, ...] of texts
+    score: Callable[[Tensor, Tensor, Sequence[Example]], dict[str, float]]  # (answers, targets [N, ...], examples)
 
     @property
     def splits(self) -> dict[str, list[Example]]:
         return {name: part.examples for name, part in self.batches.items()}
 
 
-def build_subject(p: SimpleNamespace) -> Subject:
-    """The model of a corpus and its texts: `toy` made up here, `sst`, `xquad` and `squad` read.
+def build_probed_task(p: SimpleNamespace) -> ProbedTask:
+    """Build the untrained model of a corpus, and generate or read its texts.
+
+    A model of its own counts sequences of symbols; a transformer, or a GRU on its word embeddings, reads all others.
 
     Parameters
     ----------
     p : parameters
-        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device, and for a model embedding_size
-        (toy) or pretrained.
+        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
+        otherwise pretrained, searchable and reader, and embedding_size with the reader gru.
     """
-    limits, device = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}, choose_device(p.device)
+    corpus, device = find_corpus(p.corpus), choose_device(p.device)
     torch.manual_seed(p.seed)
-    if p.corpus == "toy":
-        splits, vocabulary = read_digits(*limits.values(), p.seed), Vocabulary(map(str, range(10)))
+    splits = read_probing(p)
+    if corpus.alphabet:
+        vocabulary = Vocabulary(corpus.alphabet)
         model = DigitCounter(len(vocabulary), p.embedding_size)
         batches = {
             name: PairBatches(part, vocabulary, p.batch_size, p.seed, False, device, cells=False)
             for name, part in splits.items()
         }
-        return Subject(model, batches, _class_scores)
-    spans = p.corpus in ("xquad", "squad")
-    encoder, tokenizer = transformers.load_encoder(p.pretrained, spans)
-    if spans:
-        questions = read_xquad() if p.corpus == "xquad" else read_squad()
-        splits = {name: word_pieces.to_spans(part, tokenizer) for name, part in questions.items()}
-    else:
-        splits = {name: word_pieces.to_pieces(part, tokenizer) for name, part in read_sst().items()}
+        return ProbedTask(model, batches, _class_scores)
+    encoder, tokenizer = transformers.load_encoder(p.pretrained, corpus.spans)
+    to_pieces = word_pieces.to_spans if corpus.spans else word_pieces.to_pieces
+    splits = {name: to_pieces(part, tokenizer) for name, part in splits.items()}
     if p.searchable:
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
     score = _class_scores
-    if spans:
+    if corpus.spans:
         model, score = transformers.SpanFinder(encoder, tokenizer.sep_token_id), word_pieces.span_scores
     elif p.reader == "gru":
-        model = transformers.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(CLASSES))
+        model = transformers.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(corpus.labels))
     else:
-        model = transformers.Classifier(encoder, len(CLASSES), tokenizer.sep_token_id)
-    pieces = word_pieces.WordPieces(tokenizer)
+        model = transformers.Classifier(encoder, len(corpus.labels), tokenizer.sep_token_id)
+    pieces, used = word_pieces.WordPieces(tokenizer), limits(p)
     batches = {
-        name: Batches(part[: limits[name] or None], pieces, p.batch_size, p.seed, device=device)
+        name: Batches(part[: used[name] or None], pieces, p.batch_size, p.seed, device=device)
         for name, part in splits.items()
     }
-    return Subject(model, batches, score)
+    return ProbedTask(model, batches, score)
 
 
 def _class_scores(answers: Tensor, targets: Tensor, _: Sequence[Example]) -> dict[str, float]:
-    return metrics.class_scores(answers, targets)
+    return class_scores(answers, targets)
 
 
 class AnswerLoss(nn.Module):
-    """Cross-entropy in nats of every output of `model.predict`, the mean over texts of their sum."""
+    """Cross-entropy in nats, summed over the outputs of `model.predict` and averaged over texts."""
 
     def forward(self, model: nn.Module, batch: Batch) -> LossOutput:
         loss = self.of(model.predict(batch), batch.target)
@@ -113,37 +103,40 @@ class AnswerLoss(nn.Module):
 
     @staticmethod
     def of(logits: Tensor, target: Tensor) -> Tensor:
-        """The loss of logits [B, ..., C] and targets [B, ...]."""
+        """The loss, [], of logits [B, ..., C] and targets [B, ...]."""
         loss = F.cross_entropy(logits.flatten(0, -2), target.flatten().long(), reduction="none")
         return loss.view(len(logits), -1).sum(1).mean()
 
 
 @torch.no_grad()
-def answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
-    """Answers [N, ...] and targets in the order of the examples, and the mean loss in nats."""
+def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
+    """Answers and targets, [N, ...] each, in the order of the examples, and the mean loss in nats."""
     model.eval()
-    found, targets, order, loss = [], [], [], 0.0
+    answers, targets, order, loss = [], [], [], 0.0
     for batch in batches.in_order(max_batch=256):
         logits = model.predict(batch)
-        found.append(logits.argmax(-1))
+        answers.append(logits.argmax(-1))
         targets.append(batch.target)
         order.append(batch.index)
         loss += AnswerLoss.of(logits, batch.target).item() * len(batch.index)
     place = torch.cat(order).argsort()
-    return torch.cat(found)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
+    return torch.cat(answers)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
 
 
-def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[Frozen, dict[str, dict[str, float]]]:
-    """Train the model to be probed, keep its best epoch on dev, freeze it.
+def train_probed_model(
+    p: SimpleNamespace, task: ProbedTask, folder: Path
+) -> tuple[FrozenModel, dict[str, dict[str, float]]]:
+    """Train the model to be probed, keep its best epoch on dev, and freeze it.
 
     Parameters
     ----------
     p : parameters
-        Uses what `fit` does, with model_epochs and model_learning_rate for the model's own.
-    subject : Subject
-        Its scores have "accuracy" among them.
+        Uses what `fit` does (model_epochs and model_learning_rate in place of epochs and learning_rate), methods and
+        subject.
+    task : ProbedTask
+        Its scores include "accuracy".
     folder : Path
-        Its checkpoint goes to folder/subject.
+        The checkpoint is written to folder/subject.
 
     Returns
     -------
@@ -152,164 +145,163 @@ def train_subject(p: SimpleNamespace, subject: Subject, folder: Path) -> tuple[F
     Raises
     ------
     BadInput
-        If p.subject, the run to take the model from, holds no such model.
+        If p.subject, the run to take the model from, holds no such model, or a package that a method needs is missing.
     """
-    if "integrated_gradients" in p.methods:
-        attributions.import_captum()  # asked for after training only: said before
-    model, batches, score = subject
+    if any(METHODS[name].needs_captum for name in p.methods):
+        attributions.import_captum()  # needed only after training: fail before it
+    model, batches, score = task
     model = model.to(choose_device(p.device))
-    own = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})
+    settings = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})
 
-    def evaluate(name: str) -> dict[str, float]:
-        found, targets, task = answers(model, batches[name])
-        return {"task": task} | score(found, targets, batches[name].examples)
+    def evaluate(split: str) -> dict[str, float]:
+        answers, targets, loss = predict_answers(model, batches[split])
+        return {"task": loss} | score(answers, targets, batches[split].examples)
 
     if p.subject:
         load_weights(model, Path(p.subject))
     elif p.model_epochs:
-        place = folder / "subject"
-        place.mkdir(parents=True, exist_ok=True)
-        choice = ModelSelection("within_tolerance", score="dev_accuracy", higher_is_better=True)
-        fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), choice, own, place)
+        checkpoint_folder = folder / "subject"
+        checkpoint_folder.mkdir(parents=True, exist_ok=True)
+        selection = ModelSelection("within_tolerance", score="dev_accuracy", higher_is_better=True)
+        fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), selection, settings, checkpoint_folder)
     model.requires_grad_(False).eval()
-    return freeze(model), {name: evaluate(name) for name in ("dev", "test")}
+    return freeze(model), {split: evaluate(split) for split in ("dev", "test")}
 
 
-def load_probed(run: Path) -> tuple[SimpleNamespace, Subject, Frozen, dict[str, Probe]]:
-    """A finished run of `14_train_probes` on this machine: its parameters, what it probed, and its probes by kind.
-
-    Raises
-    ------
-    BadInput
-        If the folder holds no such run, or its corpus is missing.
-    """
-    p = completed(saved.read_parameters(run) | {"device": "auto"})
-    subject = build_subject(p)
-    model = load_weights(subject.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
-    frozen, probes = freeze(model), {}
-    for kind in (kind for kind in KINDS if kind in p.methods):
-        probe = build_probe(p, kind, frozen, subject.batches["dev"])
-        probes[kind] = load_weights(probe, run, kind).requires_grad_(False).eval()
-    return p, subject, frozen, probes
-
-
-def freeze(model: nn.Module) -> Frozen:
-    """A model with `layers` and `predict` as probes see it; every real position may be masked."""
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+def freeze(model: nn.Module) -> FrozenModel:
+    """A model with `layers` and `predict` as a `FrozenModel`; every real position may be masked."""
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def load_weights(model: nn.Module, run: Path, name: str = "subject") -> nn.Module:
-    """`model` with the weights that a finished run has saved: of the model it probed, or of a probe.
+    """Load into `model` the weights that a finished run has saved, and return it.
+
+    Parameters
+    ----------
+    run : Path
+        Folder with model.safetensors.
+    name : str
+        Prefix of the weights: "subject", the model that was probed, or the name of a probe.
 
     Raises
     ------
     BadInput
-        If there are none, or those of another kind of model.
+        If there are no weights, or those of another kind of model.
     """
     path = run / "model.safetensors"
     if not path.exists():
         raise BadInput(f"subject: {run} holds no model.safetensors; accepted is a finished run of 14_train_probes")
-    found = read_tensors(path)[0].items()
-    tensors = {key.removeprefix(f"{name}."): value for key, value in found if key.startswith(f"{name}.")}
+    tensors = read_tensors(path)[0].items()
+    weights = {key.removeprefix(f"{name}."): value for key, value in tensors if key.startswith(f"{name}.")}
     try:
-        model.load_state_dict(tensors)
+        model.load_state_dict(weights)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise BadInput(f"subject: {run} holds another kind of model ({reason}); accepted is a run alike") from None
+        raise BadInput(
+            f"subject: {run} holds another kind of model ({reason}); accepted is a run with the same model"
+        ) from None
     return model
 
 
 @dataclass
-class Attributed:
-    """What one method found."""
+class AttributionResult:
+    """The attributions of one method, and how they were made."""
 
-    values: dict[str, list[Tensor]]  # by split (dev of probes only): [L + 1, T_i] of each text, at least 0, by layer
+    values: dict[str, list[Tensor]]  # by split (dev: of probes only), one [L + 1, T_i] per text, at least 0
     metrics: dict[str, dict[str, float]]  # by split
     seconds: float = 0.0
-    history: list[dict] = field(default_factory=list)  # of methods that are trained
+    history: list[dict] = field(default_factory=list)  # of probes, one row per epoch
     best_epoch: int = 0
     probe: Probe | None = None
 
 
-def attribute(method: str, p: SimpleNamespace, frozen: Frozen, subject: Subject, folder: Path) -> Attributed:
-    """Attributions of one method to the states of every layer (`inputs`: to the input, read off every layer).
+def attribute(
+    method: str, p: SimpleNamespace, frozen: FrozenModel, task: ProbedTask, folder: Path
+) -> AttributionResult:
+    """Apply one method: attributions to the states of every layer (`inputs`: to the input, seen from every layer).
 
     Parameters
     ----------
-    method : one of `params.METHODS`
+    method : a name in `explain.METHODS`
     p : parameters
+        Uses seed and num_explained, and what `train_probe` or `attribute_batch` uses.
     folder : Path
-        A probe's checkpoint goes to folder/method.
+        The checkpoint of a probe is written to folder/method.
     """
-    batches = subject.batches
+    batches, facts = task.batches, METHODS[method]
     torch.manual_seed(p.seed)
-    if method in KINDS:
-        return train_probe(p, build_probe(p, method, frozen, batches["train"]), subject, folder / method)
+    if facts.is_probe:
+        return train_probe(p, build_probe(p, method, frozen, batches["train"]), task, folder / method)
     start = time.perf_counter()
-    moments = None
-    if method == "information_bottleneck":
-        moments = attributions.moments(frozen, batches["train"].in_order())
-    test, pieces = batches["test"], []
+    moments = attributions.state_moments(frozen, batches["train"].in_order()) if facts.needs_moments else None
+    test, values = batches["test"], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
-        found = attribute_batch(method, p, frozen, batch, moments).cpu()
+        padded = attribute_batch(method, p, frozen, batch, moments).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
-        pieces += [one[:, :length] for one, length in zip(found, lengths, strict=True)]
-    return Attributed({"test": pieces}, {"dev": {}, "test": {}}, time.perf_counter() - start)
+        values += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
+    return AttributionResult({"test": values}, {"dev": {}, "test": {}}, time.perf_counter() - start)
 
 
 def attribute_batch(
-    method: str, p: SimpleNamespace, frozen: Frozen, batch: Batch, moments: list[tuple[Tensor, Tensor]] | None = None
+    method: str,
+    p: SimpleNamespace,
+    frozen: FrozenModel,
+    batch: Batch,
+    moments: list[tuple[Tensor, Tensor]] | None = None,
 ) -> Tensor:
-    """What a method that is no probe attributes to the states of every layer, [B, L + 1, T].
+    """Attributions of a method that is not a probe to the states of every layer, [B, L + 1, T].
 
     Parameters
     ----------
-    method : name of a function of `attributions`
+    method : a name in `explain.METHODS`
     p : parameters
         Uses num_steps, margin, searchable.
-    moments : of `attributions.moments`, for the information bottleneck
+    moments : of `attributions.state_moments`, or None if the method does not need them
     """
-    options = {"longest": p.searchable or 16} if method == "erasure" else {}
-    if method not in ("erasure", "attention"):
+    facts, options = METHODS[method], {}
+    if facts.needs_short_texts and p.searchable:
+        options["longest"] = p.searchable
+    if facts.needs_steps:
         options["num_steps"] = p.num_steps
-    if method in MASKS:
+    if facts.needs_margin:
         options["margin"] = p.margin
     layers = []
     for layer in range(len(frozen.layers)):
-        if method == "information_bottleneck":
+        if facts.needs_moments:
             options["mean"], options["std"] = moments[layer]
-        layers.append(getattr(attributions, method)(frozen, batch, layer, **options))
+        layers.append(facts.function(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
 
-def build_probe(p: SimpleNamespace, kind: str, frozen: Frozen, batches: Batches) -> Probe:
-    """A probe whose gates are open and whose baselines are mean states."""
+def build_probe(p: SimpleNamespace, target: str, frozen: FrozenModel, batches: Batches) -> Probe:
+    """A probe of "inputs" or "states" whose gates are open and whose baselines are mean states."""
     means = mean_states(frozen, batches.epoch(1))
-    sizes = [len(mean) for mean in means]
-    votes = BilinearVotes(sizes) if p.votes == "bilinear" else MLPVotes(sizes, p.hidden_size, kind == "inputs")
-    probe = Probe(frozen, votes, kind, means[:1] if kind == "inputs" else means)
+    sizes, of_inputs = [len(mean) for mean in means], target == "inputs"
+    votes = BilinearVotes(sizes) if p.votes == "bilinear" else MLPVotes(sizes, p.hidden_size, of_inputs)
+    probe = Probe(frozen, votes, target, means[:1] if of_inputs else means)
     return probe.to(means[0].device)
 
 
-def train_probe(p: SimpleNamespace, probe: Probe, subject: Subject, folder: Path) -> Attributed:
-    """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, evaluate.
+def train_probe(p: SimpleNamespace, probe: Probe, task: ProbedTask, folder: Path) -> AttributionResult:
+    """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, and evaluate it.
 
     Parameters
     ----------
     p : parameters
         Uses what `fit` does, and margin, form, divergence, multiplier_rate, multiplier_init.
     probe : Probe
-    subject : Subject
-        Its score is also that of the answers after masking.
+    task : ProbedTask
+        Its score is also applied to the answers after masking.
     folder : Path
+        The checkpoint is written here.
     """
-    _, batches, score = subject
+    _, batches, score = task
     folder.mkdir(parents=True, exist_ok=True)
     layers = len(probe.frozen.layers)
     objective = ProbeObjective(layers, p.margin, p.form, p.divergence, p.multiplier_rate, p.multiplier_init)
     objective = objective.to(batches["train"].device)
-    choice = ModelSelection(
+    selection = ModelSelection(
         "within_tolerance", score="dev_kept", higher_is_better=False, rate="dev_divergence",
         target=p.margin / 2, tolerance=p.margin / 2,
     )  # fmt: skip
@@ -318,48 +310,50 @@ def train_probe(p: SimpleNamespace, probe: Probe, subject: Subject, folder: Path
         return evaluate_probe(probe, batches["dev"], score)[0]
 
     print(f"probe of {folder.name}", flush=True)
-    state = fit(probe, objective, batches["train"], evaluate, choice, p, folder)
-    found = {name: evaluate_probe(probe, batches[name], score) for name in ("dev", "test")}
-    values = {name: keep for name, (_, keep) in found.items()}
-    metrics = {name: figures for name, (figures, _) in found.items()}
+    state = fit(probe, objective, batches["train"], evaluate, selection, p, folder)
+    evaluations = {split: evaluate_probe(probe, batches[split], score) for split in ("dev", "test")}
+    metrics = {split: scores for split, (scores, _) in evaluations.items()}
+    values = {split: keep for split, (_, keep) in evaluations.items()}
     seconds = sum(row["seconds"] for row in state.history)
-    return Attributed(values, metrics, seconds, state.history, state.best["epoch"], probe)
+    return AttributionResult(values, metrics, seconds, state.history, state.best["epoch"], probe)
 
 
 @torch.no_grad()
 def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dict[str, float], list[Tensor]]:
-    """What masking by one draw of the gates costs, and the keep probabilities [L + 1, T_i] of each text.
+    """Effect of masking with one draw of the gates, and the keep probabilities of each text.
 
     Returns
     -------
     metrics, keep probabilities
-        Means over texts, for each layer with its number behind and over layers without: divergence (KL(y || y_hat),
-        nats), kept (expected share of positions that are not masked), agreement (share of texts whose answer
-        stays); of each layer also the scores of the answers after masking, as masked_*.
+        The metrics are means over texts, once per layer, as <name>_<layer>, and once as the mean over layers, as
+        <name>: divergence (KL(y || y_hat), nats), kept (expected share of positions that are not masked), agreement
+        (share of texts whose answer is unchanged). Per layer there are also the scores of the answers after masking,
+        as masked_<score>_<layer>. The keep probabilities are one [L + 1, T_i] per text, in the order of the examples.
     """
     probe.eval()
-    layers, rows, keep, order, said, targets = range(len(probe.frozen.layers)), [], [], [], [], []
+    layers, rows, keep, order, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], []
     for batch in batches.in_order(max_batch=256):
         mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
-        probed = [probe(batch, layer, read) for layer in layers]
-        share = torch.stack([one.log_keep.exp() for one in probed], 1)  # [B, L + 1, T]
-        answer = torch.stack([one.masked.argmax(-1) for one in probed], 1)  # [B, L + 1, ...]
+        outputs = [probe(batch, layer, read) for layer in layers]
+        keep_probability = torch.stack([output.log_keep.exp() for output in outputs], 1)  # [B, L + 1, T]
+        answer = torch.stack([output.masked.argmax(-1) for output in outputs], 1)  # [B, L + 1, ...]
         same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
-        apart = torch.stack([divergence(one.original, one.masked) for one in probed], 1)
-        kept = torch.stack([masked_mean(one, mask) for one in share.unbind(1)], 1)
-        rows.append(torch.stack([apart, kept, same.to(kept.dtype)], 2))
-        keep += [piece[:, :length] for piece, length in zip(share.cpu(), mask.sum(1).tolist(), strict=True)]
+        distance = torch.stack([divergence(output.original, output.masked) for output in outputs], 1)
+        kept = torch.stack([masked_mean(of_layer, mask) for of_layer in keep_probability.unbind(1)], 1)
+        rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
+        lengths = mask.sum(1).tolist()
+        keep += [padded[:, :length] for padded, length in zip(keep_probability.cpu(), lengths, strict=True)]
         order.append(batch.index)
-        said.append(answer)
+        answers.append(answer)
         targets.append(batch.target)
     means = torch.cat(rows).double().mean(0)  # [L + 1, 3]
     names = ("divergence", "kept", "agreement")
-    figures = dict(zip(names, means.mean(0).tolist(), strict=True))
+    metrics = dict(zip(names, means.mean(0).tolist(), strict=True))
     place = torch.cat(order).argsort()
-    said, targets = torch.cat(said)[place].cpu(), torch.cat(targets)[place].cpu()
+    answers, targets = torch.cat(answers)[place].cpu(), torch.cat(targets)[place].cpu()
     for layer in layers:
-        found = dict(zip(names, means[layer].tolist(), strict=True))
-        scores = score(said[:, layer], targets, batches.examples)
-        found |= {f"masked_{name}": value for name, value in scores.items()}
-        figures |= {f"{name}_{layer}": value for name, value in found.items()}
-    return figures | {"task": figures["divergence"]}, [keep[i] for i in place.tolist()]
+        of_layer = dict(zip(names, means[layer].tolist(), strict=True))
+        scores = score(answers[:, layer], targets, batches.examples)
+        of_layer |= {f"masked_{name}": value for name, value in scores.items()}
+        metrics |= {f"{name}_{layer}": value for name, value in of_layer.items()}
+    return metrics | {"task": metrics["divergence"]}, [keep[i] for i in place.tolist()]

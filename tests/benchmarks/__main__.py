@@ -24,7 +24,7 @@ How the figures are made. The callables of a group are called in turn, round aft
 that slows down does so for all of them; the first two rounds are thrown away. `times as fast` compares each with
 the first of its group, round by round: the median of these ratios, and their quartiles in brackets.
 Whole runs and sweeps are made once, without rounds; their figures are seconds. Memory is kept as in runs
-(GLIBC_TUNABLES; see `USUAL` in rationale/runs.py).
+(GLIBC_TUNABLES; see `USUAL` in rationale/runs/environment.py).
 
 examples:
   python -m tests.benchmarks                               everything, some ten minutes

@@ -13,7 +13,7 @@ from torch import nn
 
 from rationale import models, training
 from rationale.data import Batch
-from rationale.explain import Frozen, ProbeObjective
+from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
 from rationale.runs.parameters import completed, defaults
 
@@ -30,14 +30,14 @@ class OneBatch:
         return iter([self.batch])
 
 
-def frozen_of(layers: int, size: int, vocabulary: int = 30_522) -> Frozen:
+def frozen_of(layers: int, size: int, vocabulary: int = 30_522) -> FrozenModel:
     transformers = models.import_transformers()
     sizes = {"hidden_size": size, "num_hidden_layers": layers, "num_attention_heads": 12 if size % 12 == 0 else 2}
     config = transformers.BertConfig(vocab_size=vocabulary, intermediate_size=4 * size, **sizes)
     torch.manual_seed(0)
     model = models.Classifier(transformers.BertModel(config, add_pooling_layer=False), 5, separator=1)
     model.requires_grad_(False).eval()
-    return Frozen(model, model.layers, model.predict, lambda batch: batch.mask)
+    return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
 def batch_of(rows: int, words: int) -> Batch:
@@ -60,7 +60,7 @@ def kept_mib(forward: Callable[[], torch.Tensor]) -> float:
     return sum(tensor.untyped_storage().nbytes() for tensor in held.values()) / 2**20
 
 
-def plain_step(frozen: Frozen, batch: Batch) -> tuple[Callable, Callable]:
+def plain_step(frozen: FrozenModel, batch: Batch) -> tuple[Callable, Callable]:
     """(the whole step, its loss alone)."""
     embedded = frozen.read(batch)[1][0].requires_grad_()
 
@@ -74,7 +74,7 @@ def plain_step(frozen: Frozen, batch: Batch) -> tuple[Callable, Callable]:
     return step, loss
 
 
-def probe_step(frozen: Frozen, batch: Batch, kind: str, width: int) -> tuple[Callable, Callable]:
+def probe_step(frozen: FrozenModel, batch: Batch, kind: str, width: int) -> tuple[Callable, Callable]:
     """(the whole step, its loss alone)."""
     p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": width})
     probe = training.build_probe(p, kind, frozen, OneBatch(batch))

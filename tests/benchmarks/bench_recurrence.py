@@ -4,7 +4,7 @@ Both ways hold the same weights (tests/test_recurrence.py compares states, draws
 
 the usual way   one step of autograd after the other, textbook formulas, unselected words skipped by a mask, one
                 `.item()` a step (`tests/plain.py`)
-the package     the two scans of rationale/recurrence.py, the exact laws; unselected words are removed before the
+the package     the two scans of rationale/nn/rcnn.py, the exact laws; unselected words are removed before the
                 predictor's encoder reads; every second step a pass without dropout to measure the rate
 
 A step is everything from the numbers of the texts to the new weights. The gates begin at the paper's rate of 13 %, so

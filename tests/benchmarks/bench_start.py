@@ -24,9 +24,11 @@ COMPARED = False
 IMPORTS = {
     "import torch": ("pass", "torch"),
     "import rationale, after torch": ("import torch", "rationale"),
-    "all that training needs, after torch": ("import torch", "rationale.training, rationale.saved, rationale.data"),
-    "figures and widgets as well (matplotlib, ipywidgets)": (
-        "import torch, rationale.training, rationale.saved", "rationale.figures, rationale.widgets"
+    "all that training needs, after torch": (
+        "import torch", "rationale.training, rationale.runs.saved, rationale.data"
+    ),
+    "figures and explorers as well (matplotlib, ipywidgets)": (
+        "import torch, rationale.training, rationale.runs.saved", "rationale.figures, rationale.explorers"
     ),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ Both ways hold the same weights and compute the same loss (tests/test_benchmarks
 the usual way   random batches; packed sequences through a bidirectional nn.LSTM; Adam; one `.item()` a step.
                 hardkuma: textbook formulas with clamps and noise in (0.001, 0.999), the multiplicative
                 Lagrangian. bernoulli: one draw a text, a price counted on it, no baseline
-the package     `training._train_epoch` with the parameters of notebook 12: batches of like length, two LSTMs
+the package     `training.loop._train_epoch` with the parameters of notebook 12: batches of like length, two LSTMs
                 instead of packing, exact log forms. hardkuma: a pass without dropout every second step to
                 measure the rate. bernoulli: as in `BERNOULLI`, two draws a text, each the other's baseline, the
                 price in closed form; "one draw, no baseline" is `USUAL_BERNOULLI`, the loss of the usual way
@@ -34,11 +34,12 @@ from rationale.data.corpora.sst import read_sst
 from rationale.errors import BadInput
 from rationale.models import Extractor, build_extractor
 from rationale.objectives import build_objective
-from rationale.runs import parameters
+from rationale.runs.parameters import completed, defaults, read_file
+from rationale.training import loop
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20  # a timed call, over batches of all lengths
-BERNOULLI = ROOT / "params" / "sst" / "bernoulli_p100.yaml"
+BERNOULLI = ROOT / "params" / "sst" / "bernoulli.yaml"
 # the estimator and the price of the usual way
 USUAL_BERNOULLI = {"samples": 1, "baseline": "none", "penalty": "sampled", "entropy": 0.0}
 
@@ -246,7 +247,7 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
     def steps() -> float:
         with contextlib.redirect_stderr(io.StringIO()):  # no terminal, no progress bar
-            row = training._train_epoch(state, few, 1, p.clip_norm)
+            row = loop._train_epoch(state, few, 1, p.clip_norm)
         return row["seconds"] / len(few)
 
     return steps
@@ -257,10 +258,10 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
 def parameters(**changes) -> SimpleNamespace:
     """The defaults of notebook 12, which are the paper's sizes (for model bernoulli, `BERNOULLI`), with changes."""
-    p = parameters.defaults(ROOT / "notebooks" / "12_train_sst.py")
+    p = defaults(ROOT / "notebooks" / "12_train_sst.py")
     if changes.get("model") == "bernoulli":
-        p |= {name: value for _, name, value in parameters.read_file(BERNOULLI)}
-    return parameters.completed(p | changes)
+        p |= {name: value for _, name, value in read_file(BERNOULLI)}
+    return completed(p | changes)
 
 
 @functools.cache

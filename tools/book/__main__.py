@@ -105,7 +105,8 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
     from mkdocs.config import load_config
 
     logging.getLogger("mkdocs").addHandler(handler := _Warnings())
-    names = {*notebooks, "notation"}
+    files = {"results": "RESULTS.md", "notation": "NOTATION.md"}  # pages made of files of the repository
+    names = {*notebooks, *files}
     with tempfile.TemporaryDirectory() as draft:
         pages = Path(draft)
         (pages / "img").mkdir()
@@ -115,7 +116,8 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         for file in ("book.css", "book.js", "iframe-worker.js"):
             shutil.copy(root() / "tools" / "book" / file, pages)
         write_text(pages / "index.md", file_page(readme, names))
-        write_text(pages / "notation.md", file_page((root() / "NOTATION.md").read_text("utf-8"), names))
+        for page, file in files.items():
+            write_text(pages / f"{page}.md", file_page((root() / file).read_text("utf-8"), names))
         for name, (notebook, note) in notebooks.items():
             page = notebook_page(notebook, name, note, pages / "img")
             write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # whose machine it was is nobody's matter
@@ -126,6 +128,7 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         nav = [
             {"Overview": "index.md"},
             {"Notebooks": [{f"{name[:2]} {title(nb)}": f"{name}.md"} for name, (nb, _) in notebooks.items()]},
+            {"Results": "results.md"},
             {"Notation": "notation.md"},
             {"Package": ["package/index.md", *({short(name): f"package/{name}.md"} for name in modules())]},
         ]

@@ -1,4 +1,4 @@
-"""Pages of the book in Markdown: an executed notebook, the README, the reference of a module."""
+"""Pages of the book in Markdown: an executed notebook, a file such as README, the reference of a module."""
 
 import ast
 import html
@@ -105,7 +105,7 @@ def _joined(outputs: list) -> list:
 
 
 def file_page(text: str, pages: set[str]) -> str:
-    """README or NOTATION as a page: links to pages of the book stay links, those to other files become text."""
+    """README, RESULTS or NOTATION as a page: links to pages of the book stay links, others become text."""
 
     def inside(found: re.Match) -> str:
         picture, words, target = found.groups()
@@ -127,7 +127,7 @@ def modules() -> list[str]:
 
 
 def short(module: str) -> str:
-    """`rationale.data.sst` -> `data.sst`."""
+    """`rationale.data.vectors` -> `data.vectors`."""
     return module.removeprefix("rationale.")
 
 

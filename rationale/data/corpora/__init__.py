@@ -1,1 +1,74 @@
-"""One file per corpus: its reader, its archive, its check and its facts. See `find_corpus`."""
+"""The corpora, one file each; what lies in this folder is what there is.
+
+A file `<name>.py` holds the reader of a corpus, its archive (address, terms, places, check) and its facts, and ends
+with `CORPUS = Corpus(name="<name>", ...)`. To add a corpus, add such a file: nothing else names it.
+"""
+
+import importlib
+import pkgutil
+
+from rationale.data.archives import Archive
+from rationale.data.corpus import TASKS, Corpus
+from rationale.errors import BadInput
+
+MADE_UP = "synthetic"  # the corpus that needs no data
+
+
+def find_corpus(name: str) -> Corpus:
+    """The corpus of this name; its file is imported when it is asked for.
+
+    Raises
+    ------
+    BadInput
+        There is none: the names that are accepted.
+    ValueError
+        Its file holds no `CORPUS` of this name.
+    """
+    if name not in corpus_names():
+        raise BadInput(f"corpus: {name!r} is unknown; accepted: {', '.join(corpus_names())}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    corpus = getattr(module, "CORPUS", None)
+    if not isinstance(corpus, Corpus) or corpus.name != name:
+        raise ValueError(f"{module.__file__}: no `CORPUS = Corpus(name={name!r}, ...)` in it")
+    return corpus
+
+
+def corpus_names(task: str | None = None) -> tuple[str, ...]:
+    """The corpora there are, sorted by name.
+
+    Parameters
+    ----------
+    task : one of `corpus.TASKS`, or None
+        Those that can be used for it (their files are imported for that); None: all of them.
+
+    Raises
+    ------
+    ValueError
+        An unknown task.
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"task: {task!r} is unknown; accepted: {', '.join(TASKS)}")
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name for name in names if task is None or task in find_corpus(name).tasks)
+
+
+def archives() -> dict[str, Archive]:
+    """All archives by name: those of the corpora, each once, then those of word vectors."""
+    from rationale.data.vector_archives import VECTORS
+
+    held = [corpus.archive for corpus in map(find_corpus, corpus_names())]
+    return {archive.name: archive for archive in (*filter(None, held), *VECTORS)}
+
+
+def find_archive(name: str) -> Archive:
+    """The archive of this name.
+
+    Raises
+    ------
+    BadInput
+        There is none.
+    """
+    known = archives()
+    if name not in known:
+        raise BadInput(f"{name!r} is no archive; accepted: {', '.join(known)}")
+    return known[name]

@@ -12,13 +12,14 @@ from pathlib import Path
 from sys import intern
 from typing import TypeVar
 
-from rationale.data.archives import find, missing
-from rationale.data.corpora.synthetic import ASPECTS
+from rationale.data.archives import Archive, missing
+from rationale.data.corpus import Corpus
 from rationale.data.example import Example, folder
-from rationale.data.files import intact, open_text
+from rationale.data.files import count_differences, intact, only_file, open_text, readable
 from rationale.errors import BadInput
 
 T = TypeVar("T")
+SCORES = ("look", "smell", "palate", "taste", "overall")  # the columns of the files
 FILES = {"look": "aspect0", "smell": "aspect1", "palate": "aspect2", "all": "260k"}
 
 
@@ -39,7 +40,7 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` = (score,), of "all" the five scores, in the order of `ASPECTS`, in [0, 1]. In test the
+        With `label` = (score,), of "all" the five scores, in the order of `SCORES`, in [0, 1]. In test the
         `rationale` of the aspect; None where its list of ranges is empty, which means that nobody annotated
         it (such reviews count in the selected rate and not in the precision), and None throughout for "all".
 
@@ -53,7 +54,7 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
     if max_tokens < 1:
         raise BadInput(f"max_tokens: {max_tokens}; accepted: a whole number from 1")
     place = Path(path) if path is not None else folder() / "beer"
-    column = None if aspect == "all" else ASPECTS.index(aspect)
+    column = None if aspect == "all" else SCORES.index(aspect)
     splits = {}
     for split, part in (("train", "train"), ("dev", "heldout")):
         reviews = parsed(_find(place, f"reviews.{FILES[aspect]}.{part}.txt"), parse_review)
@@ -88,14 +89,14 @@ def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list
     try:
         record = json.loads(line)
         tokens, scores = record["x"], record["y"]
-        ranges = [[(start, end) for start, end in record[str(column)]] for column in range(len(ASPECTS))]
+        ranges = [[(start, end) for start, end in record[str(column)]] for column in range(len(SCORES))]
     except (KeyError, TypeError, ValueError) as error:
         accepted = 'a JSON object with "x" (tokens), "y" (five scores), "0" ... "4" (lists of [start, end))'
         raise ValueError(f"{line[:40]!r} ({type(error).__name__}: {error}); accepted: {accepted}") from None
     if not (isinstance(tokens, list) and tokens and all(isinstance(token, str) for token in tokens)):
         raise ValueError(f'"x" is {str(tokens)[:40]!r}; accepted: a list of at least one token, all of them texts')
     if not isinstance(scores, list):
-        raise ValueError(f'"y" is {str(scores)[:40]!r}; accepted: a list of {len(ASPECTS)} numbers in [0, 1]')
+        raise ValueError(f'"y" is {str(scores)[:40]!r}; accepted: a list of {len(SCORES)} numbers in [0, 1]')
     for start, end in (pair for pairs in ranges for pair in pairs):
         if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(tokens)):
             raise ValueError(f"range [{start}, {end}); accepted: 0 <= start < end <= {len(tokens)} tokens")
@@ -118,8 +119,8 @@ def _scores(fields: list) -> tuple[float, ...]:
         scores = tuple(float(field) for field in fields)
     except (TypeError, ValueError):
         scores = ()
-    if len(scores) != len(ASPECTS) or not all(0 <= score <= 1 for score in scores):
-        raise ValueError(f"scores {fields}; accepted: {len(ASPECTS)} numbers in [0, 1]")
+    if len(scores) != len(SCORES) or not all(0 <= score <= 1 for score in scores):
+        raise ValueError(f"scores {fields}; accepted: {len(SCORES)} numbers in [0, 1]")
     return scores
 
 
@@ -127,7 +128,7 @@ def _find(place: Path, name: str) -> Path:
     for path in (place / f"{name}.gz", place / name):
         if path.is_file():
             return path
-    raise missing(find("beer"), place, f"{name}.gz, {name}")
+    raise missing(ARCHIVE, place, f"{name}.gz, {name}")
 
 
 def _example(scores: tuple[float, ...], words: list[str], column: int | None, ranges: list | None = None) -> Example:
@@ -137,3 +138,38 @@ def _example(scores: tuple[float, ...], words: list[str], column: int | None, ra
     marked = ranges[column] if ranges else []
     flags = tuple(any(start <= t < end for start, end in marked) for t in range(len(tokens))) if marked else None
     return Example(tokens, (scores[column],), flags)
+
+
+@readable
+def check_beer(root: Path) -> list[str]:
+    """Beer reviews: those of each file and the annotated ones."""
+    for path in sorted(root.glob("beer/reviews.*.txt.gz")):
+        for _ in parsed(path, parse_review):
+            pass  # a malformed line stops it
+    annotated = parsed(only_file(root, "beer/annotations.json"), parse_annotation)
+    found = {"annotated reviews": sum(1 for _ in annotated)}
+    return count_differences(found, {"annotated reviews": 994})
+
+
+ARCHIVE = Archive(
+    name="beer",
+    what="beer reviews with five ratings, some with rationales (McAuley et al. 2012; Lei et al. 2016)",
+    page="withdrawn (was http://people.csail.mit.edu/taolei/beer/)",
+    terms="research only",
+    places=(("beer/annotations.json", "beer/reviews.*.txt.gz"),),
+    counts="five scores in [0, 1] in each line; 994 annotated reviews",
+    check=check_beer,
+    by_hand=(
+        "the reviews were withdrawn by their owner and nobody may pass them on; who holds the files "
+        "puts them into beer/ of the data folder (review+wiki.filtered.200.txt.gz into vectors/); everyone else: "
+        "rationale.data.corpora.synthetic.write_beer_format writes reviews of the same format"
+    ),
+)
+CORPUS = Corpus(
+    name="beer",
+    what="beer reviews with ratings, some with the sentences that people gave as reasons",
+    read={"extraction": lambda asked: read_beer(asked.aspect)},
+    aspects=tuple(FILES),
+    scores=SCORES,
+    archive=ARCHIVE,
+)

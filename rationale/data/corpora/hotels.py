@@ -6,29 +6,29 @@ Of 243,713 reviews 171,901 are read: of the others only the headline was crawled
 (`showReview(2698125, 'full');`) or a photo's caption after it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from rationale.data.archives import locate
+from rationale.data.archives import Archive, Download, locate
+from rationale.data.corpus import SPLITS, Corpus, Request
 from rationale.data.example import Example
-from rationale.data.files import intact, members
+from rationale.data.files import count_differences, intact, members, only_file, readable
 from rationale.data.tokenise import split_words
 from rationale.errors import BadInput
-from rationale.runs import parameters
 
 RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
-ASPECTS = tuple(aspect for aspect in parameters.ASPECTS["hotels"] if aspect != "all")
-SPLITS = ("train", "dev", "test")
+SCORES = ("value", "rooms", "location", "cleanliness", "service")
 HEADLINE_ONLY = ("showReview(", " " * 5)  # what stands in a review whose text was not crawled
 
 
 def read_hotels(
     aspect: str, path: Path | str | None = None, max_tokens: int = 256, limit: int | None = None
 ) -> dict[str, list[Example]]:
-    """The reviews that rate an aspect, or all five of them, as lower-case tokens (`words.split_words`).
+    """The reviews that rate an aspect, or all five of them, as lower-case tokens (`tokenise.split_words`).
 
     The split goes by hotel: sha256 of its number modulo 10 is 0-7: train, 8: dev, 9: test. Within a split the
     order is that of sha256 of hotel and line, so that the first reviews come from many hotels.
@@ -37,7 +37,7 @@ def read_hotels(
 
     Parameters
     ----------
-    aspect : one of `ASPECTS`, or "all"
+    aspect : one of `SCORES`, or "all"
     path : Path, str or None
         The official archive, or a folder that holds it or its files. None: `hotels` in the data folder.
     max_tokens : int >= 1
@@ -48,21 +48,21 @@ def read_hotels(
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` = ((rating - 1) / 4,), of "all" five of them in the order of `ASPECTS`, and no rationale.
+        With `label` = ((rating - 1) / 4,), of "all" five of them in the order of `SCORES`, and no rationale.
 
     Raises
     ------
     BadInput
         Unknown aspect, a missing or damaged archive, a malformed line (file and line are named).
     """
-    if aspect not in (*ASPECTS, "all"):
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(ASPECTS)}, all")
+    if aspect not in (*SCORES, "all"):
+        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(SCORES)}, all")
     for name, value in (("max_tokens", max_tokens), ("limit", limit)):
         if value is not None and value < 1:
             raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
-    columns = [RATINGS.index(name) for name in (ASPECTS if aspect == "all" else [aspect])]
+    columns = [RATINGS.index(name) for name in (SCORES if aspect == "all" else [aspect])]
     rows = {split: [] for split in SPLITS}
-    for hotel, number, text, ratings in reviews(locate("hotels", path, "*_parsed.txt")):
+    for hotel, number, text, ratings in reviews(locate(ARCHIVE, path, "*_parsed.txt")):
         scores = tuple((ratings[column] - 1) / 4 for column in columns)
         if min(scores) >= 0 and not any(sign in text for sign in HEADLINE_ONLY):
             rows[split_of(hotel)].append((sha256(f"{hotel} {number}".encode()).digest(), text, scores))
@@ -116,3 +116,42 @@ def _ratings(fields: str) -> tuple[int, ...] | None:
     except ValueError:
         return None
     return ratings if len(ratings) == len(RATINGS) and all(-1 <= rating <= 5 for rating in ratings) else None
+
+
+@readable
+def check_hotels(root: Path) -> list[str]:
+    """Hotel reviews: hotels and reviews."""
+    files = Counter(hotel for hotel, *_ in reviews(only_file(root, "hotels/*Texts.*")))
+    return count_differences({"files": len(files), "reviews": files.total()}, {"files": 1849, "reviews": 243713})
+
+
+def _read(asked: Request) -> dict[str, list[Example]]:
+    """The reviews of a run: only as many are split into words as it uses, where every split has a limit."""
+    limits = asked.limits.values()
+    return read_hotels(asked.aspect, limit=max(limits) if all(limits) else None)
+
+
+ARCHIVE = Archive(
+    name="hotels",
+    what="TripAdvisor hotel reviews with ratings of seven aspects (Wang et al. 2010)",
+    page="http://times.cs.uiuc.edu/~wang296/Data/",
+    terms="research",
+    places=(("hotels/*Texts.tar.xz",), ("hotels/Review_Texts.zip",)),
+    counts="1849 files, 243,713 reviews",
+    check=check_hotels,
+    downloads=(
+        Download(
+            "http://times.cs.uiuc.edu/~wang296/Data/LARA/TripAdvisor/Review_Texts.zip",
+            "hotels/Review_Texts.zip",
+        ),
+    ),
+)
+CORPUS = Corpus(
+    name="hotels",
+    what="hotel reviews with ratings of several aspects",
+    read={"extraction": _read},
+    aspects=(*SCORES, "all"),
+    scores=SCORES,
+    tokeniser="words",
+    archive=ARCHIVE,
+)

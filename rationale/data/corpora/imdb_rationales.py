@@ -13,18 +13,18 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from rationale.data.archives import find, missing
-from rationale.data.corpora.movies import CLASSES
+from rationale.data.archives import Archive, missing
+from rationale.data.corpus import SPLITS, Corpus, in_turn
 from rationale.data.example import Example, folder
-from rationale.data.files import intact, open_text
+from rationale.data.files import count_differences, intact, open_text, readable
 from rationale.data.tokenise import split_words
 from rationale.errors import BadInput
 
-SPLITS = ("train", "dev", "test")
+LABELS = ("negative", "positive")
 
 
 def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False) -> dict[str, list[Example]]:
-    """The original reviews in the split of Kaushik et al., as lower-case tokens (`words.split_words`).
+    """The original reviews in the split of Kaushik et al., as lower-case tokens (`tokenise.split_words`).
 
     Source: Kaushik et al. 2020; Lu et al. 2022.
 
@@ -52,7 +52,7 @@ def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False)
         rationale = mark(tokens, spans)[0] if spans is not None else None
         if hold_out and split != "dev":
             split = "train" if rationale is None else "test"
-        splits[split].append(Example(tuple(tokens), CLASSES.index(label), rationale))
+        splits[split].append(Example(tuple(tokens), LABELS.index(label), rationale))
     return splits
 
 
@@ -104,7 +104,7 @@ def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
         reader = csv.DictReader(lines, delimiter="\t")
         for row in reader:
             label, batch = (row.get("Sentiment") or "").lower(), row.get("batch_id")
-            if label not in CLASSES or not row.get("Text") or not batch or first not in (None, batch):
+            if label not in LABELS or not row.get("Text") or not batch or first not in (None, batch):
                 accepted = "Sentiment (Positive or Negative), Text and batch_id with tabs, in pairs of a batch_id"
                 raise BadInput(f"{file}:{reader.line_num}: {str(row)[:80]}; accepted: {accepted}")
             yield label, batch, row["Text"]
@@ -133,5 +133,47 @@ def _spans(file: Path) -> dict[tuple[str, str], list[tuple[str, int]]]:
 def _files(place: Path, pattern: str) -> list[Path]:
     files = sorted(place.rglob(pattern))
     if not files:
-        raise missing(find("imdb_rationales"), place, pattern)
+        raise missing(ARCHIVE, place, pattern)
     return files
+
+
+@readable
+def check_imdb_rationales(root: Path) -> list[str]:
+    """IMDb with rationales: texts and words that people marked."""
+    found = counts(root / "imdb_rationales")
+    return count_differences(
+        found, {"documents": 855, "spans": 5075, "spans found in the text": 5074, "paired documents": 4880}
+    )
+
+
+ARCHIVE = Archive(
+    name="imdb_rationales",
+    what="IMDb reviews with human spans (Lu et al. 2022) and their texts (Kaushik et al. 2020)",
+    page="https://github.com/acmi-lab/counterfactually-augmented-data",
+    terms="Apache-2.0 (texts)",
+    places=(
+        (
+            "imdb_rationales/rdl/**/human_labelled/*.json.xz",
+            "imdb_rationales/cad/sentiment/combined/paired/*.tsv.xz",
+        ),
+    ),
+    counts="855 documents, 5,075 spans",
+    check=check_imdb_rationales,
+    by_hand=(
+        "it is put together from two publications; take the texts from "
+        "https://github.com/acmi-lab/counterfactually-augmented-data and the spans from the code of "
+        "Lu et al. 2022, into imdb_rationales/cad and imdb_rationales/rdl of the data folder, each file "
+        "packed with xz"
+    ),
+)
+CORPUS = Corpus(
+    name="imdb_rationales",
+    what="IMDb reviews, positive or negative, with the words that people gave as reasons; tested on annotated ones",
+    read={
+        "extraction": lambda _: {name: in_turn(part) for name, part in read_imdb_rationales(hold_out=True).items()},
+    },
+    labels=LABELS,
+    aspects=("overall",),
+    tokeniser="words",
+    archive=ARCHIVE,
+)

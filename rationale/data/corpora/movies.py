@@ -6,16 +6,18 @@ negR_000 .. negR_899 stand one a file, latin-1, tokens separated by spaces, reas
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from sys import intern
 
-from rationale.data.archives import locate
+from rationale.data.archives import Archive, locate
+from rationale.data.corpus import Corpus, in_turn
 from rationale.data.example import Example
-from rationale.data.files import intact, members
+from rationale.data.files import count_differences, intact, members, only_file, readable
 from rationale.data.tokenise import split_clitics
 from rationale.errors import BadInput
 
-CLASSES = ("negative", "positive")
+LABELS = ("negative", "positive")
 FOLDS = range(9)  # the annotated ones; fold 9 holds no rationales
 _TAGS = {"<POS>", "</POS>", "<NEG>", "</NEG>"}
 _NAME = re.compile(r"withRats_(?:pos|neg)/(pos|neg)(R?)_(\d)\d\d\.txt$")
@@ -50,7 +52,7 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
     """
     if fold not in FOLDS:
         raise BadInput(f"fold: {fold!r}; accepted: {FOLDS[0]} to {FOLDS[-1]}, the folds with rationales")
-    place = locate("movies", path, "withRats_*/*.txt")
+    place = locate(ARCHIVE, path, "withRats_*/*.txt")
     documents = {}
     with intact(place):
         for name, read in members(place):
@@ -93,3 +95,51 @@ def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
         problem = f"<{tag}> never closed" if inside else "no tokens"
         raise BadInput(f"{name}:{number}: {problem}; accepted: a review, each <{tag}> closed by </{tag}>")
     return tokens, flags, num_spans
+
+
+@readable
+def check_movies(root: Path) -> list[str]:
+    """Movie reviews: texts and annotated spans of each split."""
+    found = Counter()
+    for name, read in members(only_file(root, "movies/review_polarity_rationales.tar.*")):
+        if not name.endswith(".txt"):
+            continue
+        kind = name.split("/")[-2]
+        spans = parse(name, read().decode("latin-1"))[2] if "withRats" in kind else 0
+        found.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
+    return count_differences(
+        found,
+        {
+            "withRats_pos files": 1000,
+            "withRats_neg files": 1000,
+            "noRats_pos files": 1000,
+            "noRats_neg files": 1000,
+            "withRats_pos files with spans": 899,
+            "withRats_neg files with spans": 900,
+            "withRats_pos spans": 7253,
+            "withRats_neg spans": 8144,
+        },
+    )
+
+
+ARCHIVE = Archive(
+    name="movies",
+    what="movie reviews with the spans that annotators gave as reasons (Zaidan et al. 2007)",
+    page="http://www.cs.jhu.edu/~ozaidan/rationales/",
+    terms="research",
+    places=(("movies/review_polarity_rationales.tar.*",),),
+    counts="4 folders of 1000 files; 7,253 + 8,144 spans in 899 + 900 documents",
+    check=check_movies,
+    by_hand=(
+        "only the address of its page is known; take review_polarity_rationales.tar.gz from "
+        "http://www.cs.jhu.edu/~ozaidan/rationales/ and save it in movies/ of the data folder"
+    ),
+)
+CORPUS = Corpus(
+    name="movies",
+    what="movie reviews, positive or negative, with the passages that annotators gave as reasons",
+    read={"extraction": lambda _: {name: in_turn(part) for name, part in read_movies().items()}},
+    labels=LABELS,
+    aspects=("overall",),
+    archive=ARCHIVE,
+)

@@ -7,11 +7,13 @@ Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one
 import zipfile
 from pathlib import Path
 
+from rationale.data.archives import Archive, Download
+from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, folder
+from rationale.data.files import readable
 from rationale.errors import BadInput, typed
 
-SPLITS = ("train", "dev", "test")
-CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
+LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
 
 # What the official files hold: sentences by label 0..4, and words by their own label 0..4.
 EXPECTED_LABELS = {
@@ -75,10 +77,10 @@ def parse_tree(line: str) -> Example:
         if labels and not open_nodes:
             raise ValueError(f"{piece!r} after the end of the tree; accepted: one tree a line")
         if piece[:1] == "(":
-            if piece[1:] not in _LABELS:
+            if piece[1:] not in _NUMBERS:
                 raise ValueError(f"{piece!r} opens no node; accepted: '(', a label from 0 to 4, a space")
             open_nodes.append(len(labels))
-            labels.append(_LABELS[piece[1:]])
+            labels.append(_NUMBERS[piece[1:]])
             starts.append(len(tokens))
             ends.append(0)
             opened = True
@@ -116,7 +118,7 @@ def differences(splits: dict[str, list[Example]]) -> list[str]:
     return lines
 
 
-_LABELS = {str(label): label for label in range(len(CLASSES))}
+_NUMBERS = {str(label): label for label in range(len(LABELS))}
 
 
 def _trees_folder(path: Path) -> Path | zipfile.Path:
@@ -163,4 +165,35 @@ def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path | zipfile
 
 def _histogram(labels) -> tuple[int, ...]:
     labels = list(labels)
-    return tuple(labels.count(label) for label in range(len(CLASSES)))
+    return tuple(labels.count(label) for label in range(len(LABELS)))
+
+
+@readable
+def check_sst(root: Path) -> list[str]:
+    """SST: sentences, labels and words of each split, against the published counts."""
+    return differences(read_sst(root / "sst"))
+
+
+ARCHIVE = Archive(
+    name="sst",
+    what="Stanford Sentiment Treebank: sentences with a sentiment for every phrase (Socher et al. 2013)",
+    page=OFFICIAL,
+    terms="research",
+    places=(("sst/train.txt", "sst/dev.txt", "sst/test.txt"), ("sst/trainDevTestTrees_PTB.zip",)),
+    counts="8544 / 1101 / 2210 trees, labels of sentences and of words",
+    check=check_sst,
+    downloads=(
+        Download(
+            OFFICIAL,
+            "sst/trainDevTestTrees_PTB.zip",
+            members=tuple((f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")),
+        ),
+    ),
+)
+CORPUS = Corpus(
+    name="sst",
+    what="sentences with a sentiment from 0 to 4, and one for every word and phrase",
+    read={"extraction": lambda _: read_sst(), "probing": lambda _: read_sst()},
+    labels=LABELS,
+    archive=ARCHIVE,
+)

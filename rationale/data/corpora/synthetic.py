@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
+from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example
 from rationale.errors import BadInput
-from rationale.runs import parameters
 
-ASPECTS = parameters.ASPECTS["synthetic"]  # the columns of the beer files, in their order
+ASPECTS = ("look", "smell", "palate", "taste", "overall")  # the columns of the beer files, in their order
 MENTIONED = (1.0, 1.0, 0.15, 1.0, 0.1)  # share of reviews that talk about the aspect
 SECOND_OPINION = 0.5  # share of mentioned aspects with two opinions
 REFERS_BACK = 0.55  # share of second opinions that refer back (`it`)
@@ -351,9 +351,9 @@ def write_beer_format(
             for review in reviews(num, f"{name} {split}", correlation, seed):
                 scores = " ".join(f"{score:.4f}" for score in review.scores)
                 lines.append(f"{scores}\t{' '.join(review.tokens)}\n")
-            with open(folder / f"reviews.{name}.{split}.txt.gz", "wb") as raw:
-                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
-                    file.write("".join(lines).encode())
+            packed = folder / f"reviews.{name}.{split}.txt.gz"
+            with open(packed, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
+                file.write("".join(lines).encode())
     with open(folder / "annotations.json", "w", encoding="utf-8", newline="\n") as file:
         for review in reviews(num_annotated, "annotated", correlation, seed):
             record = {"x": review.tokens, "y": review.scores}
@@ -504,3 +504,17 @@ _SLOTS = {slot: [phrase.split() for phrase in phrases.split("|")] for slot, phra
 _REACH = {
     kind: [(0.5 + usage.factor * (level - 0.5), level) for level in usage.grades] for kind, usage in USAGES.items()
 }
+
+
+def _read(asked: Request) -> dict[str, list[Example]]:
+    sizes = {f"num_{name}": number for name, number in asked.limits.items()}
+    return read_synthetic(**sizes, aspect=asked.aspect, correlation=asked.correlation)
+
+
+CORPUS = Corpus(
+    name="synthetic",
+    what="beer reviews from a small grammar, with the words that each score is written in",
+    read={"extraction": _read},
+    aspects=ASPECTS,
+    made_up={"train": 5000, "dev": 500, "test": 500},
+)

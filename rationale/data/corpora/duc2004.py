@@ -1,0 +1,27 @@
+"""DUC 2004: sentences with headlines of four people, for models that learn from Gigaword.
+
+Source: Rush et al. 2015, in their layout.
+"""
+
+from pathlib import Path
+
+from rationale.data.corpus import Corpus
+from rationale.data.sumdata import SUMDATA, read_headlines
+from rationale.data.targets import Targets
+
+TEST = ("DUC2004/input.txt", tuple(f"DUC2004/task1_ref{i}.txt" for i in range(4)))
+
+
+def read_duc2004(path: Path | str | None = None) -> Targets:
+    """Test is DUC 2004: 500 sentences, four references each; train and dev are Gigaword's."""
+    return read_headlines(TEST, path)
+
+
+CORPUS = Corpus(
+    name="duc2004",
+    what="headlines of four people per sentence; Gigaword to learn from",
+    read={"generation": lambda _: read_duc2004()},
+    tokeniser="spaces",
+    archive=SUMDATA,
+    metric="rouge_of_75_bytes",
+)

@@ -1,0 +1,54 @@
+"""A small collection of sentence pairs of several publishers, with SNLI's test set.
+
+Source: the publishers of each part; the test set is that of Bowman et al. 2015.
+"""
+
+from pathlib import Path
+
+from rationale.data.archives import MADE_HERE, Archive
+from rationale.data.corpus import Corpus
+from rationale.data.example import Example, folder
+from rationale.data.snli_format import LABELS, check_pairs, read_pairs
+
+
+def read_nli_small(path: Path | str | None = None, null: bool = True) -> dict[str, list[Example]]:
+    """The pairs that have a gold label, see `snli_format.read_pairs`.
+
+    Parameters
+    ----------
+    path : Path, str or None
+        Folder of the three files. None: `nli_small` in the data folder.
+    null : bool
+        Put `NULL` before both sentences.
+    """
+    place = Path(path) if path is not None else folder() / "nli_small"
+    return read_pairs(place, "{}.jsonl.xz", ARCHIVE, null)
+
+
+ARCHIVE = Archive(
+    name="nli_small",
+    what="sentence pairs of several publishers; the test set is SNLI's",
+    page="none",
+    terms="the publishers of each source",
+    places=(tuple(f"nli_small/{split}.jsonl.xz" for split in ("train", "dev", "test")),),
+    counts="64,974 / 1,972 / 9,824 pairs, test by label",
+    check=check_pairs(
+        "nli_small/*.jsonl.xz",
+        {
+            "train": 64974,
+            "dev": 1972,
+            "test": 9824,
+            "test entailment": 3368,
+            "test contradiction": 3237,
+            "test neutral": 3219,
+        },
+    ),
+    by_hand=MADE_HERE.format("nli_small/") + ": python -m rationale.data fetch snli",
+)
+CORPUS = Corpus(
+    name="nli_small",
+    what="a small collection of sentence pairs, with SNLI's test set",
+    read={"alignment": lambda _: read_nli_small()},
+    labels=LABELS,
+    archive=ARCHIVE,
+)

@@ -1,0 +1,59 @@
+"""What all corpora of sentence pairs share: the word that stands first, and the vocabulary of both sentences."""
+
+from collections.abc import Sequence
+from hashlib import md5
+
+import torch
+from torch import Tensor
+
+from rationale.data.batches import Vocabulary
+from rationale.data.example import Example
+from rationale.data.vectors import read_vectors
+
+NULL = "@@NULL@@"  # stands first in every sentence; what aligns with nothing aligns with it
+NUM_UNKNOWN = 100  # rows that words without a vector share
+
+
+def build_pair_vocabulary(
+    splits: dict[str, Sequence[Example]], vectors: str, dim: int = 300, seed: int = 0
+) -> tuple[Vocabulary, Tensor]:
+    """All words of the pairs and their vectors, every one of length 1.
+
+    A word without a vector shares one of 100 random rows, chosen by the md5 of its letters; `NULL` has one of its own.
+    Source: Bastings et al. 2019, app. A; Parikh et al. 2016.
+
+    Parameters
+    ----------
+    splits : split name -> pairs
+    vectors : str
+        See `vectors.build_vocabulary`.
+    dim : int >= 1
+        Size of random vectors.
+    seed : int
+
+    Returns
+    -------
+    Vocabulary, float [V, E]
+        The row of padding is zeros.
+    """
+    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second))
+    words = sorted({word for sentence in sentences for word in sentence})
+    if vectors == "random":
+        generator = torch.Generator().manual_seed(seed + 1)
+        found, rows = words, torch.randn(len(words), dim, generator=generator)
+    else:
+        found, rows = read_vectors(vectors, words)
+    generator = torch.Generator().manual_seed(seed)
+    unknown = torch.randn(NUM_UNKNOWN + 1, rows.shape[1], generator=generator)  # the last one is NULL's
+    known = dict(zip(found, rows, strict=True))
+    vocabulary = Vocabulary(words)
+    table = torch.stack(
+        [unknown[0], torch.zeros(rows.shape[1])]
+        + [known[word] if word in known else unknown[NUM_UNKNOWN if word == NULL else hashed(word)] for word in words]
+    )
+    return vocabulary, torch.nn.functional.normalize(table, dim=1)
+
+
+def hashed(word: str) -> int:
+    """Which of the shared rows an unknown word has, in 0 .. 99."""
+    return int(md5(word.encode()).hexdigest(), 16) % NUM_UNKNOWN

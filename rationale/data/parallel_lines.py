@@ -1,0 +1,64 @@
+"""Parallel text files: line i of one file belongs to line i of the others. Files may be packed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rationale.data.archives import Archive, missing
+from rationale.data.example import Example
+from rationale.data.files import intact, open_text
+from rationale.data.targets import END, Targets
+from rationale.errors import BadInput
+
+
+def read_lines(file: Path, place: Path, archive: Archive) -> list[str]:
+    """The lines of a text file below `place`, the folder of an archive.
+
+    Raises
+    ------
+    BadInput
+        The file is missing, cut short or damaged.
+    """
+    if not file.is_file():
+        raise missing(archive, place, file.name)
+    with intact(file), open_text(file) as text:
+        return text.read().splitlines()
+
+
+def read_tokenised(files: dict[str, tuple[str, Sequence[str]]], place: Path, archive: Archive) -> Targets:
+    """Files of sources and of their targets that are tokenised already, by spaces; words become lower-case.
+
+    Parameters
+    ----------
+    files : {"train", "dev", "test"} -> (source file, target files)
+        Relative to `place`, packed (.gz) or not. The first target is learned from; all are references.
+    place : Path
+    archive : Archive
+        Which says how to get a file that is missing.
+
+    Raises
+    ------
+    BadInput
+        A file is missing, two files have different numbers of lines, or a line is empty (file and line named).
+    """
+    splits, references = {}, {}
+    for split, (source, targets) in files.items():
+        columns = [_tokens(place, file, archive) for file in (source, *targets)]
+        for file, column in zip(targets, columns[1:], strict=True):
+            if len(column) != len(columns[0]):
+                raise BadInput(
+                    f"{place / file}: {len(column)} lines, {source} has {len(columns[0])}; accepted: one line each"
+                )
+        rows = list(zip(*columns, strict=True))
+        splits[split] = [Example(row[0], 0, second=(*row[1], END)) for row in rows]
+        if split != "train":
+            references[split] = [[" ".join(target) for target in row[1:]] for row in rows]
+    return Targets(splits, references)
+
+
+def _tokens(place: Path, name: str, archive: Archive) -> list[tuple[str, ...]]:
+    packed = place / f"{name}.gz"
+    lines = read_lines(packed if packed.is_file() else place / name, place, archive)
+    rows = [tuple(line.lower().split()) for line in lines]
+    if () in rows:
+        raise BadInput(f"{place / name}:{1 + rows.index(())}: an empty line; accepted: a text a line")
+    return rows

@@ -1,0 +1,91 @@
+"""Read the corpus that the parameters of a run name; what differs between corpora stands in their files."""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from rationale.data.corpora import corpus_names, find_corpus
+from rationale.data.corpus import SPLITS, Corpus, Request
+from rationale.data.example import Example, Question
+from rationale.data.targets import Targets
+from rationale.errors import BadInput
+
+
+class Labelled(NamedTuple):
+    """Texts with labels, ready for training."""
+
+    splits: dict[str, list[Example]]
+    head: str  # "scores" or "classes"
+    num_outputs: int
+    labels: list[str] | None  # names of the classes
+
+
+def read_extraction(p: SimpleNamespace) -> Labelled:
+    """Read (or make up) the texts of a run that selects words.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses corpus, num_train, num_dev, num_test (the first examples of a split; 0: all of them, or the usual number
+        of made-up ones), and of a corpus that is rated for aspects: aspect, correlation.
+
+    Raises
+    ------
+    BadInput
+        A corpus that is not for this task, an aspect that it is not rated for, a split without examples; see the
+        readers.
+    """
+    corpus, aspect = _corpus_for("extraction", p), vars(p).get("aspect", "")
+    if corpus.aspects and aspect not in corpus.aspects:
+        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(corpus.aspects)}")
+    splits = _first(corpus.read["extraction"](_request(corpus, p)), p)
+    for name, part in splits.items():
+        if not part:
+            raise BadInput(f"corpus: {p.corpus} has no {name} review rated for {aspect}; at least one is needed")
+    head = "classes" if corpus.labels else "scores"
+    return Labelled(splits, head, len(corpus.outputs(aspect)), list(corpus.labels) or None)
+
+
+def read_alignment(p: SimpleNamespace) -> Labelled:
+    """Read the pairs of sentences of a run: corpus, num_train, num_dev, num_test as in `read_extraction`."""
+    corpus = _corpus_for("alignment", p)
+    splits = _first(corpus.read["alignment"](_request(corpus, p)), p)
+    return Labelled(splits, "classes", len(corpus.labels), list(corpus.labels))
+
+
+def read_generation(p: SimpleNamespace) -> Targets:
+    """Read texts with target texts: corpus, num_train, num_dev, num_test, and language where there are several."""
+    corpus = _corpus_for("generation", p)
+    found = corpus.read["generation"](_request(corpus, p))
+    return Targets(_first(found.splits, p), _first(found.references, p))
+
+
+def read_probing(p: SimpleNamespace) -> dict[str, list[Example]] | dict[str, list[Question]]:
+    """Read (or make up, from `seed`) the texts of a model that is probed: all that there are of a corpus that is read.
+
+    Limits are left to the caller, who may drop texts that are too long first.
+    """
+    corpus = _corpus_for("probing", p)
+    return corpus.read["probing"](_request(corpus, p))
+
+
+def limits(p: SimpleNamespace) -> dict[str, int]:
+    """How many examples of each split a run uses; 0: all."""
+    return {split: getattr(p, f"num_{split}") for split in SPLITS}
+
+
+def _corpus_for(task: str, p: SimpleNamespace) -> Corpus:
+    corpus = find_corpus(p.corpus)
+    if task not in corpus.tasks:
+        raise BadInput(f"corpus: {p.corpus} is not for {task}; accepted: {', '.join(corpus_names(task))}")
+    return corpus
+
+
+def _request(corpus: Corpus, p: SimpleNamespace) -> Request:
+    given = {name: vars(p)[name] for name in ("aspect", "correlation", "language", "seed") if name in vars(p)}
+    sizes = {split: number or corpus.made_up.get(split, 0) for split, number in limits(p).items()}
+    return Request(sizes, **given)
+
+
+def _first(splits: dict[str, list], p: SimpleNamespace) -> dict[str, list]:
+    used = limits(p)
+    return {name: part[: used[name] or None] for name, part in splits.items()}

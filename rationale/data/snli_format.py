@@ -1,0 +1,102 @@
+"""Pairs of sentences in SNLI's format: one JSON object per line.
+
+Source: Bowman et al. 2015. `sentence1` (premise), `sentence2` (hypothesis) and `gold_label`; the official files also
+hold both sentences as bracketed trees, whose leaves are the tokens.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from rationale.data.archives import Archive, missing
+from rationale.data.corpus import SPLITS
+from rationale.data.example import Example
+from rationale.data.files import count_differences, intact, open_text, readable
+from rationale.data.pairs import NULL
+from rationale.errors import BadInput
+
+LABELS = ("entailment", "contradiction", "neutral")
+
+
+def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True) -> dict[str, list[Example]]:
+    """The pairs of a corpus; those without a gold label (`-`) are dropped, case is kept.
+
+    Parameters
+    ----------
+    place : Path
+        Folder of the three files.
+    file_name : str
+        With {} in the place of the split.
+    archive : Archive
+        Which says how to get a file that is missing.
+    null : bool
+        Put `NULL` before both sentences, as Bastings et al. do; it counts as a word in every rate.
+
+    Returns
+    -------
+    {"train", "dev", "test"} -> list of Example
+        `tokens` the premise, `second` the hypothesis, `label` an index of `LABELS`.
+
+    Raises
+    ------
+    BadInput
+        A file is missing, or a line is malformed: file and line are named.
+    """
+    splits = {}
+    for split in SPLITS:
+        file = place / file_name.format(split)
+        if not file.exists():
+            raise missing(archive, place, file.name)
+        with intact(file), open_text(file) as lines:
+            pairs = (parse_pair(line, f"{file}:{number}", null) for number, line in enumerate(lines, 1))
+            splits[split] = [pair for pair in pairs if pair is not None]
+    return splits
+
+
+def parse_pair(line: str, where: str = "", null: bool = True) -> Example | None:
+    """One line of a file; None if the annotators did not agree on a label.
+
+    Raises
+    ------
+    BadInput
+        `where`: not JSON, no label, or an empty sentence.
+    """
+    try:
+        pair = json.loads(line)
+        label = pair["gold_label"]
+        sides = [_leaves(pair[f"sentence{i}_binary_parse"]) if f"sentence{i}_binary_parse" in pair else
+                 pair[f"sentence{i}"].split() for i in (1, 2)]  # fmt: skip
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        wanted = "a JSON object with sentence1, sentence2 and gold_label"
+        raise BadInput(f"{where}: {type(error).__name__} {error}; accepted is {wanted}") from None
+    if label == "-":
+        return None
+    if label not in LABELS:
+        raise BadInput(f"{where}: gold_label {label!r}; accepted: {', '.join(LABELS)}, or - for none")
+    if not all(sides):
+        raise BadInput(f"{where}: an empty sentence; accepted: at least one word in each")
+    premise, hypothesis = (tuple([NULL] * null + words) for words in sides)
+    return Example(premise, LABELS.index(label), second=hypothesis)
+
+
+def _leaves(tree: str) -> list[str]:
+    return [word for word in tree.split() if word not in ("(", ")")]
+
+
+def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list[str]]:
+    """Sentence pairs in JSON lines: number by `split`, or by `split label` where `expected` asks for it."""
+
+    @readable
+    def check(root: Path) -> list[str]:
+        found = Counter()
+        for path in sorted(root.glob(pattern)):
+            split = path.name.split(".jsonl")[0].split("_")[-1]
+            with open_text(path) as file:
+                for line in file:
+                    label = json.loads(line)["gold_label"]
+                    if label != "-":  # no agreement between the annotators
+                        found.update((split, f"{split} {label}"))
+        return count_differences(found, expected)
+
+    return check

@@ -1,0 +1,99 @@
+"""Questions in SQuAD's format: JSON of articles, their paragraphs, and questions whose answers are spans of them.
+
+Source: Rajpurkar et al. 2016, version 1.1.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rationale.data.example import Question
+from rationale.data.files import count_differences, readable
+from rationale.errors import BadInput, typed
+
+
+def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -> list[Question]:
+    """All questions of a file in SQuAD's format, in its order.
+
+    Parameters
+    ----------
+    path : Path or str
+    official : (articles, questions), or None
+        How many the official file holds; None: any number is accepted.
+
+    Raises
+    ------
+    BadInput
+        If the file is missing, no JSON of this form, or an answer is not where it says (file and question are named);
+        if it holds other numbers than the official one.
+    """
+    path = Path(path)
+    try:
+        articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; see `{typed('rationale.data list')}`") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path}: not in SQuAD's format ({error}); accepted is JSON with a list `data`") from None
+    found = []
+    for number, article in enumerate(articles, 1):
+        try:
+            found += _questions_of(article, str(path))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                f"{path}: article {number} is not in SQuAD's format ({type(error).__name__}: {error}); accepted are "
+                "`paragraphs` of `context` and `qas`, those of `id`, `question` and `answers`"
+            ) from None
+    if official and (len(articles), len(found)) != official:
+        raise BadInput(f"{path}: {len(articles)} articles, {len(found)} questions; the official file has {official}")
+    return found
+
+
+def _questions_of(article: dict, path: str) -> list[Question]:
+    found = []
+    for paragraph in article["paragraphs"]:
+        context = paragraph["context"]
+        for asked in paragraph["qas"]:
+            where = f"{path}: question {asked['id']}"
+            answers = tuple((answer["answer_start"], answer["text"]) for answer in asked["answers"])
+            if not answers:
+                raise BadInput(f"{where} has no answer; accepted is version 1.1, where each has one")
+            for start, text in answers:
+                if context[start : start + len(text)] != text:
+                    raise BadInput(f"{where}: the answer {text[:40]!r} is not at character {start} of its paragraph")
+            found.append(Question(asked["id"], article.get("title", ""), context, asked["question"], answers))
+    return found
+
+
+def split_by_article(questions: list[Question], first: int, second: int) -> dict[str, list[Question]]:
+    """Train: the questions of the articles before number `first` (from 0); dev: before `second`; test: the rest."""
+    number = {title: i for i, title in enumerate(dict.fromkeys(question.title for question in questions))}
+    splits = {"train": (0, first), "dev": (first, second), "test": (second, len(number))}
+    return {
+        name: [question for question in questions if low <= number[question.title] < high]
+        for name, (low, high) in splits.items()
+    }
+
+
+def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path], list[str]]:
+    """Files in SQuAD's format: articles, paragraphs, questions."""
+
+    @readable
+    def check(root: Path) -> list[str]:
+        problems = []
+        for path, (articles, paragraphs, questions) in expected.items():
+            data = json.loads((root / path).read_text(encoding="utf-8"))["data"]
+            held = [paragraph for article in data for paragraph in article["paragraphs"]]
+            found = {
+                "articles": len(data),
+                "paragraphs": len(held),
+                "questions": sum(len(p["qas"]) for p in held),
+            }
+            problems += [
+                f"{path}: {problem}"
+                for problem in count_differences(
+                    found, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
+                )
+            ]
+        return problems
+
+    return check

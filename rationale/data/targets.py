@@ -1,0 +1,32 @@
+"""What all corpora of texts with a target text share: the end of a target, the references, the vocabularies."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rationale.data.batches import Vocabulary
+from rationale.data.example import Example
+
+END = "</s>"  # ends every target
+
+
+class Targets(NamedTuple):
+    """Sources with targets, and what is generated for dev and test is compared with.
+
+    Attributes
+    ----------
+    splits : {"train", "dev", "test"} -> list of Example
+        `tokens` the source, `second` the target, ended by `END`.
+    references : {"dev", "test"} -> list of list of str
+        One or several texts per example.
+    """
+
+    splits: dict[str, list[Example]]
+    references: dict[str, list[list[str]]]
+
+
+def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tuple[Vocabulary, Vocabulary]:
+    """The words of the sources and of the targets that occur at least so often in train; `END` is among the latter."""
+    sides = ([e.tokens for e in train], [e.second for e in train])
+    counts = [Counter(word for text in side for word in text) for side in sides]
+    return tuple(Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)

@@ -1,0 +1,92 @@
+"""The archives of word vectors, and the check of their files."""
+
+import gzip
+import lzma
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rationale.data.archives import MADE_HERE, Archive, Download
+from rationale.data.files import count_differences, readable
+
+
+def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
+    """Every row holds a word and as many numbers as the first row; files in `rows` hold that many rows."""
+
+    @readable
+    def check(root: Path) -> list[str]:
+        problems = []
+        for path in sorted((root / "vectors").glob(pattern)):
+            for name, lines in _files(path):
+                problems += _ragged(name, lines, rows.get(name))
+        return problems
+
+    return check
+
+
+def _files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """The text files in a vectors file: (name, lines)."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as file:
+                    yield member, file
+    else:
+        with {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)(path, "rb") as file:
+            yield path.name, file
+
+
+def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str]:
+    num, num_fields = 0, 0
+    for num, line in enumerate(lines, start=1):
+        fields = line.rstrip().count(b" ") + 1
+        num_fields = num_fields or fields
+        if fields < num_fields or (fields > num_fields and not _numbers_follow(line, num_fields - 1)):
+            return [f"{name}:{num}: {fields} fields; accepted: {num_fields}, a word and its numbers"]
+    if num_fields < 3:
+        return [f"{name}: no vectors in it"]
+    return count_differences({f"{name} rows": num}, {f"{name} rows": expected}) if expected else []
+
+
+def _numbers_follow(line: bytes, dim: int) -> bool:
+    """A word with spaces in it (GloVe 840B has some) is fine if the last `dim` fields are numbers."""
+    fields = line.split()
+    try:
+        [float(field) for field in fields[-dim:]]
+    except ValueError:
+        return False
+    return True
+
+
+VECTORS = (
+    Archive(
+        name="glove.6B",
+        what="GloVe vectors, 400 thousand lower-case words, 50 to 300 dimensions (Pennington et al. 2014)",
+        page="https://nlp.stanford.edu/data/glove.6B.zip",
+        terms="PDDL; 0.9 GB",
+        places=(("vectors/glove.6B.zip",), ("vectors/glove.6B.*d.txt*",)),
+        counts="the same number of fields in every row",
+        check=check_vectors("glove.6B*", {"glove.6B.50d.txt.xz": 118836}),
+        downloads=(Download("https://nlp.stanford.edu/data/glove.6B.zip", "vectors/glove.6B.zip"),),
+    ),
+    Archive(
+        name="glove.840B.300d",
+        what="GloVe vectors, 2.2 million words, case kept, 300 dimensions (Pennington et al. 2014)",
+        page="https://nlp.stanford.edu/data/glove.840B.300d.zip",
+        terms="PDDL; 2 GB",
+        places=(("vectors/glove.840B.300d.zip",), ("vectors/glove.840B.300d.txt*",)),
+        counts="the same number of fields in every row",
+        check=check_vectors("glove.840B*", {}),
+        downloads=(Download("https://nlp.stanford.edu/data/glove.840B.300d.zip", "vectors/glove.840B.300d.zip"),),
+    ),
+    Archive(
+        name="imdb.w2v.300d",
+        what="word2vec of IMDb's reviews on the scale of GloVe 840B, 41,648 words; stands in for it",
+        page="none",
+        terms="made for this project",
+        places=(("vectors/imdb.w2v.300d.txt*",),),
+        counts="41,648 rows, the same number of fields in every row",
+        check=check_vectors("imdb.w2v.300d.txt*", {"imdb.w2v.300d.txt.xz": 41648}),
+        by_hand=MADE_HERE.format("vectors/") + ": python -m rationale.data fetch glove.840B.300d",
+    ),
+)

@@ -1,0 +1,148 @@
+"""The settings of rationale extractors: the general ones, and those of two notebooks."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from rationale.data.batches import BatchSettings
+from rationale.data.corpora import MADE_UP, corpus_names, find_corpus
+from rationale.data.vectors import ScaledVectorSettings
+from rationale.models.extractor import ExtractorSettings, extractor_models
+from rationale.nn.gates import GATES
+from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
+from rationale.objectives.loss import PriceSettings
+from rationale.objectives.score_function import ScoreFunctionSettings
+from rationale.settings import OneOf, Refusal, setting
+from rationale.training.model_selection import ModelSelectionSettings
+from rationale.training.settings.common import CommonSettings
+
+
+class ExtractionSettings(
+    ExtractorSettings,
+    ConstraintSettings,
+    TransitionSettings,
+    PriceSettings,
+    ScoreFunctionSettings,
+    ScaledVectorSettings,
+    BatchSettings,
+    ModelSelectionSettings,
+    CommonSettings,
+):
+    """A rationale extractor, at the size of the paper's experiment on SST."""
+
+    def refused(self) -> Iterator[Refusal]:
+        gate = GATES.get(self.model)
+        model = f"with model {self.model}"
+        held = self.selection is not None or self.transitions is not None
+        if gate is None:
+            yield Refusal(self.dependent, "dependent", model, "false")
+            yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates")
+            yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates")
+            yield Refusal(self.samples > 1, "samples", model, "1, or a model with gates")
+        scored = gate is not None and not gate.has_rsample
+        yield Refusal(
+            self.look_ahead and (scored or not self.dependent),
+            "look_ahead",
+            f"{model}, dependent={str(self.dependent).lower()}",
+            "false, or dependent gates whose draws pass gradients",
+        )
+        binary = gate is not None and gate.binary
+        yield Refusal(self.entropy > 0 and not binary, "entropy", model, "0, or model=bernoulli")
+        yield Refusal(self.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli")
+        yield Refusal(self.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli")
+        if scored and held:
+            yield Refusal(
+                self.penalty == "sampled" and self.dynamics == "signed",
+                "dynamics",
+                "with penalty sampled and a target",
+                "dynamics=authors, or penalty=expected",
+            )
+            yield Refusal(
+                self.dependent and self.penalty == "expected",
+                "penalty",
+                f"with dependent gates of model {self.model} and a target",
+                "sampled",
+            )
+        yield Refusal(
+            gate is not None and gate.needs_zeroed_words and self.predictor == "compact",
+            "predictor",
+            f"{model}: a word that is removed passes no gradient",
+            "zero",
+        )
+        yield Refusal(
+            self.model == "attention" and self.pool not in ("final", "attention"), "pool", model, "final or attention"
+        )
+        yield Refusal(self.rule == "top_k" and self.model == "full_text", "rule", model, "argmax")
+        yield Refusal(
+            self.rule == "top_k" and self.dependent,
+            "rule",
+            "with dependent gates, which are decided one after the other",
+            "another rule, such as argmax",
+        )
+
+
+def reviews_with_aspects() -> tuple[str, ...]:
+    """Corpora of reviews: texts that are rated for aspects."""
+    return tuple(name for name in corpus_names("extraction") if find_corpus(name).aspects)
+
+
+def aspects() -> tuple[str, ...]:
+    """What some corpus of reviews is rated for."""
+    return tuple(dict.fromkeys(aspect for name in reviews_with_aspects() for aspect in find_corpus(name).aspects))
+
+
+class ReviewSettings(
+    ExtractionSettings,
+    defaults={
+        "look_ahead": True,
+        "hidden_size": 200,
+        "dropout": 0.2,
+        "embedding_size": 200,
+        "measure": "selected",
+        "multiplier_rate": 0.005,
+        "quadratic": 1.0,
+        "batch_size": 64,
+        "schedule": "exponential",
+        "min_learning_rate": 5e-5,
+        "weight_decay": 2e-6,
+        "tolerance": 0.015,
+    },
+):
+    """An extractor on reviews, at the size of the paper's experiment on beer; a linear baseline is fitted too."""
+
+    corpus: Annotated[str, OneOf(reviews_with_aspects)] = setting(meaning="where the texts come from")
+    aspect: Annotated[str, OneOf(aspects)] = setting(meaning="what the score is about")
+    correlation: float = setting(0.0, "correlation between the aspects' scores of made-up reviews", "[0, 1]")
+    model: Annotated[str, OneOf(lambda: (*extractor_models()[:2], "svm", *extractor_models()[2:]))] = setting(
+        "hardkuma", "how words are selected"
+    )
+
+    def refused(self) -> Iterator[Refusal]:
+        rated = find_corpus(self.corpus).aspects
+        yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", f"one of {', '.join(rated)}")
+        yield Refusal(self.rule != "top_k" and self.model == "svm", "rule", "with model svm", "top_k")
+
+
+class FirstSettings(
+    ExtractionSettings,
+    defaults={
+        "vectors": "random",
+        "embedding_size": 64,
+        "hidden_size": 64,
+        "dropout": 0.1,
+        "predictor": "compact",
+        "measure": "selected",
+        "multiplier_rate": 0.005,
+        "quadratic": 1.0,
+        "num_dev": 400,
+        "num_test": 400,
+        "batch_size": 32,
+        "min_learning_rate": 1e-4,
+        "weight_decay": 1e-6,
+        "tolerance": 0.015,
+        "device": "cpu",
+    },
+):
+    """The first extractor: made-up reviews, small enough to train in a minute."""
+
+    aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "what the score is about")
+    correlation: float = setting(0.0, "correlation between the aspects' scores", "[0, 1]")

@@ -1,0 +1,32 @@
+"""The settings of encoder-decoders."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from rationale.data.batches import BatchSettings
+from rationale.data.corpora import corpus_names, find_corpus
+from rationale.models.beam_search import SearchSettings
+from rationale.models.seq2seq import Seq2SeqSettings
+from rationale.settings import OneOf, Refusal, setting
+from rationale.training.settings.common import CommonSettings
+
+
+class GenerationSettings(
+    Seq2SeqSettings,
+    SearchSettings,
+    BatchSettings,
+    CommonSettings,
+    defaults={"batch_size": 64, "schedule": "exponential", "min_learning_rate": 1e-4, "weight_decay": 0.0},
+):
+    """An encoder-decoder with attention."""
+
+    corpus: Annotated[str, OneOf(lambda: corpus_names("generation"))] = setting(meaning="texts with a target text")
+    language: Literal["de", "fr", "cs"] = setting("de", "what is translated into English")
+    min_count: int = setting(2, "a word that is rarer in train is unknown", "[1, inf)")
+    model_choice: Literal["within_tolerance", "authors"] = setting(
+        "within_tolerance", "which epoch's model is kept: both mean the lowest dev loss per word"
+    )
+
+    def refused(self) -> Iterator[Refusal]:
+        other = self.language != "de" and not find_corpus(self.corpus).languages
+        yield Refusal(other, "language", f"with corpus {self.corpus}", "de")

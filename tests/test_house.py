@@ -1,0 +1,148 @@
+"""The house: what a run's fingerprint covers, and what importing the package costs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import at_home
+
+import rationale
+from rationale.errors import BadInput
+from rationale.runs import fingerprint, root
+
+# --- fingerprints
+
+
+def package_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Path:
+    """A package `rationale` of these files, taken for the repository's; returns its notebook."""
+    for name, text in files.items():
+        path = tmp_path / (name if name.endswith(".py") else f"rationale/{name}.py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    at_home(monkeypatch, tmp_path)
+    return tmp_path / "n.py"
+
+
+ROOMS = {
+    "__init__": "",
+    "nn/__init__": "from rationale.nn.gates import Gate\nfrom .heads import Head as Top\n__all__ = ['Gate', 'Top']",
+    "nn/gates": "from rationale.distributions import laws",
+    "nn/heads": "",
+    "nn/pools": "",
+    "distributions/laws": "",
+    "training/__init__": "from rationale.training.loop import fit\n\ndef train():\n    from rationale.nn import pools",
+    "training/loop": "",
+    "training/probing": "",
+    "figures/__init__": "from rationale.figures.curves import draw",
+    "figures/curves": "from rationale import errors",
+    "errors": "",
+    "data/corpora/beer": "from ..tokenise import tokenise",
+    "data/corpora/sst": "",
+    "data/corpora/__init__": "def find_corpus(name): ...",
+    "data/tokenise": "",
+}
+
+
+@pytest.mark.parametrize(
+    "code, expected",
+    [
+        ("from rationale.nn import Gate", "nn/gates distributions/laws"),
+        ("from rationale.nn import Top", "nn/heads"),
+        ("from rationale.nn import gates", "nn/gates distributions/laws"),
+        ("import rationale.nn.heads", "nn/heads"),
+        ("import rationale.nn.heads as h", "nn/heads"),
+        ("import rationale\nrationale.nn.Gate()", "nn/gates distributions/laws"),
+        ("from rationale import nn\nx = nn.Top().score", "nn/heads"),
+        ("from rationale import nn as parts\nparts.pools.mean(parts.Top)", "nn/pools nn/heads"),
+        ("from rationale import training\ntraining.fit", "training/loop"),
+        ("from rationale import training\ntraining.train()", "training/__init__ training/loop nn/pools"),
+        ("from rationale import nn\nuse(nn)", "nn/__init__ nn/gates nn/heads nn/pools distributions/laws"),
+        ("from rationale.nn import *", "nn/__init__ nn/gates nn/heads nn/pools distributions/laws"),
+        ("from rationale import nn", ""),
+        ("def f():\n    from rationale.nn import pools", "nn/pools"),
+        ("if TYPE_CHECKING:\n    from rationale.nn import pools\nelse:\n    import rationale.nn.heads", "nn/heads"),
+        ("import_module('rationale.nn.pools')", "nn/pools"),
+        (
+            "from rationale.data.corpora import find_corpus\nfind_corpus('sst')",
+            "data/corpora/__init__ data/corpora/sst",
+        ),
+        ("from rationale import figures\nfrom rationale.figures import draw\nfigures.draw()", ""),
+        ("import torch.nn\nfrom torch import nn\nnn.Gate", ""),
+        ("def f(:", ""),
+    ],
+)
+def test_the_code_a_run_depends_on_is_followed_to_the_files_that_define_it(tmp_path, monkeypatch, code, expected):
+    notebook = package_of(tmp_path, monkeypatch, ROOMS | {"n.py": code})
+    first, *others = fingerprint.sources(notebook)
+    found = {str(path.relative_to(tmp_path / "rationale").with_suffix("")) for path in others}
+    assert first == notebook and found == set(expected.split())
+
+
+def test_of_the_corpora_only_the_one_that_the_parameters_name_counts(tmp_path, monkeypatch):
+    notebook = package_of(tmp_path, monkeypatch, ROOMS | {"n.py": ""})
+    beer = [path.stem for path in fingerprint.sources(notebook, {"corpus": "beer"})]
+    assert beer == ["n", "beer", "tokenise"], "and what its reader imports"
+    assert [path.stem for path in fingerprint.sources(notebook, {"corpus": "sst", "seed": 1})] == ["n", "sst"]
+    assert fingerprint.sources(notebook, {"corpus": "../x"}) == [notebook]
+
+
+def test_prose_is_no_code_and_a_string_is():
+    source = '"""Says."""\n# why\n\ndef f(x):\n    """Doubles."""\n    return "#", 2 * x  # twice\n'
+    told = '"""Says more,\nin two lines."""\n\n\ndef f(x):\n    # why\n    return "#", 2 * x\n'
+    assert fingerprint._code(source) == fingerprint._code(told) == 'def f(x):\n    return "#", 2 * x'
+    assert fingerprint._code(source) != fingerprint._code(source.replace('"#"', '"# "')), "what is in a string counts"
+    assert fingerprint._code('text = """\n# kept\n\n"""') == 'text = """\n# kept\n\n"""', "its lines too"
+    assert fingerprint._code('text = f"""\n\n{1}"""') == 'text = f"""\n\n{1}"""', "and those of a formatted one"
+    assert fingerprint._code("def f(:") == "def f(:", "what does not parse counts as it is"
+
+
+def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_corpus_did(tmp_path, monkeypatch):
+    for folder in ("rationale", "notebooks"):
+        shutil.copytree(root() / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    at_home(monkeypatch, tmp_path)
+    notebook = tmp_path / "notebooks" / "11_train_reviews.py"
+
+    def after(path: str, new: str, old: str = "") -> str:
+        """The fingerprint once `old` is replaced by `new` in a file, or `new` is added at its end."""
+        file = tmp_path / "rationale" / path
+        text = file.read_text()
+        assert old in text, f"{path}: this test edits {old!r}"
+        file.write_text(text.replace(old, new, 1) if old else text + new)
+        return fingerprint.fingerprint(notebook, {"corpus": "synthetic"})
+
+    first = fingerprint.fingerprint(notebook, {"corpus": "synthetic"})
+    assert after("objectives/constraint.py", "\n\n# A comment.\n") == first
+    assert after("objectives/constraint.py", '"""Another word. ', '"""') == first, "a docstring"
+    assert after("figures/curves.py", "\nNEW = 1\n") == first, "figures only show"
+    assert after("data/corpora/squad.py", "\nNEW = 1\n") == first, "another corpus"
+    assert after("data/corpora/beer.py", "\nNEW = 1\n") == first, "another corpus of reviews"
+    second = after("data/corpora/synthetic.py", "\nNEW = 1\n")
+    assert second != first, "its own corpus"
+    default = "smoothing: float = setting(0."
+    assert after("objectives/constraint.py", f"{default}1", default) != second, "the default of a setting"
+
+
+# --- what importing costs
+
+HEAVY = "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers".split()
+
+
+def imported_with(statement: str) -> set[str]:
+    """The top names of all modules that a fresh Python has imported after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root())
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_the_package_imports_little_and_it_loads_runs():
+    assert not imported_with("import rationale") & {*HEAVY, "torch"}
+    with pytest.raises(BadInput, match="nowhere: no such run"):
+        rationale.load("nowhere")
+
+
+def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
+    rooms = "distributions nn data models objectives metrics errors files".split()
+    heavy = imported_with("import " + ", ".join(f"rationale.{room}" for room in rooms)) & set(HEAVY)
+    assert not heavy, f"{heavy}: import what is an extra inside the function that needs it"
