@@ -124,7 +124,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     notebook = run.parent.name
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = modernised(saved.read_parameters(run)), environment_of(run)
+    p, facts = saved.read_parameters(run), environment_of(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
@@ -217,7 +217,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = saved.read_parameters(run)
+        p = _defaults(run.parent.name) | saved.read_parameters(run)  # an older run lacks younger parameters
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
