@@ -1033,5 +1033,5 @@ for question, answer in answers.items():
 #
 # ## Next
 #
-# `12_train_sst` with `params/sst/bernoulli_p100.yaml` trains the model on SST; `31_selection_rates` puts it beside
+# `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
 # HardKuma, with the authors' recipes.

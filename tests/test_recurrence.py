@@ -5,7 +5,6 @@ import torch
 from small import parameters
 from torch import nn
 
-from rationale.distributions import log_uniform
 from rationale.models import Predictor, build_extractor, compact, select_in_order
 from rationale.nn import GATES, LSTMEncoder, RCNNEncoder, Scores, sample
 from rationale.nn.fast import MemoryScan

@@ -8,6 +8,7 @@ of its cell and no others. The runner reads the cells without executing them.
 
 import ast
 import importlib
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from pydantic import create_model
 
 from rationale.errors import BadInput
 from rationale.runs.settings import ReadingSettings, TheorySettings
-from rationale.settings import Settings, accepts, did_you_mean, optional, plain_types
+from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
 from rationale.training import settings as tasks
 
 # Where the names of a notebook that names no class are defined
@@ -82,8 +83,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
         See `settings_class`; also if a value in the cell is not accepted.
     """
     cls, cell = _read(notebook)
-    rest = {name: field.get_default() for name, field in cls.model_fields.items() if name not in cell}
-    return {**cell, **rest}
+    names = [name for group in components(cls).values() for name in group if name not in cell]
+    return cell | {name: cls.model_fields[name].get_default(call_default_factory=True) for name in names}
 
 
 def parameters_cell(notebook: Path) -> list[str]:
@@ -115,7 +116,7 @@ def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:
     where = f"{shown(notebook)}: parameters cell: "
     written = _assignments(tagged[0], where)
     nodes = [node for _, source in cells for node in _parsed(source)]
-    cls = _named_class(nodes) or _class_of_cell(list(written), where)
+    cls = _named_class(nodes) or _class_of_cell(tuple(written), where)
     cell = {}
     for name, (annotation, value) in written.items():
         if name not in cls.model_fields:
@@ -171,7 +172,8 @@ def _definition(name: str) -> tuple[Any, Any] | None:
     return None
 
 
-def _class_of_cell(names: list[str], where: str) -> type[Settings]:
+@cache
+def _class_of_cell(names: tuple[str, ...], where: str) -> type[Settings]:
     """The settings of a cell, and no others."""
     fields = {name: _definition(name) for name in names}
     for name, definition in fields.items():
@@ -235,6 +237,18 @@ def read_override(item: str) -> tuple[str, str, Any]:
     return "command line: ", name, _not_empty("command line: ", name, text, value)
 
 
+def as_override(name: str, value: Any) -> str:
+    """The text from which `read_override` reads this name and value.
+
+    Examples
+    --------
+    >>> as_override("selection", None), as_override("learning_rate", 1e-5), as_override("methods", ["states", "inputs"])
+    ('selection=null', 'learning_rate=1.0e-05', 'methods=[states, inputs]')
+    """
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
+    return f"{name}=" + text.removesuffix("...\n").rstrip("\n")  # a text by itself is closed with dots
+
+
 def _not_empty(where: str, name: str, text: str, value: Any) -> Any:
     """YAML reads nothing as null; here null has to be written."""
     if value is None and not text.strip():
@@ -263,7 +277,19 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise BadInput(f"{path}:{root.start_mark.line + 1}: not a mapping, give lines `key: value`")
+    lines = _lines_of_keys(path, root)
+    for node, content in root.value:
+        text = content.value if isinstance(content, yaml.ScalarNode) else "a list"
+        _not_empty(f"{path}:{lines[node.value]}: ", node.value, text, values[node.value])
+    return [
+        (f"{path}:{line}: ", name, value) for (name, line), value in zip(lines.items(), values.values(), strict=True)
+    ]
+
+
+def _lines_of_keys(path: Path, root: yaml.MappingNode) -> dict[str, int]:
+    """The line of each key of a mapping; in it, and in the mappings that it holds, a key given twice is refused."""
     lines: dict[str, int] = {}
+    inside: list[yaml.Node] = []
     for node, content in root.value:
         line = node.start_mark.line + 1
         if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":merge"):
@@ -271,11 +297,11 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
         if node.value in lines:
             raise BadInput(f"{path}:{line}: {node.value} is given twice, first on line {lines[node.value]}")
         lines[node.value] = line
-        text = content.value if isinstance(content, yaml.ScalarNode) else "a list"
-        _not_empty(f"{path}:{line}: ", node.value, text, values[node.value])
-    return [
-        (f"{path}:{line}: ", name, value) for (name, line), value in zip(lines.items(), values.values(), strict=True)
-    ]
+        inside += content.value if isinstance(content, yaml.SequenceNode) else [content]
+    for content in inside:
+        if isinstance(content, yaml.MappingNode):
+            _lines_of_keys(path, content)
+    return lines
 
 
 def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -> Any:
@@ -302,7 +328,7 @@ def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -
         A name that is no setting, a value that is not accepted, or values that exclude each other.
     """
     annotated = [name for name in namespace.get("__annotations__", {}) if name in namespace]
-    cls = _class_of_cell(annotated, "") if cls is None else cls
+    cls = _class_of_cell(tuple(annotated), "") if cls is None else cls
     names = [name for name in annotated if name in cls.model_fields] + list(_injected(namespace))
     return cls.checked({name: namespace[name] for name in dict.fromkeys(names)})
 

@@ -46,8 +46,8 @@ def run_name(items: Iterable[str | Path]) -> str:
 
     Examples
     --------
-    >>> run_name(["sst/hardkuma_s40.yaml", "seed=2"])
-    'hardkuma_s40-seed2'
+    >>> run_name(["sst/hardkuma.yaml", "selection=0.2", "seed=2"])
+    'hardkuma-selection0.2-seed2'
     """
     parts = [item.replace("=", "", 1) if is_override(item) else Path(item).stem for item in map(str, items)]
     return "-".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts) or "default"
