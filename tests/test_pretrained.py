@@ -16,8 +16,7 @@ from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
-from rationale.runs.parameters import defaults
-from rationale.training.settings import ProbingSettings
+from rationale.runs.parameters import notebook_settings
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
@@ -128,11 +127,11 @@ def test_attention_is_a_distribution_over_real_positions_and_leaves_the_fused_on
 
 def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     batch = batch_of(folder)
-    settings = ProbingSettings.checked(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
+    p = notebook_settings(notebook_path("14_train_probes"), hidden_size=3)
     _, tokenizer = models.load_encoder(folder)
     batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):
-        p = settings.model_copy(update={"votes": votes})
+        p = p.model_copy(update={"votes": votes})
         for target in ("inputs", "states"):
             probe = training.build_probe(p, target, frozen, batches)
             for _ in range(3):

@@ -12,9 +12,9 @@ from rationale.runs import committed, notebook_path, root
 from rationale.runs.parameters import defaults
 from tools import collect, readme_tables
 
-# Parameters that the first runs did not have
-YOUNGER = ("transitions", "dependent", "look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty",
-           "entropy", "warmup", "samples", "baseline", "multiplier_max", "schedule", "patience")  # fmt: skip
+# Settings that the first runs did not name
+YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup",
+           "samples", "baseline", "multiplier_max", "schedule", "patience", "transitions", "dependent"}  # fmt: skip
 
 
 def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):
@@ -133,7 +133,7 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
 
 
 def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
-    priced = finished_run(tmp_path, "priced", model="bernoulli", selection=1.0, sparsity=0.025)
+    priced = finished_run(tmp_path, "priced", model="bernoulli", selection=None, sparsity=0.025)
     assert set(committed.rows_of(priced)["sparsity"]) == {0.025}
     old = finished_run(tmp_path, "old")
     known = yaml.safe_load((old / "params.yaml").read_text())
@@ -164,7 +164,7 @@ def test_results_written_before_there_were_prices_are_read_and_merged_in_the_sam
     committed.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
     assert list(committed.read_results().columns) == committed.COLUMNS
     assert set(committed.read_results()["sparsity"]) == {0.0}
-    finished_run(home / "new", "new", model="bernoulli", selection=1.0, sparsity=0.05)
+    finished_run(home / "new", "new", model="bernoulli", selection=None, sparsity=0.05)
     collect.collect(home / "new")
     table = committed.read_results()
     assert list(table.columns) == committed.COLUMNS
@@ -260,7 +260,7 @@ def test_a_run_of_no_training_notebook_is_refused(tmp_path):
 def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
     common = {"corpus": "beer", "aspect": "look", "vectors_scale": 1.0}
     priced = [
-        finished_run(tmp_path, f"p{price}", model="bernoulli", selection=1.0, sparsity=price, **common)
+        finished_run(tmp_path, f"p{price}", model="bernoulli", selection=None, sparsity=price, **common)
         for price in (0.1, 0.2)
     ]
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
