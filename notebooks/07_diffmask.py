@@ -39,8 +39,7 @@ import torch
 from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
 from rationale.runs import notebook_path, results_folder, validated
-from rationale.runs.parameters import defaults
-from rationale.training.settings import ProbingSettings
+from rationale.runs.parameters import notebook_settings
 
 # %%
 p = validated(globals())
@@ -61,7 +60,7 @@ folder = results_folder("07_diffmask") / "figures"
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
 given |= {"model_learning_rate": 0.002, "seed": p.seed}
-usual = ProbingSettings.checked(defaults(notebook_path("14_train_probes")) | given)
+usual = notebook_settings(notebook_path("14_train_probes"), **given)
 task = training.build_probed_task(usual)
 with tempfile.TemporaryDirectory() as place:
     frozen, scores = training.train_probed_model(usual, task, Path(place))

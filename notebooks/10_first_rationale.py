@@ -21,41 +21,12 @@
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 num_train: int = 3000  # reviews to make
-num_dev: int = 400  # reviews to choose the epoch by
-num_test: int = 400  # reviews to judge the result by
 aspect: str = "look"  # the score to predict; of palate and overall few reviews speak
-correlation: float = 0.0  # between what a review thinks of its aspects
-vectors: str = "random"  # a fixed random vector a word
-vectors_scale: float = 1.0  # factor on the vectors
-embedding_size: int = 64  # numbers a word vector
 model: str = "hardkuma"  # or hard_concrete, or full_text
 encoder: str = "lstm"  # network that reads the text
-hidden_size: int = 64  # LSTM units a direction
-dropout: float = 0.1  # share of units dropped in training
-predictor: str = "compact"  # unselected words are removed, or zero vectors in place: zero
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
-rule: str = "argmax"  # from gate to decision at test time
-selection: float = 0.06  # share of words to keep
-transitions: float = 0.0  # switches a word; 0 = no constraint
-measure: str = "selected"  # what is compared with the target
-measure_every: int = 2  # training steps between two measurements
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.005  # step of the multiplier; small, as the squared error is
-quadratic: float = 1.0  # weight of the squared violation; an error of 0.07 needs less than a cross-entropy of 1.5
-smoothing: float = 0.8  # share of the past in the moving averages
-batch_size: int = 32  # texts a training step
-bucketed: bool = True  # texts of like length share a batch
+selection: float | None = 0.06  # share of words to keep
 epochs: int = 18  # passes over the training texts
 learning_rate: float = 0.002  # step size of Adam
-min_learning_rate: float = 0.0001  # the step size is not lowered below
-weight_decay: float = 0.000001  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # which epoch is kept; authors = lowest dev loss
-tolerance: float = 0.015  # how far the dev rate may lie from the target
-device: str = "cpu"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -68,9 +39,10 @@ from rationale.data import batches, tokenise
 from rationale.data.corpora import synthetic
 from rationale.explorers import explore_sentence
 from rationale.runs import predict, results_folder, saved, validated
+from rationale.training.settings import FirstSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), FirstSettings)
 folder = results_folder("10_first_rationale")
 
 # %% [markdown]

@@ -23,56 +23,15 @@
 corpus: str = "synthetic"  # synthetic, beer, hotels, movies or imdb_rationales
 aspect: str = "look"  # what is rated
 seed: int = 1  # of data order, initial weights and samples
-correlation: float = 0.0  # between the ratings of made-up reviews
 vectors: str = "random"  # name in the data folder's vectors/, a file, or random
-vectors_scale: float = 1.0  # factor on the vectors
-embedding_size: int = 200  # size of random vectors; unused when `vectors` names a file
 model: str = "hardkuma"  # full_text, attention, svm, hardkuma, hard_concrete, bernoulli or straight_through
 dependent: bool = True  # each gate knows what was selected before it
-look_ahead: bool = True  # switches of dependent gates without bias; false: the authors' plug-in
 encoder: str = "rcnn"  # network that reads the text: rcnn or lstm
-hidden_size: int = 200  # units a direction
-dropout: float = 0.2  # share of units dropped in training
 predictor: str = "compact"  # unselected words are removed (with an rcnn: skipped, the paper's), or zero vectors: zero
-pool: str = "final"  # from word states to a text state: final, last, mean, max or attention
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
-rule: str = "argmax"  # from gate to decision at test time
-threshold: float = 0.5  # of the rule threshold
-budget: float = 1.0  # share of words kept by the rule top_k (attention, svm)
-sparsity: float = 0.0  # price of a selected word
-coherence: float = 0.0  # price of a switch
-penalty: str = "expected"  # prices in closed form, or counted on the draw: sampled (bernoulli)
-entropy: float = 0.0  # reward for a nat of a gate's entropy
-warmup: float = 0.0  # epochs over which the prices rise
-samples: int = 1  # draws a text and step
-baseline: str = "none"  # of the score function: none, average, self_critical or leave_one_out
-selection: float = 0.13  # target share of words; 1 = no constraint
-transitions: float = 0.05  # target switches a word (the made-up gold has 0.06, beer 0.02); 0 = no constraint
-measure: str = "selected"  # what is compared with the target: training, expected or selected
-measure_every: int = 2  # training steps between two measurements without dropout
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.005  # step of the multiplier; small, as the squared error is
-multiplier_max: float = 0.0  # largest multiplier; 0 = no limit
-quadratic: float = 1.0  # weight of the squared violation
-smoothing: float = 0.8  # share of the past in the moving averages
-batch_size: int = 64  # texts a training step
-bucketed: bool = True  # texts of like length share a batch
+selection: float | None = 0.13  # target share of words; null = no constraint
+transitions: float | None = 0.05  # target switches a word (the made-up gold has 0.06, beer 0.02); null = no constraint
 epochs: int = 20  # passes over the training texts
 learning_rate: float = 0.0004  # step size of Adam
-schedule: str = "exponential"  # how the step size falls: plateau, exponential (x 0.97 an epoch) or multistep
-min_learning_rate: float = 0.00005  # the step size is not lowered below
-weight_decay: float = 0.000002  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-patience: int = 0  # first epochs, of which none is kept if there are later ones
-model_choice: str = "within_tolerance"  # best dev score at the right rate; authors = lowest dev loss
-tolerance: float = 0.015  # how far the dev rate may lie from the target
-num_train: int = 0  # reviews to train on (or to make up); 0 = all, or 5000 made up
-num_dev: int = 0  # the same for dev; 0 = all, or 500
-num_test: int = 0  # the same for test
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -85,9 +44,10 @@ from rationale.data import require_vectors
 from rationale.data.read import read_extraction
 from rationale.nn import encoders, rcnn
 from rationale.runs import results_folder, saved, validated
+from rationale.training.settings import ReviewSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), ReviewSettings)
 folder = results_folder("11_train_reviews")
 require_vectors(p.vectors)  # before anything is read
 

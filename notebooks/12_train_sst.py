@@ -21,50 +21,16 @@
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.840B.300d"  # name in the data folder's vectors/, or a file
-vectors_scale: float = 1.0  # factor on the vectors
-embedding_size: int = 300  # size of random vectors; unused when `vectors` names a file
 model: str = "hardkuma"  # full_text, attention, hardkuma, hard_concrete, bernoulli or straight_through
 dependent: bool = False  # each gate knows what was selected before it
-encoder: str = "lstm"  # network that reads the text
-hidden_size: int = 150  # LSTM units a direction
-dropout: float = 0.5  # share of units dropped in training
 predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
-pool: str = "final"  # from word states to a text state: final, last, mean, max or attention
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
 rule: str = "argmax"  # from gate to decision at test time
-threshold: float = 0.5  # of the rule threshold
-budget: float = 1.0  # share of words kept by the rule top_k
 sparsity: float = 0.0  # price of a selected word, in nats
-coherence: float = 0.0  # price of a switch
-penalty: str = "expected"  # prices in closed form, or counted on the draw: sampled (bernoulli)
-entropy: float = 0.0  # reward for a nat of a gate's entropy
-warmup: float = 0.0  # epochs over which the prices rise
-samples: int = 1  # draws a text and step
-baseline: str = "none"  # of the score function: none, average, self_critical or leave_one_out
-selection: float = 0.3  # target share of words; 1 = no constraint
-transitions: float = 0.0  # target switches a word; 0 = no constraint
-measure: str = "expected"  # what is compared with the target: training, expected or selected
-measure_every: int = 2  # training steps between two measurements without dropout
+selection: float | None = 0.3  # target share of words; null = no constraint
 dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
 multiplier_rate: float = 0.2  # step of the multiplier
-quadratic: float = 50.0  # weight of the squared violation
-smoothing: float = 0.8  # share of the past in the moving averages
-batch_size: int = 25  # texts a training step
-bucketed: bool = True  # sentences of like length share a batch
 epochs: int = 25  # passes over the training texts
 learning_rate: float = 0.0002  # step size of Adam
-min_learning_rate: float = 0.00001  # the step size is not lowered below
-weight_decay: float = 0.00001  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # best dev accuracy at the right rate; authors = lowest dev loss
-tolerance: float = 0.01  # how far the dev rate may lie from the target
-num_train: int = 0  # use only the first so many training sentences; 0 = all
-num_dev: int = 0  # the same for dev
-num_test: int = 0  # the same for test
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import pandas as pd
@@ -75,9 +41,10 @@ from rationale import figures, models, objectives, training
 from rationale.data import batches, require_vectors
 from rationale.data.corpora.sst import read_sst
 from rationale.runs import faithfulness, results_folder, saved, validated
+from rationale.training.settings import ExtractionSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), ExtractionSettings)
 folder = results_folder("12_train_sst")
 require_vectors(p.vectors)  # before anything is read
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]

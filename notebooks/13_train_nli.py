@@ -22,41 +22,15 @@
 corpus: str = "nli_small"  # pairs of sentences: nli_small or snli
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.6B.50d"  # name in the data folder's vectors/, a file, or random
-embedding_size: int = 300  # size of random vectors; unused when `vectors` names a file
 model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
 gamma: float = 1.0  # strength of the regularisation of a mapping
 lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
-power: float = 1.5  # norm of sq_pnorm_max
 normalised: bool = False  # HardKuma weights of a word are divided by their sum
 intra: bool = False  # words first meet the other words of their own sentence
-hidden_size: int = 200  # of every layer
-dropout: float = 0.0  # share of units dropped in training (0.2 in the paper, on eight times the pairs)
-left: float = -0.1  # support of the stretched gate
-right: float = 1.1  # upper end of that support
-rule: str = "argmax"  # from gate to decision at test time
-selection: float = 1.0  # target share of cells of HardKuma; 1 = no constraint
-measure: str = "selected"  # what is compared with the target: selected (open by the rule), expected or training
-measure_every: int = 4  # training steps between two measurements without dropout
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
-multiplier_init: float = 0.0  # multiplier at the start
-multiplier_rate: float = 0.1  # step of the multiplier
-quadratic: float = 20.0  # weight of the squared violation
-smoothing: float = 0.9  # share of the past in the moving averages
-batch_size: int = 64  # pairs a training step
-bucketed: bool = True  # pairs of like lengths share a batch
+selection: float | None = None  # target share of cells of HardKuma; null = no constraint
 epochs: int = 12  # passes over the training pairs
 learning_rate: float = 0.001  # step size of Adam
-schedule: str = "plateau"  # how the step size falls
-min_learning_rate: float = 0.00005  # the step size is not lowered below
-weight_decay: float = 0.000001  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # best dev accuracy at the right rate; authors = lowest dev loss
-tolerance: float = 0.015  # how far the dev rate may lie from the target
 num_train: int = 0  # pairs to train on; 0 = all
-num_dev: int = 0  # the same for dev
-num_test: int = 0  # the same for test
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -68,9 +42,10 @@ from rationale.data import require_vectors
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment
 from rationale.runs import results_folder, saved, validated
+from rationale.training.settings import AlignmentSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), AlignmentSettings)
 folder = results_folder("13_train_nli")
 require_vectors(p.vectors)  # before anything is read
 

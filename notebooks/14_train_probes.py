@@ -25,35 +25,16 @@
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
 subject: str = ""  # folder of a finished run whose model is probed again; empty = a model is trained
-pretrained: str = "minilm"  # of sst: minilm, a folder, or a name on the hub such as bert-base-uncased
+reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
 seed: int = 1  # of the data, of initial weights, of draws
 num_train: int = 9000  # examples to train on; 0 = all of a corpus that is read
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
-reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
-searchable: int = 0  # positions a test text may have, for a search; 0 = any
-num_explained: int = 0  # test texts for methods that are no probes; 0 = all
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
-num_steps: int = 200  # steps of integrals and of fits to one text; 500 in the authors' code
-model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
-model_learning_rate: float = 0.001  # step size of Adam for that model
-embedding_size: int = 64  # numbers of an embedding of the toy's model; units of the GRU
-hidden_size: int = 32  # width of the probe's networks
-votes: str = "mlp"  # form of the probe's votes: mlp (released code) or bilinear (paper)
-divergence: str = "kl"  # from the answer before to that after masking: kl, reverse_kl or js
 margin: float = 0.03  # divergence that masking may cost, in nats
-form: str = "probability"  # price of a position: P(z != 0), or its logarithm
-multiplier_init: float = 0.1  # lambda at the start
-multiplier_rate: float = 0.01  # step of ln lambda
-batch_size: int = 128  # examples a training step
+model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
 epochs: int = 50  # passes of a probe over the training data
 learning_rate: float = 0.005  # step size of Adam for the probe
-schedule: str = "exponential"  # how step sizes fall: plateau, exponential (x 0.97 an epoch) or multistep
-min_learning_rate: float = 0.00001  # step sizes are not lowered below
-weight_decay: float = 0.0  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -65,9 +46,10 @@ from rationale import explain, figures, training
 from rationale.data.corpora import find_corpus
 from rationale.explain import METHODS
 from rationale.runs import results_folder, saved, validated
+from rationale.training.settings import ProbingSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), ProbingSettings)
 folder = results_folder("14_train_probes")
 
 # %% [markdown]

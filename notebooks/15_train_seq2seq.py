@@ -24,26 +24,12 @@ seed: int = 1  # of data order, initial weights and dropout
 model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax or sq_pnorm_max
 gamma: float = 1.0  # strength of the regularisation of a mapping
 lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
-power: float = 1.5  # norm of sq_pnorm_max
-min_count: int = 2  # rarer words are unknown
 hidden_size: int = 256  # numbers of an embedding and of a state
-dropout: float = 0.3  # share of units dropped in training
 beam: int = 5  # hypotheses kept in search
 longest: int = 50  # words of a target, at most, its end included
-batch_size: int = 64  # texts a training step
-bucketed: bool = True  # texts of like length share a batch
 epochs: int = 8  # passes over the training texts
 learning_rate: float = 0.001  # step size of Adam
-schedule: str = "exponential"  # how the step size falls: plateau, exponential (x 0.97 an epoch) or multistep
-min_learning_rate: float = 0.0001  # the step size is not lowered below
-weight_decay: float = 0.0  # L2 penalty inside Adam
-clip_norm: float = 5.0  # largest norm of the gradient
-model_choice: str = "within_tolerance"  # the epoch of the lowest dev loss a word
 num_train: int = 0  # texts to train on; 0 = all
-num_dev: int = 0  # the same for dev
-num_test: int = 0  # the same for test
-device: str = "auto"  # auto, cpu or cuda
-tensorboard: bool = False  # also write TensorBoard files
 
 # %%
 import numpy as np
@@ -55,9 +41,10 @@ from rationale.data.corpora import find_corpus
 from rationale.data.read import read_generation
 from rationale.data.targets import END
 from rationale.runs import results_folder, saved, validated
+from rationale.training.settings import GenerationSettings
 
 # %%
-p = validated(globals())
+p = validated(globals(), GenerationSettings)
 folder = results_folder("15_train_seq2seq")
 
 # %% [markdown]

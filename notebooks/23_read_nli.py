@@ -29,9 +29,8 @@ from IPython.display import display
 
 from rationale import figures
 from rationale.data.snli_format import LABELS
-from rationale.nn import settled
+from rationale.nn import MAPPINGS, settled
 from rationale.runs import committed, results_folder, root, saved, validated
-from rationale.runs.parameters import MAPPINGS
 
 # %%
 p = validated(globals())

@@ -30,9 +30,8 @@ import torch
 from IPython.display import display
 
 from rationale import figures
-from rationale.nn import settled
+from rationale.nn import MAPPINGS, settled
 from rationale.runs import committed, results_folder, root, saved, validated
-from rationale.runs.parameters import MAPPINGS
 
 # %%
 p = validated(globals())
@@ -56,7 +55,7 @@ marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
 def by_map(part):
     """Means over seeds, a row a map and variant, in the order of `MAPPINGS`."""
     table = committed.summary(part, marks)
-    table = table.sort_values("model", key=lambda names: names.map(MAPPINGS.index), kind="stable")
+    table = table.sort_values("model", key=lambda names: names.map(list(MAPPINGS).index), kind="stable")
     return table.set_index((table["model"] + ", " + table["variant"]).str.removesuffix(", "))
 
 

@@ -21,9 +21,9 @@ from rationale import metrics
 from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
 from rationale.explain.methods import METHODS
-from rationale.models.extractor import WITHOUT_GATES
+from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.parameters import completed, defaults, read_file, shown
+from rationale.runs.parameters import defaults, modernised, read_file, shown
 from rationale.runs.workspace import notebook_path, root
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
@@ -35,7 +35,7 @@ TASKS = {  # by notebook
     "12_train_sst": "sst",
     "13_train_nli": "nli",
     "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # except for corpora that are translated
+    "15_train_seq2seq": "summarisation",  # for a corpus with several languages "translation"
 }
 SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
@@ -132,7 +132,7 @@ def rows_of(run: Path) -> pd.DataFrame:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
     common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("budget", 1.0) if model in WITHOUT_GATES else p.get("selection", 1.0)}
+    common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
     common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
     common |= {"commit": facts.get("commit", "")[:12]}
@@ -179,13 +179,11 @@ def variant(p: dict, notebook: str) -> str:
     usual, named = _defaults(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
-        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] not in WITHOUT_GATES)
+        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
         if matters and value != usual.get(key):
             named.append({True: key, False: f"in{key}"}.get(value, value))
     if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"} | (
-            OF_GATES if p["model"] in WITHOUT_GATES else set()
-        )
+        free = {*FREE, "corpus", "language", "intra", "normalised"} | (set() if p["model"] in GATES else OF_GATES)
         usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
         named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
     return ", ".join(named)
@@ -219,8 +217,8 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = vars(completed(saved.read_parameters(run)))
-        if p.get("model", SUBJECT) not in (*WITHOUT_GATES, SUBJECT):
+        p = saved.read_parameters(run)
+        if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
     rows = []
@@ -286,7 +284,9 @@ def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
     lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    return pd.DataFrame([record["parameters"] for record in records], index=[record["run"] for record in records])
+    return pd.DataFrame(
+        [modernised(record["parameters"]) for record in records], index=[record["run"] for record in records]
+    )
 
 
 def runs_with(
@@ -333,14 +333,14 @@ def parameters_of(file: str) -> dict:
 def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of the runs that Figure 4 compares: the notebook's defaults, Bernoulli gates with a price, attention."""
     rows = [runs_with(results)]
-    for file in ("sst/bernoulli_p100.yaml", "sst/attention.yaml"):
+    for file in ("sst/bernoulli.yaml", "sst/attention.yaml"):
         rows.append(runs_with(results, required=False, **parameters_of(file)))
     return pd.concat(rows)
 
 
 def setting(model: str, target: float, sparsity: float) -> str:
     """The target or price of a model in words: "40%", "0.01 a word", or "" for a model that reads everything."""
-    if model in WITHOUT_GATES:
+    if model not in GATES:
         return ""
     return f"{target:.0%}" if target < 1 else f"{sparsity:g} a word"
 

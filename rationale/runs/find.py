@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rationale.data.corpora import corpus_names
-from rationale.models.extractor import WITHOUT_GATES
+from rationale.nn.gates import GATES
 from rationale.runs import saved
 from rationale.runs.workspace import TRIALS
 
@@ -27,7 +27,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
                 runs_by_use["probes"].append(path.parent)
             elif "model" in p and p.get("corpus") in of_texts:
                 runs_by_use["texts"].append(path.parent)
-    runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] in WITHOUT_GATES)
+    runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}
     return {use: without_trials[use] or runs for use, runs in runs_by_use.items()}
 
@@ -50,7 +50,7 @@ def group_sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
         alike = (run.parent.name, *((key, p[key]) for key in same if key in p))
         if p["model"] == "full_text":
             whole.setdefault(alike, []).append(run)
-        elif p["model"] not in WITHOUT_GATES:
+        elif p["model"] in GATES:
             groups.setdefault((p["model"], *alike), []).append(run)
     sweeps = {}
     for (model, notebook, *rest), members in sorted(groups.items(), key=lambda item: -len(item[1])):
@@ -69,8 +69,8 @@ def requested_rate(run: Path) -> tuple[float, str]:
     The number is the target rate; of a run with only a price it is the share that was selected on dev.
     """
     p = saved.read_parameters(run)
-    if p["model"] in WITHOUT_GATES:
+    if p["model"] not in GATES:
         return 1.0, "all words"
-    if p["selection"] < 1:
+    if p["selection"] is not None:
         return p["selection"], f"{100 * p['selection']:g} %"
     return saved.read_metrics(run)["dev"]["rate_selected"], f"price {p.get('sparsity', 0):g}"

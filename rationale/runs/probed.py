@@ -7,9 +7,9 @@ from typing import NamedTuple
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
 from rationale.explain.frozen import FrozenModel
 from rationale.runs import saved
-from rationale.runs.parameters import completed
 from rationale.training.loop import choose_device
 from rationale.training.probing import ProbedTask, build_probe, build_probed_task, freeze, load_weights
+from rationale.training.settings import ProbingSettings
 
 
 class ProbedRun(NamedTuple):
@@ -29,7 +29,7 @@ def load_probed(run: Path) -> ProbedRun:
     BadInput
         If the folder holds no such run, or its corpus is missing.
     """
-    p = completed(saved.read_parameters(run) | {"device": "auto"})
+    p = ProbingSettings.checked(saved.read_parameters(run) | {"device": "auto"}, f"{run}: ")
     task = build_probed_task(p)
     model = load_weights(task.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
     frozen, probes = freeze(model), {}

@@ -33,7 +33,7 @@ from rationale.models.aligner import build_aligner
 from rationale.models.extractor import build_extractor
 from rationale.models.protocol import RationaleModel
 from rationale.nn.heads import Classes
-from rationale.runs.parameters import completed
+from rationale.runs.parameters import modernised
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
@@ -209,6 +209,11 @@ class SavedRun:
     tokeniser: str = "treebank"  # key of TOKENISERS: how the texts of its corpus are split
 
     @property
+    def of_pairs(self) -> bool:
+        """Whether it reads pairs of sentences."""
+        return self.task == "alignment"
+
+    @property
     def outputs(self) -> list[str]:
         """Names of what is predicted: the classes, or the aspects that are scored."""
         if isinstance(self.model.head, Classes):
@@ -223,7 +228,7 @@ class SavedRun:
 
 
 def _tokeniser_of(p: SimpleNamespace) -> str:
-    """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are tokenised already."""
+    """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are already tokenised."""
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
@@ -244,10 +249,10 @@ def load_run(folder: Path | str) -> SavedRun:
         task = facts["task"] if "format" in facts else _task_before_formats(facts)
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
-        p = completed(facts["parameters"])
+        p = SimpleNamespace(**modernised(facts["parameters"]))
         model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
-        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run without this fact: that of its corpus
+        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run that does not say it: that of its corpus
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
     except BadInput:
@@ -329,4 +334,4 @@ def _lacks(folder: Path | str, name: str) -> str:
 
 def read_parameters(folder: Path | str) -> dict:
     """The parameters a finished run was made with (`params.yaml`)."""
-    return yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8"))
+    return modernised(yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8")))

@@ -51,13 +51,13 @@ class ProbedTask(NamedTuple):
 def build_probed_task(p: SimpleNamespace) -> ProbedTask:
     """Build the untrained model of a corpus, and generate or read its texts.
 
-    Sequences of symbols are counted by a small recurrent network; all other texts are read by a transformer.
+    A model of its own counts sequences of symbols; a transformer, or a GRU on its word embeddings, reads all others.
 
     Parameters
     ----------
     p : parameters
         Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
-        otherwise pretrained and searchable; for classes reader, and embedding_size with the reader gru.
+        otherwise pretrained, searchable and reader, and embedding_size with the reader gru.
     """
     corpus, device = find_corpus(p.corpus), choose_device(p.device)
     torch.manual_seed(p.seed)

@@ -11,7 +11,7 @@ from rationale.data.archives import Archive
 from rationale.data.corpus import TASKS, Corpus
 from rationale.errors import BadInput
 
-MADE_UP = "synthetic"  # the corpus that needs no data folder
+MADE_UP = "synthetic"  # the corpus that needs no data
 
 
 def find_corpus(name: str) -> Corpus:
