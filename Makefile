@@ -44,7 +44,7 @@ explore: .venv/explore ## the explorers as a page in the browser: sliders, your 
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'
 	@touch $@
 
-run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40_glove50.yaml seed=2"
+run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
 sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma

@@ -44,7 +44,7 @@ from torch import nn
 
 from rationale import figures, models, objectives
 from rationale.distributions import HardConcrete, HardKuma, log_uniform
-from rationale.nn import HardKumaGate, decide, encoders, heads
+from rationale.nn import HardKumaGate, decide, encoders, heads, log_switches
 from rationale.objectives import Constraint, expected_selection, expected_transitions, log_mean
 from rationale.runs import results_folder, validated
 
@@ -992,7 +992,7 @@ assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`oth
 # > gradient; what was drawn stays what it was.
 
 # %%
-figures.show_source(models.DependentSelector._switches)
+figures.show_source(log_switches)
 
 
 # %% [markdown]

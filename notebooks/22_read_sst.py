@@ -14,12 +14,12 @@
 #
 # **You will learn** what a selection rate of 40 % means for a single sentence, and which words are dropped.
 #
-# **You need** a finished run: `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40_glove50.yaml seed=1"`.
-# Seconds; nothing is trained here.
+# **You need** a finished run; this page takes seconds and trains nothing. The run of its default is
+# `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs
-run: str = "hardkuma_s40_glove50-seed1"  # name of the run
+run: str = "hardkuma-selection0.4-vectorsglove.6B.50d-seed1"  # name of the run
 
 # %%
 import numpy as np
@@ -159,7 +159,7 @@ print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your gue
 
 # %% tags=["interactive"]
 saved_models = [source] if (source / "model.safetensors").is_file() else []
-command = 'make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma_s40_glove50.yaml seed=1"'
+command = 'make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"'
 explore_sentence(saved_models, command=command)
 
 # %% [markdown]

@@ -360,7 +360,7 @@ if authors_on:
 # while the predictor is still ignorant. The package's default adds a reward for entropy (`05_reinforce`, section 4):
 
 # %%
-priced = committed.parameters_of("sst/bernoulli_p100.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
+priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
 ways = {
     "authors": authors_on.get("IMDb, 300", history.head(0)),
     "less noise": committed_runs("less noise", **(priced | {"entropy": 0.0, "epochs": 12})),
@@ -391,7 +391,7 @@ if "less noise" in ways:
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
-        for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_s40"))}  # fmt: skip
+        for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_constrained"))}  # fmt: skip
 lagrangians = histories({name: committed_runs(name, **which) for name, which in held.items()})
 paths = {f"{name}, expected": curve for name, curve in by_epoch(lagrangians, "dev_rate_expected").items()}
 paths |= {f"{name}, selected": curve for name, curve in by_epoch(lagrangians, "dev_rate_selected").items()}

@@ -19,7 +19,7 @@ def load(run: str | Path) -> "SavedRun":
     Parameters
     ----------
     run
-        The folder of a finished training run, for example `outputs/12_train_sst/hardkuma_s40-seed1`.
+        The folder of a finished training run, for example `outputs/12_train_sst/hardkuma-selection0.4-seed1`.
 
     Returns
     -------

@@ -1,26 +1,43 @@
-"""Run every notebook in seconds: `params/smoke/<notebook>.yaml` through the runner (what the tests do).
+"""Run every notebook in seconds, with its small parameters of `params/smoke.yaml`, through the runner.
 
-A notebook that reads saved runs says in the first line of its file whose: `# after: 12_train_sst`. The smoke
-run of that one is made first, is called `smoke`, and the folder it is in is passed as `runs_dir`.
+A notebook that reads saved runs says there whose: `after: 12_train_sst`. The smoke run of that one is made first, is
+called `smoke`, and the folder it is in is passed as `runs_dir`.
 """
 
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from rationale.runs import root, run
+from rationale.runs.parameters import as_override
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
+FILE = root() / "params" / "smoke.yaml"
 
 
-def smoke_file(notebook: Path) -> Path:
-    """Where the small parameters of a notebook are."""
-    return root() / "params" / "smoke" / f"{notebook.stem}.yaml"
+@cache
+def small() -> dict[str, dict[str, Any]]:
+    """The mapping of each notebook in `params/smoke.yaml`, by the notebook's name."""
+    return yaml.safe_load(FILE.read_text(encoding="utf-8"))
+
+
+def smoke_parameters(notebook: Path) -> dict[str, Any]:
+    """The small parameters of a notebook, by name."""
+    return {name: value for name, value in small()[notebook.stem].items() if name != "after"}
+
+
+def smoke_items(notebook: Path, **changes: Any) -> list[str]:
+    """The small parameters of a notebook, with some changed, as overrides for the runner."""
+    return [as_override(name, value) for name, value in (smoke_parameters(notebook) | changes).items()]
 
 
 def needed_first(notebook: Path) -> Path | None:
     """The notebook whose smoke run this one reads."""
-    found = re.match(r"# after: (\w+)", smoke_file(notebook).read_text(encoding="utf-8"))
-    return root() / "notebooks" / f"{found[1]}.py" if found else None
+    first = small()[notebook.stem].get("after")
+    return root() / "notebooks" / f"{first}.py" if first else None
 
 
 def needs_data(notebook: Path) -> bool:
@@ -33,7 +50,7 @@ def needs_data(notebook: Path) -> bool:
 
 def smoke(notebook: Path, outputs: Path, name: str = "smoke") -> Path:
     """Execute a notebook with its small parameters; return the run's folder."""
-    items, first = [str(smoke_file(notebook))], needed_first(notebook)
+    items, first = smoke_items(notebook), needed_first(notebook)
     if first:
         items.append(f"runs_dir={smoke(first, outputs).parent}")
     return run(notebook, items, outputs=outputs, name=name, again_if_changed=True, wait=True)

@@ -11,9 +11,11 @@ from rationale.data import Batches, Vocabulary
 from rationale.models import Output
 from rationale.nn import HardKumaGate
 from rationale.objectives import build_objective, expected_selection
+from rationale.runs import notebook_path
 from tests import plain
 from tests.benchmarks import __main__ as runner
 from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
+from tests.smoke import smoke_items
 from tools import readme_tables
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
@@ -268,7 +270,8 @@ def test_a_sweep_is_timed(cores):
 
 @pytest.mark.data
 def test_a_run_of_sst_is_timed():
-    found = bench_runs.whole_run(1, "params/smoke/12_train_sst.yaml")
+    small = smoke_items(notebook_path("12_train_sst"))
+    found = bench_runs.whole_run(1, *(item for item in small if not item.startswith("epochs=")))
     assert found["wall"] > found["training epochs"] > 0
 
 

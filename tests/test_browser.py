@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from rationale.errors import BadInput
 from rationale.explorers.shapes import describe_shape
@@ -17,7 +16,7 @@ from rationale.runs import reading, root, saved
 from tests import browser
 from tests.benchmarks import bench_explorers
 from tests.browser import Visit
-from tests.smoke import smoke
+from tests.smoke import smoke, smoke_parameters
 
 pytestmark = pytest.mark.browser
 
@@ -58,8 +57,7 @@ def opened(started, lab):
 
 
 def copy_of(name: str, folder: Path) -> Path:
-    small = root() / "params" / "smoke" / f"{name}.yaml"
-    return browser.copy_notebook(name, folder, **yaml.safe_load(small.read_text(encoding="utf-8")))
+    return browser.copy_notebook(name, folder, **smoke_parameters(root() / "notebooks" / f"{name}.py"))
 
 
 @pytest.fixture(autouse=True)

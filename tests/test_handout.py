@@ -8,11 +8,10 @@ import jupytext
 import nbclient
 import nbformat
 import pytest
-import yaml
 
 from rationale.runs import root
 from rationale.runs.exercises import TASK, exercises, is_tagged, names_of
-from tests.smoke import needed_first, smoke, smoke_file
+from tests.smoke import needed_first, smoke, smoke_parameters
 from tests.test_notebooks import each_notebook as executed
 from tools.handout import student_edition, write_handouts
 
@@ -104,7 +103,7 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
 def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None = None) -> dict[int, str]:
     """Execute every cell with the smoke parameters and those `given`; the cells that failed, and how."""
     monkeypatch.setenv("RATIONALE_RUN_DIR", str(folder))
-    given = (yaml.safe_load(smoke_file(path).read_text()) or {}) | (given or {})
+    given = smoke_parameters(path) | (given or {})
     parameters = next(cell for cell in notebook.cells if is_tagged(cell, "parameters"))
     parameters.source += "".join(f"\n{key} = {value!r}" for key, value in given.items())
     resources = {"metadata": {"path": str(root())}}
@@ -125,8 +124,8 @@ def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outp
     failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)
     assert list(failed) == [exercise.check for exercise in exercises(content)], failed
     for exercise in exercises(content):
-        said = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
-        assert failed[exercise.check].startswith(said), failed[exercise.check]
+        message = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
+        assert failed[exercise.check].startswith(message), failed[exercise.check]
 
 
 def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
@@ -143,5 +142,5 @@ def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, 
         student.cells[exercise.solution].source = notebook.cells[exercise.solution].source
     assert not errors(student, path, tmp_path, monkeypatch)
     for exercise in found:
-        said = student.cells[exercise.check].outputs[-1]["text"]
-        assert said.endswith(f"Exercise {exercise.number} is solved.\n")
+        message = student.cells[exercise.check].outputs[-1]["text"]
+        assert message.endswith(f"Exercise {exercise.number} is solved.\n")

@@ -13,7 +13,7 @@ from rationale.runs.parameters import UNLESS_NAMED, defaults
 from tools import collect, readme_tables
 
 
-def finished_run(outputs, name="hardkuma_s40-seed1", accuracy=0.4, **changes):
+def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):
     folder = outputs / "12_train_sst" / name
     folder.mkdir(parents=True)
     p = defaults(notebook_path("12_train_sst"))
@@ -97,7 +97,7 @@ def test_rows_carry_every_column_and_one_value_each(tmp_path):
         "hardkuma",
         0.4,
         0.4,
-        "12_train_sst/hardkuma_s40-seed1",
+        "12_train_sst/hardkuma-selection0.4-seed1",
     )
     assert row["commit"] == "0123456789ab" and row["device"] == "cpu"
 
@@ -113,15 +113,15 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
     finished_run(home / "one", accuracy=0.4)
     collect.collect(home / "one")
     finished_run(home / "two", accuracy=0.5)
-    finished_run(home / "two", "hardkuma_s40-seed2", seed=2, accuracy=0.6)
+    finished_run(home / "two", "hardkuma-selection0.4-seed2", seed=2, accuracy=0.6)
     collect.collect(home / "two")
     finished_run(home / "three", "full_text-seed1", model="full_text", accuracy=0.7)
     table = collect.collect(home / "three")
     found = table.query("metric == 'accuracy' and split == 'dev'").set_index("run")["value"].to_dict()
     assert found == {
         "12_train_sst/full_text-seed1": 0.7,
-        "12_train_sst/hardkuma_s40-seed1": 0.5,
-        "12_train_sst/hardkuma_s40-seed2": 0.6,
+        "12_train_sst/hardkuma-selection0.4-seed1": 0.5,
+        "12_train_sst/hardkuma-selection0.4-seed2": 0.6,
     }
     lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines] == sorted(found)

@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 import rationale
 from rationale.runs import root
 from rationale.runs.parameters import defaults
+from tests.smoke import small
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 TAGS = {"parameters", "check", "figure", "interactive", "solution"}
@@ -137,7 +138,7 @@ def test_a_notebook_opens_with_its_promise_and_closes_with_a_summary(path):
 
 @each_notebook
 def test_a_notebook_has_smoke_parameters(path):
-    assert (root() / "params" / "smoke" / f"{path.stem}.yaml").is_file()
+    assert path.stem in small(), f"params/smoke.yaml: add {path.stem}, a run of seconds"
 
 
 def test_readme_names_every_notebook():

@@ -290,7 +290,7 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
     "items, name",
     [
         ([], "default"),
-        (["params/sst/hardkuma_s40.yaml"], "hardkuma_s40"),
+        (["params/sst/bernoulli_constrained.yaml"], "bernoulli_constrained"),
         (["a/x.yaml", "b/y.yaml", "seed=2"], "x-y-seed2"),
         (["left=-0.1"], "left-0.1"),
         (["vectors=a/b c.txt"], "vectorsa_b_c.txt"),

@@ -1,5 +1,6 @@
 """Sweeps: the plan, its mistakes, and Snakemake executing it through failure and kill -9."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ import yaml
 
 from rationale.errors import BadInput
 from rationale.runs import root, sweeps
+from rationale.runs.parameters import modernised, resolve
 from rationale.runs.sweeps import read_sweep
 from tests.test_runs import HEADER
 
@@ -60,6 +62,9 @@ rates = {run: json.loads(Path(runs_dir, run, "metrics.json").read_text())["rate"
 (results_folder("compare") / "metrics.json").write_text(json.dumps(rates))
 """
 )
+
+
+RUN = "notebook: train\nruns: [{run: a.yaml,"  # what a mistake may follow
 
 
 class Playground:
@@ -149,6 +154,71 @@ def test_a_run_may_change_its_file(play):
     assert runs["a-selection0.2-seed1"].items[1:] == ["selection=0.2", "seed=1"]
 
 
+def test_a_grid_gives_one_run_per_combination_in_order(play):
+    path = play.sweep("""
+        notebook: train
+        runs: [b.yaml, {run: a.yaml, grid: {selection: [0.1, 0.25], vectors: [x, y]}}]
+        """)
+    assert list(read_sweep(path).runs) == [
+        "b",
+        "a-selection0.1-vectorsx",
+        "a-selection0.1-vectorsy",
+        "a-selection0.25-vectorsx",
+        "a-selection0.25-vectorsy",
+    ]
+
+
+def test_the_grid_of_a_sweep_applies_to_every_run(play):
+    path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml vectors=x]\ngrid: {selection: [0.1, 0.2]}\n")
+    assert list(read_sweep(path).runs) == [
+        "a-selection0.1",
+        "a-selection0.2",
+        "b-vectorsx-selection0.1",
+        "b-vectorsx-selection0.2",
+    ]
+
+
+def test_overrides_are_those_of_the_run_its_grid_the_sweeps_grid_with_and_the_seed(play):
+    play.notebook(
+        "train", TRAIN.replace("vectors: str", "epochs: int = 3  # passes\ndropout: float = 0.1\nvectors: str")
+    )
+    path = play.sweep("""
+        notebook: train
+        runs: [{run: a.yaml epochs=7, grid: {selection: [0.3]}}]
+        grid: {dropout: [0.5]}
+        with: [vectors=x]
+        seeds: [2]
+        """)
+    (run,) = read_sweep(path).runs.values()
+    assert run.items[1:] == ["epochs=7", "selection=0.3", "dropout=0.5", "vectors=x", "seed=2"]
+    assert run.name == "a-epochs7-selection0.3-dropout0.5-vectorsx-seed2"
+    assert resolve(run.notebook, run.items)["dropout"] == 0.5
+
+
+def test_the_values_of_a_grid_arrive_as_they_are_written(play):
+    play.notebook("train", TRAIN.replace("selection: float", "bucketed: bool = True  # alike\nselection: float | None"))
+    path = play.sweep("""
+        notebook: train
+        runs: [{run: a.yaml, grid: {selection: [null, 1.0e-5], bucketed: [false], vectors: ["no", "", a b]}}]
+        """)
+    found = {name: resolve(run.notebook, run.items) for name, run in read_sweep(path).runs.items()}
+    assert list(found) == [
+        "a-selectionnull-bucketedfalse-vectors_no",
+        "a-selectionnull-bucketedfalse-vectors",
+        "a-selectionnull-bucketedfalse-vectorsa_b",
+        "a-selection1.0e-05-bucketedfalse-vectors_no",
+        "a-selection1.0e-05-bucketedfalse-vectors",
+        "a-selection1.0e-05-bucketedfalse-vectorsa_b",
+    ]
+    values = [(p["selection"], p["bucketed"], p["vectors"]) for p in found.values()]
+    assert values == [(rate, False, text) for rate in (None, 1e-5) for text in ("no", "", "a b")]
+
+
+def test_a_grid_may_hold_the_seeds_of_one_run(play):
+    path = play.sweep("notebook: train\nruns: [{run: a.yaml, grid: {seed: [1, 2]}}, b.yaml seed=1]\n")
+    assert list(read_sweep(path).runs) == ["a-seed1", "a-seed2", "b-seed1"]
+
+
 def test_the_comparison_gets_the_runs_names_and_their_folder(play):
     path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
     then = read_sweep(path, play.folder / "out").then
@@ -171,6 +241,34 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
         ("notebook: 98_nowhere\nruns: [a.yaml]\n", "no such notebook"),
         ("notebook: train\nruns: [a.yaml]\nthen: train\n", "no parameter `runs`"),
         ("- notebook\n", "not a mapping"),
+        (
+            "notebook: train\nruns: [a.yaml, 3]\n",
+            "s.yaml:2: runs: ['a.yaml', 3] is not accepted, give a list of texts, or",
+        ),
+        (f"{RUN} gird: {{}}}}]\n", "s.yaml:2: runs: gird: unknown, a run is a text or a mapping of run and grid"),
+        ("notebook: train\nruns: [{grid: {seed: [1]}}]\n", "s.yaml:2: runs: run: null is not accepted"),
+        ("notebook: train\nruns: [{run: [a.yaml]}]\n", "s.yaml:2: runs: run: ['a.yaml'] is not accepted"),
+        (f"{RUN} grid: [seed]}}]\n", "s.yaml:2: runs: a.yaml: grid: ['seed'] is not accepted, give parameters"),
+        (f"{RUN} grid: {{seed: 1}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: 1 is not accepted, give a list of"),
+        (f"{RUN} grid: {{seed: }}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: null is not accepted, give a list of"),
+        (f"{RUN} grid: {{seed: []}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: [] is not accepted, give a list of"),
+        (f"{RUN} grid: {{seed: [[1]]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: [[1]] is not accepted"),
+        (f"{RUN} grid: {{seed: [{{a: 1}}]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: [{'a': 1}] is not accepted"),
+        (f"{RUN} grid: {{sede: [1]}}}}]\n", "grid: sede: unknown parameter, did you mean seed?"),
+        (f"{RUN} grid: {{1: [1]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: 1: unknown parameter"),
+        (f"{RUN} grid: {{selection: [0.1, 3]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: selection: 3"),
+        (f"{RUN} grid: {{seed: [1, -1]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: -1 is not accepted"),
+        (f"{RUN} grid: {{seed: [1], seed: [2]}}}}]\n", "s.yaml:2: seed is given twice, first on line 2"),
+        (f"{RUN} grid: {{seed: [1, 1]}}}}]\n", "s.yaml:2: runs: two runs would be named a-seed1"),
+        (
+            f"{RUN} grid: {{seed: [1]}}}}]\nseeds: [2]\n",
+            "s.yaml:2: runs: a-seed1-seed2: seed: given twice, give it once",
+        ),
+        (f"{RUN}}}]\ngrid: {{seed: []}}\n", "s.yaml:3: grid: seed: [] is not accepted"),
+        (f"{RUN}}}]\ngrid: {{sede: [1]}}\n", "s.yaml:3: grid: sede: unknown parameter"),
+        (f"{RUN}}}]\ngrid: {{seed: [-1]}}\n", "s.yaml:3: grid: seed: -1 is not accepted"),
+        (f"{RUN}}}]\ngrid: [seed]\n", "s.yaml:3: grid: ['seed'] is not accepted, give parameters and their values"),
+        (f"{RUN}}}]\nwith: [selection=3]\n", "s.yaml:2: runs: a-selection3: selection: 3.0 is not accepted"),
     ],
 )
 def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, part):
@@ -238,6 +336,40 @@ def test_the_profiles_are_readable_and_keep_going():
 def test_every_sweep_of_the_repository_is_valid():
     for path in (root() / "params" / "sweeps").glob("*.yaml"):
         assert read_sweep(path.stem).runs
+
+
+def parameters_of_committed_runs() -> dict[str, dict]:
+    """Of every run in `runs.jsonl`, as they would be written today."""
+    lines = (root() / "outputs" / "reference" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return {record["run"]: modernised(record["parameters"]) for record in records}
+
+
+def test_what_a_sweep_runs_has_the_name_under_which_it_is_committed():
+    planned = {}
+    for path in (root() / "params" / "sweeps").glob("sst_*.yaml"):
+        for run in read_sweep(path.stem).runs.values():
+            planned[f"{run.notebook.stem}/{run.name}"] = resolve(run.notebook, run.items)
+    elsewhere = set()
+    for name, parameters in parameters_of_committed_runs().items():
+        if name.startswith("12_train_sst/"):
+            known = {key: value for key, value in parameters.items() if key != "device"}
+            same = {run for run, p in planned.items() if all(p[key] == value for key, value in known.items())}
+            assert not same or name in same, f"{name} is called {same} today"
+            elsewhere |= set() if same else {name.removeprefix("12_train_sst/")}
+    assert elsewhere == {
+        "attention-seed1",
+        "bernoulli-sparsity0.01-entropy0-epochs12-seed1",
+        "bernoulli_authors-epochs12-vectors_scale0.3333-seed1",
+        "bernoulli_authors-epochs12-vectorsglove.6B.50d-seed1",
+    }, "runs that no sweep makes"
+
+
+def test_the_names_of_committed_runs_are_the_same_in_every_table():
+    folder = root() / "outputs" / "reference"
+    for table in ("results.csv", "history.csv"):
+        with open(folder / table, newline="", encoding="utf-8") as file:
+            assert {row["run"] for row in csv.DictReader(file)} == set(parameters_of_committed_runs()), table
 
 
 def test_snakemake_is_an_extra_of_its_own():

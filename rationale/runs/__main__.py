@@ -25,7 +25,7 @@ examples
   python -m rationale.runs --list                           the notebooks
   python -m rationale.runs 12_train_sst --list              the parameters of one, their defaults and ranges
   python -m rationale.runs 10_first_rationale               run it with its defaults
-  python -m rationale.runs 12_train_sst params/sst/hardkuma_s40_glove50.yaml seed=2
+  python -m rationale.runs 12_train_sst params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2
 
 parameters
   A parameter file is YAML, one `key: value` a line, and holds only what differs from the notebook's
@@ -35,7 +35,7 @@ parameters
 results
   outputs/<notebook>/<run>/ holds run.ipynb (executed), run.html (the same to read in a browser),
   params.yaml (all parameters), environment.txt (versions, machine, commit), and what the notebook saved.
-  The run's name is made of the arguments: `hardkuma_s40_glove50-seed2` in the example above.
+  The run's name is made of the arguments: `hardkuma-selection0.4-vectorsglove.6B.50d-seed2` in the example above.
 
 interrupted, failed, finished
   The same command again continues an interrupted or failed run from its last checkpoint, and

@@ -8,6 +8,7 @@ of its cell and no others. The runner reads the cells without executing them.
 
 import ast
 import importlib
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -236,6 +237,18 @@ def read_override(item: str) -> tuple[str, str, Any]:
     return "command line: ", name, _not_empty("command line: ", name, text, value)
 
 
+def as_override(name: str, value: Any) -> str:
+    """The text from which `read_override` reads this name and value.
+
+    Examples
+    --------
+    >>> as_override("selection", None), as_override("learning_rate", 1e-5), as_override("methods", ["states", "inputs"])
+    ('selection=null', 'learning_rate=1.0e-05', 'methods=[states, inputs]')
+    """
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
+    return f"{name}=" + text.removesuffix("...\n").rstrip("\n")  # a text by itself is closed with dots
+
+
 def _not_empty(where: str, name: str, text: str, value: Any) -> Any:
     """YAML reads nothing as null; here null has to be written."""
     if value is None and not text.strip():
@@ -264,7 +277,19 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise BadInput(f"{path}:{root.start_mark.line + 1}: not a mapping, give lines `key: value`")
+    lines = _lines_of_keys(path, root)
+    for node, content in root.value:
+        text = content.value if isinstance(content, yaml.ScalarNode) else "a list"
+        _not_empty(f"{path}:{lines[node.value]}: ", node.value, text, values[node.value])
+    return [
+        (f"{path}:{line}: ", name, value) for (name, line), value in zip(lines.items(), values.values(), strict=True)
+    ]
+
+
+def _lines_of_keys(path: Path, root: yaml.MappingNode) -> dict[str, int]:
+    """The line of each key of a mapping; in it, and in the mappings that it holds, a key given twice is refused."""
     lines: dict[str, int] = {}
+    inside: list[yaml.Node] = []
     for node, content in root.value:
         line = node.start_mark.line + 1
         if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":merge"):
@@ -272,11 +297,11 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
         if node.value in lines:
             raise BadInput(f"{path}:{line}: {node.value} is given twice, first on line {lines[node.value]}")
         lines[node.value] = line
-        text = content.value if isinstance(content, yaml.ScalarNode) else "a list"
-        _not_empty(f"{path}:{line}: ", node.value, text, values[node.value])
-    return [
-        (f"{path}:{line}: ", name, value) for (name, line), value in zip(lines.items(), values.values(), strict=True)
-    ]
+        inside += content.value if isinstance(content, yaml.SequenceNode) else [content]
+    for content in inside:
+        if isinstance(content, yaml.MappingNode):
+            _lines_of_keys(path, content)
+    return lines
 
 
 def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -> Any:

@@ -1,6 +1,6 @@
 """Predictions and highlighted rationales for new text, from a saved run.
 
-    python -m rationale.predict outputs/12_train_sst/hardkuma_s40_glove50-seed1 --text "A warm , funny film ."
+    python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --text "A warm , funny film ."
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
     python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
@@ -108,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
         "Selected words are bold on colour (in [brackets] where there is no colour).",
         epilog="examples:\n"
         '  python -m rationale.predict outputs/10_first_rationale/demo --text "the head is gorgeous ."\n'
-        "  python -m rationale.predict outputs/12_train_sst/hardkuma_s40_glove50-seed1 --file reviews.txt --jsonl",
+        "  python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --file reviews.txt --jsonl",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")

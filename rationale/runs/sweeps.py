@@ -1,12 +1,18 @@
 """A sweep: one notebook, many parameter files and seeds, and what is run on the results.
 
     notebook: 12_train_sst                       # what is run
-    runs: [sst/full_text.yaml,                   # parameter files, below params/,
-           sst/hardkuma_s40.yaml selection=0.5]  # perhaps with overrides
-    seeds: [1, 2, 3]                             # each of them with each seed
-    with: [vectors_scale=0.333]                  # optional: overrides for all
+    runs:
+    - sst/full_text.yaml                         # parameter files, below params/,
+    - sst/hardkuma.yaml selection=0.5            # perhaps with overrides;
+    - run: sst/hardkuma.yaml                     # with a grid: one run per combination of its values,
+      grid: {selection: [0.1, 0.2]}              # named hardkuma-selection0.1-..., hardkuma-selection0.2-...
+    grid: {measure: [expected, selected]}        # optional: a grid for all runs
+    with: [vectors_scale=0.333]                  # optional: overrides for all runs
+    seeds: [1, 2, 3]                             # optional: each of them with each seed
     then: 31_selection_rates                     # optional: a notebook that gets `runs`, the runs' names
     then_params: [num_samples=10]                # optional: parameter files and overrides for it
+
+A run's overrides are those of its own line, then of its grid, then of the sweep's grid, of `with` and of the seed.
 
 `make sweep SWEEP=name` reads `params/sweeps/<name>.yaml` and executes it with Snakemake (see Snakefile).
 `python -m rationale.sweeps NAME` checks the file and shows what is done and what is to do.
@@ -14,6 +20,7 @@
 
 import argparse
 import hashlib
+import itertools
 import json
 import shlex
 import sys
@@ -23,10 +30,30 @@ from typing import Any
 
 from rationale.errors import BadInput, command
 from rationale.runs.fingerprint import fingerprint
-from rationale.runs.parameters import defaults, is_override, read_file, resolve, shown
+from rationale.runs.parameters import (
+    as_override,
+    defaults,
+    is_override,
+    read_file,
+    resolve,
+    settings_class,
+    shown,
+)
 from rationale.runs.workspace import notebook_path, root, run_name
+from rationale.settings import Settings, show
 
-FIELDS = {"notebook": str, "runs": list, "seeds": list, "with": list, "then": str, "then_params": list}
+FIELDS = {
+    "notebook": str,
+    "runs": list,
+    "grid": dict,
+    "with": list,
+    "seeds": list,
+    "then": str,
+    "then_params": list,
+}
+WANTED = {str: "a notebook's name", list: "a list, in [ ]", dict: "parameters and their values, {name: [value, value]}"}
+OF_A_RUN = ("run", "grid")  # what a mapping among `runs` has
+SCALARS = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -83,41 +110,98 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
         The first mistake: in the sweep's file, in a parameter file it names, or in a seed.
     """
     path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
+    fields, where = _fields(path)
+    notebook, params = notebook_path(fields["notebook"]), path.resolve().parent.parent
+    settings = settings_class(notebook)
+    every = [
+        _combinations(fields.get("grid", {}), settings, where.get("grid", "")),
+        [_items(fields.get("with", []), params)],
+        [[f"seed={seed}"] for seed in fields.get("seeds", ())] or [[]],
+    ]
+    runs: dict[str, Planned] = {}
+    for entry in fields["runs"]:
+        own, grid = _run(entry, where["runs"])
+        grids = _combinations(grid, settings, f"{where['runs']}{own}: grid: ")
+        for parts in itertools.product([_items(own.split(), params)], grids, *every):
+            planned = [item for part in parts for item in part]
+            name = run_name(planned)
+            if name in runs:
+                raise BadInput(f"{where['runs']}two runs would be named {name}, give each of them once")
+            _check(notebook, planned, f"{where['runs']}{name}: ")
+            runs[name] = Planned(notebook, name, planned)
+    then = _then(fields, _items(fields.get("then_params", []), params), path, notebook, list(runs), outputs)
+    return Sweep(path.stem, runs, then)
+
+
+def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a sweep's file says, and where: `file:line: name: `, both by name; the types of values are checked."""
     fields: dict[str, Any] = {}
     where: dict[str, str] = {}
     for line, name, value in read_file(path):
         if name not in FIELDS:
             raise BadInput(f"{line}{name}: unknown, a sweep has {', '.join(FIELDS)}")
+        at = f"{line}{name}: "
         if type(value) is not FIELDS[name]:
-            wanted = "a list, in [ ]" if FIELDS[name] is list else "a notebook's name"
-            raise BadInput(f"{line}{name}: {value} is not accepted, give {wanted}")
-        wanted = int if name == "seeds" else str
-        if isinstance(value, list) and not (value and all(type(item) is wanted for item in value)):
-            raise BadInput(
-                f"{line}{name}: {value} is not accepted, give a list of "
-                + ("whole numbers" if wanted is int else "texts, at least one")
-            )
-        fields[name], where[name] = value, line
+            raise BadInput(f"{at}{show(value)} is not accepted, give {WANTED[FIELDS[name]]}")
+        among = {"seeds": (int,), "runs": (str, dict)}.get(name, (str,))
+        if isinstance(value, list) and not (value and all(type(item) in among for item in value)):
+            wanted = {
+                "seeds": "whole numbers",
+                "runs": "texts, or mappings {run: text, grid: {name: [value, value]}}, at least one",
+            }.get(name, "texts, at least one")
+            raise BadInput(f"{at}{value} is not accepted, give a list of {wanted}")
+        fields[name], where[name] = value, at
     for name in ("notebook", "runs"):
         if name not in fields:
             raise BadInput(f"{shown(path)}: {name} is missing, a sweep needs notebook and runs")
+    return fields, where
 
-    def items(texts: list[str]) -> list[str]:
-        params = path.resolve().parent.parent
-        return [text if is_override(text) else str(params / text) for text in texts]
 
-    notebook, runs = notebook_path(fields["notebook"]), {}
-    seeds = [[f"seed={seed}"] for seed in fields["seeds"]] if "seeds" in fields else [[]]
-    for run in fields["runs"]:
-        for seed in seeds:
-            planned = [*items(run.split()), *items(fields.get("with", [])), *seed]
-            name = run_name(planned)
-            if name in runs:
-                raise BadInput(f"{where['runs']}runs: two runs would be named {name}")
-            resolve(notebook, planned)
-            runs[name] = Planned(notebook, name, planned)
-    then = _then(fields, items(fields.get("then_params", [])), path, notebook, list(runs), outputs)
-    return Sweep(path.stem, runs, then)
+def _items(texts: list[str], params: Path) -> list[str]:
+    """Overrides as they are, parameter files below `params`."""
+    return [text if is_override(text) else str(params / text) for text in texts]
+
+
+def _run(entry: str | dict, where: str) -> tuple[str, dict]:
+    """An entry of `runs`: its text, which names files and overrides, and its grid."""
+    if isinstance(entry, str):
+        return entry, {}
+    for name in entry:
+        if name not in OF_A_RUN:
+            raise BadInput(f"{where}{name}: unknown, a run is a text or a mapping of {' and '.join(OF_A_RUN)}")
+    run, grid = entry.get("run"), entry.get("grid", {})
+    if not (isinstance(run, str) and run.strip()):
+        raise BadInput(f"{where}run: {show(run)} is not accepted in {entry}, give parameter files and overrides")
+    if not isinstance(grid, dict):
+        raise BadInput(f"{where}{run}: grid: {show(grid)} is not accepted, give {WANTED[dict]}")
+    return run, grid
+
+
+def _combinations(grid: dict[str, Any], settings: type[Settings], where: str) -> list[list[str]]:
+    """The overrides of each combination of a grid's values, the last name's values changing fastest."""
+    for name, values in grid.items():
+        if not (isinstance(values, list) and values and all(isinstance(value, SCALARS) for value in values)):
+            wanted = "a list of numbers, texts, true, false or null, at least one"
+            raise BadInput(f"{where}{name}: {show(values)} is not accepted, give {wanted}")
+        for value in values:
+            settings.check(str(name), value, where)
+    each = ([as_override(name, value) for value in values] for name, values in grid.items())
+    return [list(combination) for combination in itertools.product(*each)]
+
+
+def _check(notebook: Path, items: list[str], where: str) -> None:
+    """Refuse what the runner would refuse; mistakes outside of parameter files are said to be `where`."""
+    names = [item.split("=", 1)[0] for item in items if is_override(item)]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"{where}{name}: given twice, give it once in the run, its grid, the sweep's grid or `with`")
+    try:
+        resolve(notebook, items)
+    except BadInput as error:
+        for own in ("command line: ", f"{shown(notebook)}: "):
+            if str(error).startswith(own):
+                raise BadInput(where + str(error).removeprefix(own)) from None
+        raise
 
 
 def _then(
@@ -156,7 +240,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--commands",
         action="store_true",
-        help="print only the runs' commands, one a line: without Snakemake, pipe them into `tr '\\n' '\\0' | "
+        help="print only the runs' commands, one per line: without Snakemake, pipe them into `tr '\\n' '\\0' | "
         "xargs -0 -P2 -I{} sh -c '{}'`",
     )
     args = parser.parse_args(argv)

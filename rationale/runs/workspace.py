@@ -46,8 +46,8 @@ def run_name(items: Iterable[str | Path]) -> str:
 
     Examples
     --------
-    >>> run_name(["sst/hardkuma_s40.yaml", "seed=2"])
-    'hardkuma_s40-seed2'
+    >>> run_name(["sst/hardkuma.yaml", "selection=0.2", "seed=2"])
+    'hardkuma-selection0.2-seed2'
     """
     parts = [item.replace("=", "", 1) if is_override(item) else Path(item).stem for item in map(str, items)]
     return "-".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts) or "default"
@@ -78,7 +78,7 @@ def lock_file(path: Path, seconds: float) -> IO[str]:
     BlockingIOError
         If another process still holds the lock.
     """
-    file, deadline = open(path, "w"), time.time() + seconds
+    file, deadline = open(path, "w"), time.time() + seconds  # noqa: SIM115  (open as long as the lock is held)
     while fcntl:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

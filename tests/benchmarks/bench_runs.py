@@ -31,13 +31,14 @@ from rationale.data import folder
 from rationale.data.corpora.sst import read_sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
-from rationale.runs import root
+from rationale.runs import notebook_path, root
 from rationale.runs.sweeps import read_sweep
+from tests.smoke import smoke_items
 
 ONCE = True
-SST = ("12_train_sst", "params/sst/hardkuma_s40.yaml")
+SST = ("12_train_sst", "params/sst/hardkuma.yaml")
 VECTORS = "imdb.w2v.300d"
-TINY = ("10_first_rationale", "params/smoke/10_first_rationale.yaml")
+TINY = "10_first_rationale"
 CORES = min(2, os.cpu_count() or 1)
 
 
@@ -106,7 +107,8 @@ def sweep(number: int = 8, cores: int | None = None) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as place:
         file, outputs = Path(place) / "params" / "sweeps" / "tiny.yaml", Path(place) / "outputs"
         file.parent.mkdir(parents=True)
-        planned = {"notebook": TINY[0], "runs": [str(root() / TINY[1])], "seeds": list(range(1, number + 1))}
+        small = smoke_items(notebook_path(TINY))
+        planned = {"notebook": TINY, "runs": [small[0]], "with": small[1:], "seeds": list(range(1, number + 1))}
         file.write_text(yaml.safe_dump(planned), encoding="utf-8")
         runs, found = list(read_sweep(file, outputs).runs.values()), []
         if cores is None:

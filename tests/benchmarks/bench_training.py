@@ -39,7 +39,7 @@ from rationale.training import loop
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20  # a timed call, over batches of all lengths
-BERNOULLI = ROOT / "params" / "sst" / "bernoulli_p100.yaml"
+BERNOULLI = ROOT / "params" / "sst" / "bernoulli.yaml"
 # the estimator and the price of the usual way
 USUAL_BERNOULLI = {"samples": 1, "baseline": "none", "penalty": "sampled", "entropy": 0.0}
 
