@@ -13,7 +13,8 @@ from rationale.data.example import Question
 from rationale.data.squad_format import read_squad_file
 from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
-from rationale.training.settings import ProbingSettings
+from rationale.runs import notebook_path
+from rationale.runs.parameters import notebook_settings
 
 CONTEXT = "a dull film. a funny film."
 
@@ -144,7 +145,7 @@ def test_a_span_model_is_trained_and_probed_like_any_other(spans):
     frozen, batches = spans
     (batch,) = batches.in_order()
     assert training.AnswerLoss()(frozen.model, batch).loss.isfinite()
-    p = ProbingSettings(corpus="xquad", hidden_size=3)
+    p = notebook_settings(notebook_path("14_train_probes"), hidden_size=3)
     probe = training.build_probe(p, "inputs", frozen, batches)
     step = ProbeObjective(4, 1.0).train()(probe, batch)
     step.loss.backward()
