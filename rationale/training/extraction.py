@@ -77,6 +77,7 @@ def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches]
     folder : Path
     """
     objective = build_objective(p, len(batches["train"]), model.has_gates).to(batches["train"].device)
+    warmup = math.ceil(PriceSettings.of(p).warmup)
     choice = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",
@@ -84,7 +85,7 @@ def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches]
         rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
         target=p.selection if objective.selection is not None else None,
         tolerance=p.tolerance,
-        patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else math.ceil(PriceSettings.of(p).warmup)),
+        patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else warmup),
     )
     state = fit(
         model,
