@@ -229,6 +229,7 @@ def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
     )
     assert layers.positions_near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
+    monkeypatch.setattr(saved, "read_parameters", lambda _: {"corpus": "xquad"})
     monkeypatch.setattr(layers, "masked_predictions", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value

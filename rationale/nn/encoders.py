@@ -9,7 +9,6 @@ from typing import Annotated
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from rationale.nn import fast
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
@@ -73,9 +72,8 @@ class LSTMEncoder(nn.Module):
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
-    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]; whole rows, five times as fast as `gather`."""
-    first = torch.arange(len(values), device=values.device).unsqueeze(1) * values.shape[1]  # [B, 1]
-    return F.embedding(first + index, values.flatten(0, 1))
+    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]."""
+    return values.gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
 class RCNNEncoder(nn.Module):

@@ -3,11 +3,11 @@
     scan_both_ways   rcnn.scan_both_ways           the loop over a text
     select           selector.select_in_order      dependent gates
     kept_units       nn.Dropout                    other random numbers, of the same distribution
-    ReLUDropped      Dropout(relu(x))
     apply_to_joined  layers(torch.cat([x, y], -1))
 
-(`fast_rows` holds the rows of the sparse mappings.) Each earns its place with 10 % of a training step
-(`make bench`); tests/test_recurrence.py, test_encoders.py and test_aligner.py compare values and gradients.
+(`fast_rows` holds the rows of the sparse mappings.) Each earns its place with 10 % of a training step, but for
+`apply_to_joined`, whose sums are rounded in another order: without it the numbers of older runs would move.
+tests/test_recurrence.py, test_encoders.py and test_aligner.py compare values and gradients.
 
 The two scans are loops over time whose forward and backward passes are written out. Everything that does not depend on
 the step before (projections of the inputs, gradients of the weights, slopes of the activations) is computed for all
@@ -16,8 +16,6 @@ steps at once, outside the loop; the loop holds one small matrix product and a f
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.distributions import Distribution
 from torch.nn import functional as F
 
@@ -28,8 +26,8 @@ from rationale.nn.sampling import Draw, log_switches, sample
 
 
 # ---------------------------------------------------------------------------------------------------- dropout, layers
-def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
-    """What dropout multiplies the units of `like` by, on a CPU: 0 with probability p, else the scale; and the scale.
+def kept_units(like: Tensor, p: float) -> Tensor:
+    """What dropout multiplies the units of `like` by, on a CPU: 0 with probability p, else the scale.
 
     p is at most 255/256. One draw of 64 bits decides on eight units. The share 256 p is rounded up or down at random,
     anew in every call, so a unit is dropped with probability p exactly; the scale is the one for the rounded share.
@@ -38,24 +36,7 @@ def kept_units(like: Tensor, p: float) -> tuple[Tensor, float]:
     scale = 256 / (256 - share)
     draws = torch.empty(-(-like.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
     units = draws.view(torch.int8)[: like.numel()].view(like.shape)
-    return units.to(like.dtype).ge_(share - 128).mul_(scale), scale
-
-
-class ReLUDropped(Function):
-    """What is kept of max(0, x): a unit that comes out as 0 has no gradient, the others that of their scale."""
-
-    @staticmethod
-    def forward(ctx, x, p):
-        units, ctx.scale = kept_units(x, p)
-        units.mul_(x).clamp_(min=0)
-        ctx.save_for_backward(units)
-        return units
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        (units,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(grad, units, 0).mul_(ctx.scale), None
+    return units.to(like.dtype).ge_(share - 128).mul_(scale)
 
 
 def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
