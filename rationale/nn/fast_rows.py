@@ -11,7 +11,7 @@ from rationale.errors import optional
 
 njit = optional("numba", "sparse attention", "fast").njit
 
-KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
+PENALTY_KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
 
 
 @njit(cache=True)

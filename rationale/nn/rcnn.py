@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-State = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
+RCNNState = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
 
 
 class RCNNCell(nn.Module):
@@ -33,7 +33,7 @@ class RCNNCell(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden_size))
         self.hidden_size = hidden_size
 
-    def start(self, num_rows: int) -> State:
+    def start(self, num_rows: int) -> RCNNState:
         """The zero state (h, c1, c2), each [B, H]."""
         zero = self.bias.new_zeros(num_rows, self.hidden_size)
         return zero, zero, zero
@@ -47,7 +47,7 @@ class RCNNCell(nn.Module):
         """What a step takes in of x, [..., E] -> [..., 3H]: (W_1 x, W_2 x, W_g x + b_g). It waits for no other step."""
         return F.linear(inputs, self.inputs.weight, self.input_bias)
 
-    def forward(self, projected: Tensor, state: State) -> State:
+    def forward(self, projected: Tensor, state: RCNNState) -> RCNNState:
         """From `project(x)` [..., 3H] and the state to the next state; lerp(x, y, g) = (1 - g) x + g y."""
         hidden, first, second = state
         one, two, gate = projected.chunk(3, -1)  # [..., H] each

@@ -102,7 +102,7 @@ def fusedmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam
 
         P_simplex(P_TV(x / gamma)),   P_TV(x) = argmin_y |y - x|^2 / 2 + lam sum_i |y_{i+1} - y_i|
 
-    Weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam, lam > 0: see `dead`.
+    Weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam, lam > 0: see `in_dead_zone`.
 
     Source: eq. (A3), notebooks/06_sparse_attention.py; Niculae and Blondel 2017, sec. 3.2. Arguments as for `softmax`.
 
@@ -223,7 +223,7 @@ def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[s
     return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
-def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
+def in_dead_zone(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
     """Whether fusedmax is uniform over a row and its gradient exactly 0, bool [...]; never without a price.
 
         max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam,   lam > 0
@@ -233,7 +233,7 @@ def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: fl
 
     Examples
     --------
-    >>> dead(torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]]), lam=0.5)
+    >>> in_dead_zone(torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]]), lam=0.5)
     tensor([ True, False])
     """
     mask = _check(scores, mask, gamma, lam)
@@ -246,7 +246,7 @@ def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: fl
     return inside.all(-1) & (lam > 0)
 
 
-def settled(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
+def has_zero_jacobian(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
     """Where a mapping gave weights [..., T] at which its Jacobian is exactly 0, bool [...].
 
         all weights that are not 0 are one group: a single weight; with lam > 0 also equal ones (of oscarmax), or
@@ -265,9 +265,9 @@ def settled(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
     Examples
     --------
     >>> scores = torch.tensor([[0.1, 0.0, 0.2], [1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
-    >>> settled(sparsemax(scores), "sparsemax"), settled(sparsemax(scores, gamma=4.0), "sparsemax")
+    >>> has_zero_jacobian(sparsemax(scores), "sparsemax"), has_zero_jacobian(sparsemax(scores, gamma=4.0), "sparsemax")
     (tensor([False, False,  True]), tensor([False, False, False]))
-    >>> settled(fusedmax(scores, lam=0.2), "fusedmax", lam=0.2)  # uniform, two that are fused, one alone
+    >>> has_zero_jacobian(fusedmax(scores, lam=0.2), "fusedmax", lam=0.2)  # uniform, two that are fused, one alone
     tensor([True, True, True])
     """
     there = weights != 0
@@ -319,7 +319,7 @@ class _Projected(torch.autograd.Function):
         weights = np.empty_like(rows)
         groups = np.empty(rows.shape if equal != "nothing" else (0, 0), dtype=np.int32)
         signs = np.empty(rows.shape if equal == "published" else (0, 0), dtype=np.int8)
-        kind = fast_rows.KINDS[equal]
+        kind = fast_rows.PENALTY_KINDS[equal]
         if not fast_rows.project(rows, there, gamma, lam, kind, weights, groups, signs):
             raise _not_finite(scores if mask is None else scores[mask])
         kept = torch.from_numpy(weights.reshape(scores.shape))
