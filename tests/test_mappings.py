@@ -285,7 +285,7 @@ def test_the_dead_zone_of_large_scores_is_that_of_the_map():
     uniform = (fusedmax(x.double(), lam=0.1) - 1 / 8).abs().amax(-1) < 1e-12
     assert torch.equal(in_dead_zone(x, lam=0.1), uniform) and 0.1 < uniform.double().mean() < 0.9
     assert in_dead_zone(torch.zeros(2, 0)).shape == (2,)
-    with pytest.raises(ValueError, match="found nan"):
+    with pytest.raises(ValueError, match="got nan"):
         in_dead_zone(torch.tensor([0.0, torch.nan]))
 
 

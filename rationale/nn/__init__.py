@@ -1,7 +1,8 @@
-"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
+"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. None depends on a task or
+a loss.
 
-`fast` and `fast_rows` hold the fast forms of what the other modules define; `fast_rows` takes numba, which is slow to
-import, and is imported where it is needed.
+`fast` and `fast_rows` hold the fast forms of what the other modules define. `fast_rows` needs numba, which is slow to
+import, so it is imported only where it is used.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout

@@ -21,7 +21,7 @@ class Dropout(nn.Dropout):
 
 
 class ReLUDropout(Dropout):
-    """ReLU, then dropout: one pass over the units and one back."""
+    """ReLU, then dropout, in one pass over the units forward and one backward."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         if self._left_to_torch(inputs):
