@@ -29,7 +29,7 @@ dependent: bool = True  # each gate knows what was selected before it
 encoder: str = "rcnn"  # network that reads the text: rcnn or lstm
 predictor: str = "compact"  # unselected words are removed (with an rcnn: skipped, the paper's), or zero vectors: zero
 selection: float | None = 0.13  # target share of words; null = no constraint
-transitions: float | None = None5  # target switches a word (the made-up gold has 0.06, beer 0.02); null = no constraint
+transitions: float | None = 0.05  # target switches a word (the made-up gold has 0.06, beer 0.02); null = no constraint
 epochs: int = 20  # passes over the training texts
 learning_rate: float = 0.0004  # step size of Adam
 
