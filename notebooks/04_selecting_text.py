@@ -25,7 +25,6 @@
 seed: int = 0  # of toy texts, first weights and samples
 left: float = -0.1  # lower end of the support of the stretched gate
 right: float = 1.1  # upper end of that support
-predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
 rule: str = "argmax"  # from gate to decision at test time
 selection: float = 0.4  # target share of words, in (0, 1)
 multiplier_rate: float = 0.2  # step of the signed multiplier
@@ -45,7 +44,7 @@ from torch import nn
 
 from rationale import figures, models, objectives
 from rationale.distributions import HardConcrete, HardKuma, log_uniform
-from rationale.nn import HardKumaGate, decide, encoders, heads
+from rationale.nn import HardKumaGate, decide, encoders, heads, log_switches
 from rationale.objectives import Constraint, expected_selection, expected_transitions, log_mean
 from rationale.runs import results_folder, validated
 
@@ -75,7 +74,7 @@ settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else t
 
 # %%
 z = torch.tensor([0, 1, 0, 0, 0, 0.5, 1, 0])
-reader = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode=p.predictor)
+reader = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
 vectors = torch.randn(len(words), 4)  # one random vector a word
 swapped = vectors.repeat(len(words), 1, 1)  # [T, T, 4]: in row t ...
 swapped[range(len(words)), range(len(words))] = torch.randn(len(words), 4)  # ... word t is another word
@@ -116,7 +115,7 @@ for mode in differ:
                         for n in (8, 40))
     apart[mode] = (eight - forty).abs().sum().item()
     print(f"{mode:7}: predictions of two empty rationales differ by {apart[mode]:.1e}")
-reader.mode = p.predictor
+reader.mode = "zero"
 # A zero vector is still a step: the state moves by its biases, so length and gaps reach the prediction. The
 # reader in mode `compact` takes no such steps.
 
@@ -993,7 +992,7 @@ assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`oth
 # > gradient; what was drawn stays what it was.
 
 # %%
-figures.show_source(models.DependentSelector._switches)
+figures.show_source(log_switches)
 
 
 # %% [markdown]

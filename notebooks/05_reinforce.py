@@ -43,8 +43,8 @@ from rationale import explain, figures
 from rationale.data import Batch
 from rationale.distributions import Bernoulli
 from rationale.metrics import rationale_scores
-from rationale.models import build_extractor
-from rationale.nn import decide, rcnn, top_k
+from rationale.models import build_extractor, select_in_order
+from rationale.nn import decide, top_k
 from rationale.objectives import Constraint, build_objective, count_selected, leave_one_out, score_function
 from rationale.runs import results_folder, validated
 
@@ -175,11 +175,12 @@ fig
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
 #
-# The package draws such gates one after the other, and computes all that does not wait for a draw beforehand:
+# The package has this loop as it stands here, and a faster form of it, which is used by default and computes all that
+# does not depend on a draw beforehand:
 
 # %%
 dependent, _ = train(num_steps=min(60, p.num_steps), dependent=True)
-figures.show_source(rcnn.MemoryScan.forward)
+figures.show_source(select_in_order)
 
 # %% tags=["check"]
 rows = selections.float()

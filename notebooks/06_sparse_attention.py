@@ -38,11 +38,11 @@ from rationale.nn import (
     MAPPINGS,
     all_mappings,
     dead,
+    fast_rows,
     fusedmax,
     oscarmax,
     settled,
     softmax,
-    sparse_attention_rows,
     sparsemax,
     sq_pnorm_max,
 )
@@ -147,7 +147,7 @@ figures.show(fig)
 # looked at, after two or three as a rule.
 
 # %%
-figures.show_source(sparse_attention_rows.threshold.py_func)
+figures.show_source(fast_rows.threshold.py_func)
 
 # %%
 rows = scores_of(p.num_samples, 6)

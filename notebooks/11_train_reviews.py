@@ -88,7 +88,7 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # vectors they are not: it steps over the zeros, and the length of the text leaks.) One step, as the package writes it:
 
 # %%
-figures.show_source(rcnn.RCNNCell.forward, rcnn._moved)
+figures.show_source(rcnn.RCNNCell.forward)
 
 # %% tags=["check"]
 reader = encoders.RCNNEncoder(3, 4)

@@ -93,7 +93,7 @@ figures.show_source(objectives.RationaleObjective.forward)
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
 scores = saved.save_run(folder, result, p, labels)
-judged = faithfulness.measure_faithfulness(folder)
+worth = faithfulness.measure_faithfulness(folder)
 
 # %% tags=["check"]
 state = result.model.state_dict()
@@ -132,7 +132,7 @@ if target is not None:
 # `dynamics: signed` the multiplier may take either sign, so it can push from both sides.
 
 # %%
-table = pd.DataFrame({name: scores[name] | judged[name] for name in ("dev", "test")})
+table = pd.DataFrame({name: scores[name] | worth[name] for name in ("dev", "test")})
 print(f"kept epoch {scores['best_epoch']} of {len(result.history)}")
 table.round(4)
 

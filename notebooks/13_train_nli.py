@@ -95,8 +95,8 @@ for part in splits.values():
 # $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
 
 # %%
-attention = models.HardKumaAttention if p.model == "hardkuma" else models.MappedAttention
-figures.show_source(attention.forward)
+shown = models.RecurrentPair if p.model == "recurrent" else models.ATTENTIONS[p.model]
+figures.show_source(shown.forward)
 
 # %% [markdown]
 # ## 3. Training

@@ -126,16 +126,16 @@ figures.show(fig)
 # %% [markdown]
 # ## 4. Words or phrases?
 #
-# The lengths of the runs of selected words. The constraint on the switches asks for long ones; the gold rationales say
-# how long people's are.
+# Here are the lengths of the spans of consecutive selected words. The constraint on the switches favours long spans;
+# the gold rationales show how long the spans are that people mark.
 
 # %%
-lengths = {"selected": metrics.runs(chosen)}
+lengths = {"selected": metrics.span_lengths(chosen)}
 if judged:
-    lengths["gold"] = metrics.runs([gold[i] for i in judged])
+    lengths["gold"] = metrics.span_lengths([gold[i] for i in judged])
 longest = 12  # and longer
-histogram = {name: torch.bincount(runs.clamp(max=longest), minlength=longest + 1)[1:] / max(1, len(runs))
-             for name, runs in lengths.items()}  # fmt: skip
+histogram = {name: torch.bincount(spans.clamp(max=longest), minlength=longest + 1)[1:] / max(1, len(spans))
+             for name, spans in lengths.items()}  # fmt: skip
 
 # %% tags=["check"]
 assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one run"

@@ -35,7 +35,7 @@ from rationale.data.corpora import corpus_names
 from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
-from rationale.explorers.layers import explore_layers, near_answer
+from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.runs import committed, results_folder, root, saved, validated
 from rationale.runs.probed import load_probed
 
@@ -436,7 +436,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
     right = spans[spans["answer"].map(list) == spans["label"].map(lambda ends: [int(end) for end in ends])]
     row = min((right if len(right) else spans).to_dict("records"), key=lambda row: len(row["tokens"]))
     first, last = row["answer"]
-    near = near_answer(row)
+    near = positions_near_answer(row)
     for method in (m for m in PROBE_TARGETS if m in row):
         heat = np.array(row[method])[:, near]
         fig, ax = figures.new_figure(size=(16, 5.2))

@@ -1,4 +1,4 @@
-"""The one exception that means: what the user gave is wrong, and this line says where."""
+"""The exception for wrong input from the user, and how commands report it."""
 
 import functools
 import importlib
@@ -10,15 +10,19 @@ from types import ModuleType
 
 
 class BadInput(ValueError):
-    """A parameter, a file or a line of a file that cannot be used.
+    """A parameter, a file or a line of a file cannot be used.
 
-    The message is one line: the file and line (or the key), the value found, and what is accepted.
-    Command-line tools print it without a traceback and exit with code 2, see `command`.
+    The message is one line: the file and line (or the key), the value, and what is accepted. Commands print it without
+    a traceback and exit with code 2, see `command`.
     """
 
 
 def command(main: Callable[..., int]) -> Callable[..., int]:
-    """A command line's `main`, which returns the exit code: bad input is one line and 2; `| head` ends it quietly."""
+    """Decorator for the `main` function of a command, which returns the exit code.
+
+    If the input is bad, the command prints one line and exits with code 2. If its output is no longer read (as with
+    `| head`), the command ends without a message.
+    """
 
     @functools.wraps(main)
     def guarded(*args, **kwargs) -> int:
@@ -30,20 +34,33 @@ def command(main: Callable[..., int]) -> Callable[..., int]:
             print(f"error: {error}", file=sys.stderr)
             return 2
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print on the way out
-            return 141  # 128 + SIGPIPE, as a shell has it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard what is still to be printed
+            return 141  # 128 + SIGPIPE, the exit code that a shell reports
 
     return guarded
 
 
 def typed(module: str) -> str:
-    """`python -m module`, with the interpreter as one types it here: `.venv/bin/python` where it lies below."""
+    """The command `python -m module`, with `.venv/bin/python` if the interpreter is below the current folder."""
     python, here = Path(sys.executable), Path.cwd()
     return f"{python.relative_to(here) if python.is_relative_to(here) else 'python'} -m {module}"
 
 
 def optional(module: str, what: str, extra: str) -> ModuleType:
-    """A module that only an extra of this package installs, or one line that says what needs it."""
+    """Import a module that only an extra of this package installs.
+
+    Parameters
+    ----------
+    module : str
+    what : str
+        What needs the module, for the error message.
+    extra : str
+
+    Raises
+    ------
+    BadInput
+        If the module is not installed.
+    """
     try:
         return importlib.import_module(module)
     except ImportError:

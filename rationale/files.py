@@ -1,4 +1,4 @@
-"""Writing files so that a killed process never leaves half of one."""
+"""Write files in such a way that a process that is killed never leaves a partly written file."""
 
 import os
 from collections.abc import Callable
@@ -6,9 +6,16 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` make a file beside `path`, then move it there in one step: never half a file.
+    """Write a draft beside `path` with `write`, then rename it to `path` in one step.
 
-    The draft has one name, so that what a killed process left of it is overwritten by the next.
+    The draft always has the same name, so that one that a killed process has left is overwritten.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is made if it is missing.
+    write : callable
+        Writes the file at the path that it is given.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
@@ -20,5 +27,5 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file in UTF-8, at once or not at all."""
+    """Write a text file in UTF-8, completely or not at all."""
     write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""Metrics: how much was selected, how well it matches a gold rationale, how good the predictions are.
+"""Metrics of selections (against gold rationales, word labels and each other), of predictions and of generated texts.
 
-All functions take tensors over a batch or a whole split; a *macro* figure averages over texts, a *micro*
-figure counts over words.
+All functions take the values of a batch or of a whole split. A *micro* score is computed from counts over all words, a
+*macro* score is an average over texts.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
         micro precision = sum_i |selected_i and gold_i| / sum_i |selected_i|
 
     Source: Table 2 of Bastings et al. 2019: "percentage of words with z != 0 that are in the annotation".
-    Texts without a gold token are left out. An empty selection never divides by zero: it leaves micro
-    precision as it is and lowers micro recall; it is left out of macro precision, and its macro recall and F1 are 0.
+    Texts without a gold token are left out. An empty selection does not change the micro precision and lowers the micro
+    recall; it is left out of the macro precision, and it counts as 0 in the macro recall and F1.
 
     Parameters
     ----------
     selected, gold : list of bool [T_i]
-        One pair of tensors a text, of equal length.
+        One pair of tensors of equal length per text.
 
     Returns
     -------
     dict
-        precision, recall, f1 (micro), precision_macro, recall_macro, f1_macro, all in [0, 1]; nothing
-        selected gives precision 0.
+        precision, recall, f1 (micro), precision_macro, recall_macro, f1_macro, all in [0, 1]. If nothing is selected in
+        any text, the precision is 0. If no text has a gold token, the dict is empty.
 
     Raises
     ------
@@ -46,58 +46,59 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     if len(selected) != len(gold):
         raise ValueError(f"{len(selected)} selections for {len(gold)} gold rationales")
     rows = []
-    for i, (chosen, wanted) in enumerate(zip(selected, gold, strict=True)):
-        if chosen.shape != wanted.shape:
-            raise ValueError(f"text {i}: {len(chosen)} gates for {len(wanted)} gold flags")
-        if wanted.any():
-            rows.append(((chosen & wanted).sum(), chosen.sum(), wanted.sum()))
+    for i, (chosen, annotated) in enumerate(zip(selected, gold, strict=True)):
+        if chosen.shape != annotated.shape:
+            raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} gold flags")
+        if annotated.any():
+            rows.append(((chosen & annotated).sum(), chosen.sum(), annotated.sum()))
     if not rows:
         return {}
-    matched, chosen, wanted = torch.tensor(rows, dtype=torch.float64).T
-    micro = _prf(matched.sum(), chosen.sum(), wanted.sum())
-    precision, recall, f1 = _prf(matched, chosen, wanted)
-    some = chosen > 0
-    macro = (precision[some].mean() if some.any() else torch.tensor(0.0), recall.mean(), f1.mean())
+    num_matched, num_selected, num_gold = torch.tensor(rows, dtype=torch.float64).T
+    micro = _precision_recall_f1(num_matched.sum(), num_selected.sum(), num_gold.sum())
+    precision, recall, f1 = _precision_recall_f1(num_matched, num_selected, num_gold)
+    nonempty = num_selected > 0
+    macro = (precision[nonempty].mean() if nonempty.any() else torch.tensor(0.0), recall.mean(), f1.mean())
     names = ("precision", "recall", "f1")
     scores = {name: float(value) for name, value in zip(names, micro, strict=True)}
     return scores | {f"{name}_macro": float(value) for name, value in zip(names, macro, strict=True)}
 
 
-def _prf(matched: Tensor, chosen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    precision = torch.where(chosen > 0, matched / chosen.clamp(min=1), 0.0)
-    recall = matched / wanted.clamp(min=1)
-    return precision, recall, 2 * matched / (chosen + wanted).clamp(min=1)
+def _precision_recall_f1(num_matched: Tensor, num_selected: Tensor, num_gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    precision = torch.where(num_selected > 0, num_matched / num_selected.clamp(min=1), 0.0)
+    recall = num_matched / num_gold.clamp(min=1)
+    return precision, recall, 2 * num_matched / (num_selected + num_gold).clamp(min=1)
 
 
-def class_scores(answers: Tensor, targets: Tensor) -> dict[str, float]:
-    """accuracy, and macro_f1: the mean over the classes that occur of 2 tp / (2 tp + fp + fn).
+def class_scores(predicted: Tensor, target: Tensor) -> dict[str, float]:
+    """The accuracy, and macro_f1: the mean of 2 tp / (2 tp + fp + fn) over the classes that occur.
 
     Parameters
     ----------
-    answers, targets : long [N], N >= 1
+    predicted, target : long [N], N >= 1
     """
-    classes = torch.cat([answers, targets]).unique()
-    said, true = (values.unsqueeze(1) == classes for values in (answers, targets))  # [N, C]
-    f1 = 2 * (said & true).sum(0) / (said.sum(0) + true.sum(0))
-    return {"accuracy": (answers == targets).double().mean().item(), "macro_f1": f1.mean().item()}
+    classes = torch.cat([predicted, target]).unique()
+    is_predicted, is_target = (labels.unsqueeze(1) == classes for labels in (predicted, target))  # [N, C]
+    f1 = 2 * (is_predicted & is_target).sum(0) / (is_predicted.sum(0) + is_target.sum(0))
+    return {"accuracy": (predicted == target).double().mean().item(), "macro_f1": f1.mean().item()}
 
 
 def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
-    """Precision (micro) of selections that never looked at the text, of k_i = max(1, round(budget T_i)) words each.
+    """Micro precision of selections of k_i = max(1, round(budget T_i)) words that do not depend on the words of text i.
 
-    Computed exactly, not drawn. To know how good a precision is, compare it with these. Texts without a gold token are
-    left out, as in `rationale_scores`.
+    These are baselines with which to compare a precision. They are computed exactly, not by sampling. Texts without a
+    gold token are left out, as in `rationale_scores`.
 
     Parameters
     ----------
     gold : list of bool [T_i]
     budget : float, in (0, 1]
+        The share of words that is selected.
 
     Returns
     -------
     dict
-        random_words; random_span (one run of k words, all places equally likely: words near the ends of a text are in
-        fewer of them); first_words; last_words. Empty if no text has a gold token.
+        random_words; random_span (k consecutive words, with all positions equally probable, so that words near the ends
+        of a text are in fewer spans); first_words; last_words. The dict is empty if no text has a gold token.
 
     Examples
     --------
@@ -105,27 +106,32 @@ def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
     >>> blind_precision(gold, budget=0.4)
     {'random_words': 0.4, 'random_span': 0.375, 'first_words': 0.0, 'last_words': 1.0}
     """
-    matched, chosen = torch.zeros(4, dtype=torch.float64), 0
+    num_matched, num_selected = torch.zeros(4, dtype=torch.float64), 0
     for flags in (flags.double() for flags in gold if flags.any()):
         k = max(1, round(budget * len(flags)))
         before = torch.cat([flags.new_zeros(1), flags.cumsum(0)])
-        spans = before[k:] - before[:-k]  # gold tokens in the run that starts at each place
-        matched += torch.stack([k * flags.mean(), spans.mean(), spans[0], spans[-1]])
-        chosen += k
+        spans = before[k:] - before[:-k]  # number of gold tokens in the span that starts at each position
+        num_matched += torch.stack([k * flags.mean(), spans.mean(), spans[0], spans[-1]])
+        num_selected += k
     names = ("random_words", "random_span", "first_words", "last_words")
-    return dict(zip(names, (matched / chosen).tolist(), strict=True)) if chosen else {}
+    return dict(zip(names, (num_matched / num_selected).tolist(), strict=True)) if num_selected else {}
 
 
-def runs(selected: list[Tensor]) -> Tensor:
-    """Lengths of the runs of selected words: long [number of runs], in order; never across two texts.
+def span_lengths(selected: list[Tensor]) -> Tensor:
+    """Lengths of the spans (maximal sequences of consecutive words) that are selected, in order.
 
     Parameters
     ----------
     selected : list of bool [T_i]
+        One tensor per text. A span does not continue in the next text.
+
+    Returns
+    -------
+    long [number of spans]
 
     Examples
     --------
-    >>> runs([torch.tensor([True, True, False, True]), torch.tensor([True])])
+    >>> span_lengths([torch.tensor([True, True, False, True]), torch.tensor([True])])
     tensor([2, 1, 1])
     """
     lengths = []
@@ -136,19 +142,27 @@ def runs(selected: list[Tensor]) -> Tensor:
 
 
 def selected_by_label(word_labels: list[Tensor], selected: list[Tensor], num_labels: int = 5) -> Tensor:
-    """How many selected words carry each word label: long [num_labels] (Figure 5 of Bastings et al. 2019)."""
+    """Number of selected words with each word label: long [num_labels].
+
+    Source: Figure 5 of Bastings et al. 2019.
+
+    Parameters
+    ----------
+    word_labels : list of long [T_i], in [0, num_labels)
+    selected : list of bool [T_i]
+    """
     labels, chosen = torch.cat(word_labels), torch.cat(selected)
     return torch.bincount(labels[chosen], minlength=num_labels)
 
 
 def confusion(predicted: Tensor, target: Tensor, num_classes: int) -> Tensor:
-    """Counts [num_classes, num_classes]: rows are targets, columns predictions."""
+    """Confusion matrix: counts [num_classes, num_classes], where rows are targets and columns are predictions."""
     flat = torch.bincount(target * num_classes + predicted, minlength=num_classes**2)
     return flat.view(num_classes, num_classes)
 
 
 def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15) -> float:
-    """Expected calibration error: how far confidence and accuracy lie apart, in bins of like confidence.
+    """Expected calibration error: the mean difference between confidence and accuracy in bins of similar confidence.
 
         ECE = sum_b (n_b / N) |accuracy_b - confidence_b|
 
@@ -157,7 +171,7 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     Parameters
     ----------
     probabilities : [N, C]
-        Of the classes; each row sums to 1.
+        Predicted probabilities of the classes; each row sums to 1.
     target : long [N]
 
     Returns
@@ -167,21 +181,21 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     Examples
     --------
     >>> sure = torch.tensor([[0.9, 0.1]]).expand(10, 2)
-    >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # 90 % sure, 70 % right
+    >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # the confidence is 90 %, the accuracy 70 %
     0.2
     """
-    confidence, answer = probabilities.double().max(1)
-    bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1/15] is bin 0
-    over = confidence - (answer == target).double()
-    sums = torch.zeros(num_bins, dtype=torch.float64).index_add_(0, bins.cpu(), over.cpu())
+    confidence, predicted = probabilities.double().max(1)
+    bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1 / num_bins] is bin 0
+    differences = confidence - (predicted == target).double()
+    sums = torch.zeros(num_bins, dtype=torch.float64).index_add_(0, bins.cpu(), differences.cpu())
     return sums.abs().sum().item() / len(target)
 
 
 def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     """Token F1 between two selections of the same texts: 2 |A and B| / (|A| + |B|), over all words.
 
-    Symmetric; 1 where both are empty. Two selections that know nothing of each other, of rates p and q, agree by
-    2 p q / (p + q) on average.
+    The agreement is symmetric, and 1 if both selections are empty. That of two independent selections with rates p and
+    q is 2 p q / (p + q) on average.
 
     Parameters
     ----------
@@ -197,37 +211,47 @@ def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     return 2 * (a & b).sum().item() / size if size else 1.0
 
 
-def bleu(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """BLEU of texts of tokens, in [0, 100], and how long they are against their references; by sacrebleu.
+def bleu(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Corpus BLEU, in [0, 100], and the ratio of the generated length to the reference length, by sacrebleu.
 
     Parameters
     ----------
-    said : [N] texts, tokens separated by spaces
-    references : [N] lists of texts; the first of each is used
+    generated : [N] texts, with tokens separated by spaces
+    references : [N] lists of texts
+        The first text of each list is used.
     """
-    from sacrebleu.metrics import BLEU  # the extra `generation`
+    from sacrebleu.metrics import BLEU  # from the extra `generation`
 
-    found = BLEU(tokenize="none", force=True).corpus_score(list(said), [[some[0] for some in references]])
-    return {"bleu": found.score, "length_ratio": found.sys_len / max(1, found.ref_len)}
-
-
-def rouge(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """ROUGE-1, ROUGE-2 and ROUGE-L F1 in [0, 100]: of each text against its best reference, mean; by rouge-score."""
-    return _rouge(said, references, "fmeasure")
+    first = [texts[0] for texts in references]
+    result = BLEU(tokenize="none", force=True).corpus_score(list(generated), [first])
+    return {"bleu": result.score, "length_ratio": result.sys_len / max(1, result.ref_len)}
 
 
-def rouge_of_75_bytes(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """As `rouge`, but recall, and only the first 75 bytes of a text count: the rule of DUC 2004."""
-    return _rouge([text.encode()[:75].decode(errors="ignore") for text in said], references, "recall")
+def rouge(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """F1 of ROUGE-1, ROUGE-2 and ROUGE-L in [0, 100], by rouge-score.
+
+    Each text is compared with each of its references; its best score counts. Scores are averaged over texts.
+
+    Parameters
+    ----------
+    generated : [N] texts
+    references : [N] lists of texts
+    """
+    return _rouge(generated, references, "fmeasure")
 
 
-def _rouge(said: Sequence[str], references: Sequence[Sequence[str]], figure: str) -> dict[str, float]:
-    from rouge_score.rouge_scorer import RougeScorer  # the extra `generation`
+def rouge_of_75_bytes(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Recall of ROUGE-1, ROUGE-2 and ROUGE-L for the first 75 bytes of each text, the rule of DUC 2004; see `rouge`."""
+    return _rouge([text.encode()[:75].decode(errors="ignore") for text in generated], references, "recall")
 
-    kinds = ("rouge1", "rouge2", "rougeL")
-    scorer, sums = RougeScorer(kinds, use_stemmer=True), dict.fromkeys(kinds, 0.0)
-    for text, some in zip(said, references, strict=True):
-        scores = [scorer.score(reference, text) for reference in some]
-        for kind in kinds:
-            sums[kind] += max(getattr(score[kind], figure) for score in scores)
-    return {kind: 100 * total / max(1, len(said)) for kind, total in sums.items()}
+
+def _rouge(generated: Sequence[str], references: Sequence[Sequence[str]], statistic: str) -> dict[str, float]:
+    from rouge_score.rouge_scorer import RougeScorer  # from the extra `generation`
+
+    variants = ("rouge1", "rouge2", "rougeL")
+    scorer, sums = RougeScorer(variants, use_stemmer=True), dict.fromkeys(variants, 0.0)
+    for text, texts in zip(generated, references, strict=True):
+        scores = [scorer.score(reference, text) for reference in texts]
+        for variant in variants:
+            sums[variant] += max(getattr(score[variant], statistic) for score in scores)
+    return {variant: 100 * total / max(1, len(generated)) for variant, total in sums.items()}

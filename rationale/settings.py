@@ -240,7 +240,7 @@ def components(cls: type[Settings]) -> dict[type[Settings], list[str]]:
     for name in cls.model_fields:
         origin = [part for part in parts if name in inspect.get_annotations(part)][-1]
         found.setdefault(origin, []).append(name)
-    return found
+    return {part: found[part] for part in parts if part in found}
 
 
 def show(value: Any) -> str:

@@ -1,44 +1,21 @@
-"""The fast parts of the package as they are usually written: slow, obvious, and the reference.
+"""The extractor and the aligner as they are usually written, over the weights of the package's.
 
-Recurrences as loops over time, one step after the other, and an aligner that takes one side after the other.
-tests/test_recurrence.py and tests/test_benchmarks.py compare outputs and gradients, `make bench` the time.
+The recurrences are the package's plain forms, one step after the other. tests/test_benchmarks.py compares outputs and
+gradients, `make bench` the time.
 """
 
 import torch
 from torch import Tensor, nn
 
 from rationale.data import Sides
-from rationale.models import Aligner, DependentSelector
-from rationale.nn import RCNNCell, RCNNEncoder
+from rationale.models import Aligner, select_in_order
+from rationale.nn import RCNNEncoder
+from rationale.nn.rcnn import scan_both_ways
 
 
-def read(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
-    """States [B, T, H] of one direction; where `mask` is False the state is carried over."""
-    state, states = cell.start(len(inputs)), []
-    for x, keep in zip(inputs.unbind(1), mask.unbind(1), strict=True):
-        new = cell(cell.project(x), state)
-        keep = keep.unsqueeze(1).to(x.dtype)
-        state = tuple(keep * after + (1 - keep) * before for after, before in zip(new, state, strict=True))
-        states.append(state[0])
-    return torch.stack(states, 1)
-
-
-def encode(encoder: RCNNEncoder, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """What `RCNNEncoder` returns."""
-    ahead = read(encoder.ahead, inputs, mask)
-    back = read(encoder.back, inputs.flip(1), mask.flip(1))
-    return torch.cat([ahead, back.flip(1)], -1), torch.cat([ahead[:, -1], back[:, -1]], -1)
-
-
-def select(selector: DependentSelector, states: Tensor, draw) -> tuple[Tensor, list, Tensor]:
-    """z [B, T], the gates of each step, and the memory before each step [B, T, H]; draw(gates, t) -> [B]."""
-    state, z, gates, memory = selector.cell.start(len(states)), [], [], []
-    for t, features in enumerate(states.unbind(1)):
-        memory.append(state[0])
-        gates.append(selector.gate(torch.cat([features, state[0]], -1)))
-        z.append(draw(gates[-1], t))
-        state = selector.cell(selector.cell.project(torch.cat([features, z[-1].unsqueeze(1)], -1)), state)
-    return torch.stack(z, 1), gates, torch.stack(memory, 1)
+def read(encoder: RCNNEncoder, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """What `RCNNEncoder` returns, one step after the other."""
+    return scan_both_ways(encoder.ahead, encoder.back, inputs, mask)
 
 
 class Usual(nn.Module):
@@ -55,11 +32,11 @@ class Usual(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor, target: Tensor) -> Tensor:
         model, embedded = self.model, self.model.embed(tokens)
-        states, _ = encode(model.selector.encoder, self.dropout(embedded), mask)
-        z, gates, _ = select(model.selector, states, lambda gates, t: self.draw(gates))
+        states, _ = read(model.selector.encoder, self.dropout(embedded), mask)
+        z, gates, _ = select_in_order(model.selector.gate, model.selector.cell, states, self.draw)
         z = z * mask
-        shut = torch.stack([(1 - (1 - (1 / 12) ** g.a) ** g.b).clamp(1e-6, 1 - 1e-6) for g in gates], 1)
-        _, final = encode(model.predictor.encoder, self.dropout(embedded) * z.unsqueeze(-1), z > 0)
+        shut = (1 - (1 - (1 / 12) ** gates.a) ** gates.b).clamp(1e-6, 1 - 1e-6)
+        _, final = read(model.predictor.encoder, self.dropout(embedded) * z.unsqueeze(-1), z > 0)
         prediction = model.head(self.dropout(final))
         lengths = mask.sum(1)
         rate = (torch.where(mask, 1 - shut, 0.0).sum(1) / lengths).mean()

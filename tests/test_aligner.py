@@ -8,8 +8,9 @@ import torch
 from rationale import training
 from rationale.data import Example, PairBatches, Sides, Vocabulary
 from rationale.distributions import HardKuma
-from rationale.models import Aligner, IntraAttention, RecurrentPair, apply_to_joined, build_aligner, feed_forward
+from rationale.models import Aligner, IntraAttention, RecurrentPair, build_aligner, feed_forward
 from rationale.nn import MAPPINGS, sample
+from rationale.nn.fast import apply_to_joined
 from rationale.objectives import build_objective
 from rationale.runs.parameters import UNLESS_NAMED
 from tests.small import parameters

@@ -1,6 +1,6 @@
-"""Laws of the gates: published values, arbitrary-precision arithmetic, sampling, and the ends of float32.
+"""The distributions of gates: published values, arbitrary-precision arithmetic, sampling, and the limits of float32.
 
-The textbook formulas stand here, as the reference the package is compared with, and nowhere else.
+The textbook formulas are written here, as the reference with which the package is compared, and nowhere else.
 """
 
 import math
@@ -37,10 +37,10 @@ def double(*numbers) -> list[torch.Tensor]:
     return [torch.tensor(number, dtype=torch.float64) for number in numbers]
 
 
-def closeness(found: torch.Tensor, expected, rtol: float, atol: float = 0.0, what: str = "") -> None:
-    expected = torch.as_tensor(expected, dtype=found.dtype)
-    error = (found - expected).abs() - atol - rtol * expected.abs()
-    assert (error <= 0).all(), f"{what}: found {found.tolist()}, expected {expected.tolist()}"
+def assert_close(actual: torch.Tensor, expected, rtol: float, atol: float = 0.0, what: str = "") -> None:
+    expected = torch.as_tensor(expected, dtype=actual.dtype)
+    error = (actual - expected).abs() - atol - rtol * expected.abs()
+    assert (error <= 0).all(), f"{what}: got {actual.tolist()}, expected {expected.tolist()}"
 
 
 # --- published values -------------------------------------------------------------------------------------
@@ -68,28 +68,28 @@ def test_reference_table_is_reproduced(dtype):
     a, b, zero, one, interior, base_mean, mean, conditional, variance = torch.tensor(TABLE, dtype=dtype).T
     gate = HardKuma(a, b, LEFT, RIGHT)
     six_digits = {"rtol": 0, "atol": 6e-7}
-    closeness(gate.prob_zero, zero, **six_digits, what="P(H = 0)")
-    closeness(gate.prob_one, one, **six_digits, what="P(H = 1)")
-    closeness(gate.prob_interior, interior, **six_digits, what="P(0 < H < 1)")
-    closeness(gate.base.mean, base_mean, **six_digits, what="E[K]")
-    closeness(gate.mean, mean, **six_digits, what="E[H]")
-    closeness(gate.conditional_mean, conditional, **six_digits, what="E[H | 0 < H < 1]")
-    closeness(gate.variance, variance, rtol=2e-3, atol=5e-6, what="Var H (table: by sampling)")
+    assert_close(gate.prob_zero, zero, **six_digits, what="P(H = 0)")
+    assert_close(gate.prob_one, one, **six_digits, what="P(H = 1)")
+    assert_close(gate.prob_interior, interior, **six_digits, what="P(0 < H < 1)")
+    assert_close(gate.base.mean, base_mean, **six_digits, what="E[K]")
+    assert_close(gate.mean, mean, **six_digits, what="E[H]")
+    assert_close(gate.conditional_mean, conditional, **six_digits, what="E[H | 0 < H < 1]")
+    assert_close(gate.variance, variance, rtol=2e-3, atol=5e-6, what="Var H (table: by sampling)")
 
 
 def test_base_entropy_is_the_published_one():
-    found = Kumaraswamy(*double([0.5, 2, 5], [0.5, 5, 1])).entropy()
-    closeness(found, [-0.227411, -0.360918, -0.809438], rtol=0, atol=6e-7, what="entropy")
+    actual = Kumaraswamy(*double([0.5, 2, 5], [0.5, 5, 1])).entropy()
+    assert_close(actual, [-0.227411, -0.360918, -0.809438], rtol=0, atol=6e-7, what="entropy")
 
 
 def test_kl_between_kumaraswamys_is_the_published_one():
     p, q = Kumaraswamy(*double([2, 0.5, 3], [5, 0.5, 2])), Kumaraswamy(*double([1, 2, 1.5], [1, 2, 4]))
-    closeness(kl_divergence(p, q), [0.360918, 1.175805, 1.5], rtol=0, atol=6e-7, what="KL")
+    assert_close(kl_divergence(p, q), [0.360918, 1.175805, 1.5], rtol=0, atol=6e-7, what="KL")
 
 
 def test_diffmask_gate_at_logit_five_is_open_with_probability_99514():
     gate = HardConcrete(torch.tensor(5.0), torch.tensor(0.2), left=-0.2, right=1.0)
-    closeness(gate.log_prob_nonzero.exp(), 0.99514, rtol=0, atol=5e-6, what="P(z != 0)")
+    assert_close(gate.log_prob_nonzero.exp(), 0.99514, rtol=0, atol=5e-6, what="P(z != 0)")
     assert gate.prob_one == 0 and gate.log_prob_one == -math.inf, "a half-open gate must never be exactly 1"
 
 
@@ -126,26 +126,26 @@ EXACT_GRID = [(a, b) for a in (1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0, 1e3) for b in (
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_masses_and_base_statistics_match_arbitrary_precision(dtype):
-    """A number p is as good as its logarithm: relative error of a few eps times 1 + |ln p|."""
+    """A number p is as accurate as its logarithm: its relative error is a few eps times 1 + |ln p|."""
     tolerance, smallest = {torch.float32: (2e-7, 1e-36), torch.float64: (1e-14, 1e-300)}[dtype]
     for a, b in EXACT_GRID:
         gate = HardKuma(*torch.tensor([a, b], dtype=dtype))
         for name, (value, log) in exact(gate.a.item(), gate.b.item()).items():
-            found = getattr(gate.base if name.startswith("base.") else gate, name.removeprefix("base."))
-            found = (found() if callable(found) else found).item()
+            actual = getattr(gate.base if name.startswith("base.") else gate, name.removeprefix("base."))
+            actual = (actual() if callable(actual) else actual).item()
             if abs(value) < smallest:
-                assert abs(found) <= 2 * smallest, f"{name} at a={a}, b={b}: {found}, expected {value}"
+                assert abs(actual) <= 2 * smallest, f"{name} at a={a}, b={b}: {actual}, expected {value}"
                 continue
             if name == "log_prob_interior" and a > 100 and dtype == torch.float32:
                 continue  # k1^a itself underflows: out of the promised range
             allowed = 10 * tolerance * (1 + abs(log))
             if name == "base.variance":
                 allowed = 1e-7  # E[K^2] - E[K]^2 cancels for large a
-            assert abs(found / value - 1) <= allowed, f"{name} at a={a}, b={b}: {found}, expected {value}"
+            assert abs(actual / value - 1) <= allowed, f"{name} at a={a}, b={b}: {actual}, expected {value}"
 
 
 def integral(function, pieces: int = 60) -> float:
-    """integral_0^1, in pieces that shrink towards both ends."""
+    """integral_0^1, over pieces that shrink towards both ends."""
     ends = np.concatenate(
         [[0], np.logspace(-9, math.log10(0.5), pieces), 1 - np.logspace(math.log10(0.5), -9, pieces)[1:], [1]]
     )
@@ -169,25 +169,25 @@ INTEGRATED = [
 
 @pytest.mark.parametrize("a, b", INTEGRATED)
 def test_rectified_statistics_match_integrals_over_the_value(a, b):
-    """The package averages over quantiles; here survival function and density are integrated over h."""
+    """The package averages over quantiles; here the survival function and the density are integrated over h."""
     gate = HardKuma(*double(a, b))
     survival = lambda h: -torch.expm1(torch.log(gate.cdf(h)))  # noqa: E731
     if gate.prob_zero > 0.5:  # 1 - cdf would cancel
         survival = lambda h: gate.base.log_survival((h - LEFT) / (RIGHT - LEFT)).exp()  # noqa: E731
     mean, second = integral(survival), integral(lambda h: 2 * h * survival(h))
-    closeness(gate.mean, mean, rtol=1e-11, what="E[H]")
-    closeness(gate.mean, gate.prob_one + gate.prob_interior * gate.conditional_mean, rtol=1e-14, what="E[H] split")
-    closeness(gate.variance, second - mean**2, rtol=1e-10, atol=1e-15, what="Var H")
+    assert_close(gate.mean, mean, rtol=1e-11, what="E[H]")
+    assert_close(gate.mean, gate.prob_one + gate.prob_interior * gate.conditional_mean, rtol=1e-14, what="E[H] split")
+    assert_close(gate.variance, second - mean**2, rtol=1e-10, atol=1e-15, what="Var H")
     log_density = lambda h: gate.base.log_prob((h - LEFT) / (RIGHT - LEFT)) - math.log(RIGHT - LEFT)  # noqa: E731
     inside = integral(lambda h: log_density(h).exp() * log_density(h))
     ends = gate.prob_zero * gate.log_prob_zero + gate.prob_one * gate.log_prob_one
-    closeness(gate.entropy(), -ends - inside, rtol=1e-10, atol=1e-14, what="entropy")
-    closeness(torch.tensor(integral(lambda h: log_density(h).exp())), gate.prob_interior, rtol=1e-11,
-              what="the density is not to be rescaled: it integrates to P(0 < H < 1)")  # fmt: skip
+    assert_close(gate.entropy(), -ends - inside, rtol=1e-10, atol=1e-14, what="entropy")
+    assert_close(torch.tensor(integral(lambda h: log_density(h).exp())), gate.prob_interior, rtol=1e-11,
+              what="the density must not be rescaled: it integrates to P(0 < H < 1)")  # fmt: skip
 
 
 def test_expected_value_has_the_two_closed_forms():
-    """E[H] by incomplete beta functions: over the three configurations, and over the survival function."""
+    """E[H] by incomplete beta functions: from the three configurations, and from the survival function."""
     for a, b, *_ in TABLE:
         gate, width = HardKuma(*double(a, b)), RIGHT - LEFT
         y0, y1 = (-LEFT / width) ** a, ((1 - LEFT) / width) ** a
@@ -195,8 +195,8 @@ def test_expected_value_has_the_two_closed_forms():
             bracket = float(b * mp.betainc(1 + 1 / a, b, y0, y1))
             by_survival = float(width / a * mp.betainc(1 / a, b + 1, y0, y1))
         by_split = gate.prob_one + LEFT * gate.prob_interior + width * bracket
-        closeness(by_split, by_survival, rtol=1e-9, what=f"two forms, a={a}, b={b}")
-        closeness(gate.mean, by_survival, rtol=1e-11, what=f"E[H], a={a}, b={b}")
+        assert_close(by_split, by_survival, rtol=1e-9, what=f"two forms, a={a}, b={b}")
+        assert_close(gate.mean, by_survival, rtol=1e-11, what=f"E[H], a={a}, b={b}")
 
 
 @pytest.mark.parametrize("b", [0.5, 0.05, 0.002])
@@ -215,8 +215,8 @@ def test_half_open_statistics_keep_a_pole_at_one(b):
 
         mean = mp.quad(lambda c: (left + width * k(c)) * b * mp.exp(-b * c), cuts)
         inside = mp.quad(lambda c: log_density(c) * b * mp.exp(-b * c), cuts)
-    closeness(gate.mean, float(mean), rtol=1e-10, what="E[H]")
-    closeness(gate.entropy(), -gate.prob_zero * gate.log_prob_zero - float(inside), rtol=1e-9, what="entropy")
+    assert_close(gate.mean, float(mean), rtol=1e-10, what="E[H]")
+    assert_close(gate.entropy(), -gate.prob_zero * gate.log_prob_zero - float(inside), rtol=1e-9, what="entropy")
 
 
 def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fail():
@@ -226,17 +226,17 @@ def test_cdf_and_quantile_match_arbitrary_precision_where_the_textbook_forms_fai
         with mp.workdps(40):
             log_s = mp.log1p(-mp.mpf(value.item())) / base.b.item()
             expected = mp.exp(mp.log(-mp.expm1(log_s)) / base.a.item())
-        closeness(base.icdf(value), min(float(expected), 1 - 2**-24), rtol=3e-6, what=f"icdf({u}), a={a}, b={b}")
+        assert_close(base.icdf(value), min(float(expected), 1 - 2**-24), rtol=3e-6, what=f"icdf({u}), a={a}, b={b}")
     gate = HardKuma(torch.tensor([7.0, 7.0, 1.0]), torch.tensor([1.0, 100.0, 1e-6]))
-    closeness(
+    assert_close(
         gate.prob_zero,
         [2.791e-8, 2.791e-6, 8.701e-8],
         rtol=1e-3,
-        what="masses the textbook form loses",
+        what="masses that the textbook form loses",
     )
 
 
-# --- the textbook formulas, where they are right -----------------------------------------------------------
+# --- the textbook formulas, where they are accurate --------------------------------------------------------
 
 
 def naive(a, b, u, left=LEFT, right=RIGHT):
@@ -253,11 +253,11 @@ def test_values_and_gradients_match_the_textbook_formulas_in_their_safe_range():
     u = torch.empty(500, dtype=torch.float64).uniform_(0.01, 0.99, generator=generator)
     gate = HardKuma(a, b)
     ours = gate.icdf(u), gate.prob_zero, gate.prob_one, gate.prob_interior
-    for name, found, expected in zip(("draw", "P(0)", "P(1)", "P(interior)"), ours, naive(a, b, u), strict=True):
-        closeness(found, expected.detach(), rtol=1e-10, atol=1e-13, what=name)
+    for name, actual, expected in zip(("draw", "P(0)", "P(1)", "P(interior)"), ours, naive(a, b, u), strict=True):
+        assert_close(actual, expected.detach(), rtol=1e-10, atol=1e-13, what=name)
         for by, left, right in zip("ab", *(torch.autograd.grad(x.sum(), (a, b), retain_graph=True)
-                                           for x in (found, expected)), strict=True):  # fmt: skip
-            closeness(left, right, rtol=1e-8, atol=1e-11, what=f"d {name} / d{by}")
+                                           for x in (actual, expected)), strict=True):  # fmt: skip
+            assert_close(left, right, rtol=1e-8, atol=1e-11, what=f"d {name} / d{by}")
 
 
 def test_path_derivatives_have_the_closed_form():
@@ -266,8 +266,8 @@ def test_path_derivatives_have_the_closed_form():
     k = Kumaraswamy(a, b).icdf(u)
     by_a, by_b = torch.autograd.grad(k.sum(), (a, b))
     with torch.no_grad():
-        closeness(by_a, -k * k.log() / a, rtol=1e-9, what="dk/da")
-        closeness(by_b, k ** (1 - a) * (1 - k**a) * (1 - k**a).log() / (a * b), rtol=1e-9, what="dk/db")
+        assert_close(by_a, -k * k.log() / a, rtol=1e-9, what="dk/da")
+        assert_close(by_b, k ** (1 - a) * (1 - k**a) * (1 - k**a).log() / (a * b), rtol=1e-9, what="dk/db")
 
 
 def test_the_derivative_through_the_clip_is_one_inside_and_zero_outside():
@@ -278,7 +278,7 @@ def test_the_derivative_through_the_clip_is_one_inside_and_zero_outside():
     (grad,) = torch.autograd.grad(h.sum(), a)
     k = (h - LEFT) / (RIGHT - LEFT)
     assert grad[0] == 0 and grad[2] == 0, f"the clip must stop the gradient, got {grad.tolist()}"
-    closeness(grad[1], (RIGHT - LEFT) * -(k * k.log() / 2)[1].detach(), rtol=1e-12, what="dh/da inside")
+    assert_close(grad[1], (RIGHT - LEFT) * -(k * k.log() / 2)[1].detach(), rtol=1e-12, what="dh/da inside")
 
 
 # --- gradients --------------------------------------------------------------------------------------------
@@ -343,11 +343,11 @@ def test_log1mexp_is_right_at_both_ends():
     x = -torch.logspace(-300, 2.8, 200, dtype=torch.float64)
     with mp.workdps(350):
         expected = [float(mp.log(-mp.expm1(mp.mpf(t)))) for t in x.tolist()]
-    closeness(log1mexp(x), expected, rtol=1e-14, what="ln(1 - e^x)")
+    assert_close(log1mexp(x), expected, rtol=1e-14, what="ln(1 - e^x)")
     assert log1mexp(torch.zeros(1)).isfinite().all(), "x = 0 must give a finite number"
 
 
-# --- the ends of float32 ----------------------------------------------------------------------------------
+# --- the limits of float32 --------------------------------------------------------------------------------
 
 
 def everything(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -404,20 +404,20 @@ def test_nothing_is_nan_far_outside_the_working_range(dtype):
 @settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.floats(-6, 3), st.floats(-6, 3))
 def test_masses_sum_to_one(log_a, log_b):
-    for law in (HardKuma(torch.tensor(10.0**log_a), torch.tensor(10.0**log_b)),
+    for dist in (HardKuma(torch.tensor(10.0**log_a), torch.tensor(10.0**log_b)),
                 HardConcrete(torch.tensor(3 * log_a), torch.tensor(10.0 ** (log_b / 3)))):  # fmt: skip
-        total = law.prob_zero + law.prob_one + law.prob_interior
-        closeness(total, 1.0, rtol=5e-7, what=str(law))
-        closeness(law.log_prob_nonzero.exp() + law.prob_zero, 1.0, rtol=5e-7, what=f"{law}: P(H != 0)")
-        closeness(law.log_prob_interior.exp(), law.prob_interior, rtol=1e-5, atol=1e-30, what=f"{law}: log form")
+        total = dist.prob_zero + dist.prob_one + dist.prob_interior
+        assert_close(total, 1.0, rtol=5e-7, what=str(dist))
+        assert_close(dist.log_prob_nonzero.exp() + dist.prob_zero, 1.0, rtol=5e-7, what=f"{dist}: P(H != 0)")
+        assert_close(dist.log_prob_interior.exp(), dist.prob_interior, rtol=1e-5, atol=1e-30, what=f"{dist}: log form")
 
 
 def test_a_saturated_gate_still_has_a_gradient():
-    """The clamped logarithms of the usual implementation give exactly 0 here."""
+    """The clamped logarithms of the usual implementation give a gradient of exactly 0 here."""
     a = torch.tensor([0.001, 5.0, 50.0], requires_grad=True)
     gate = HardKuma(a, torch.tensor([100.0, 1.0, 1.0]))
     (grad,) = torch.autograd.grad(gate.log_prob_nonzero[:1].sum() + gate.log_prob_zero[1:].sum(), a)
-    assert (grad.abs() > 1e-3).all(), f"a saturated gate must still feel the constraint, got {grad.tolist()}"
+    assert (grad.abs() > 1e-3).all(), f"a saturated gate must still have a gradient, got {grad.tolist()}"
 
 
 # --- sampling ---------------------------------------------------------------------------------------------
@@ -456,18 +456,18 @@ def test_draws_have_the_masses_and_the_density_of_the_law(gate):
 
 
 def test_a_nearly_closed_gate_opens_at_its_own_rate():
-    """P(H = 0) = 0.9999: draws that skip the last 0.001 of (0, 1) would never open it."""
+    """P(H = 0) = 0.9999: if draws skipped the last 0.001 of (0, 1), the gate would never open."""
     torch.manual_seed(3)
     nearly = Kumaraswamy(torch.tensor(1.0), torch.tensor(1.0))
     b = (math.log(1e-4) / nearly.log_survival(torch.tensor(1 / 12))).item()
     gate, num = HardKuma(torch.tensor(1.0), torch.tensor(b)), 2_000_000
-    closeness(gate.prob_zero, 0.9999, rtol=1e-6, what="P(H = 0)")
+    assert_close(gate.prob_zero, 0.9999, rtol=1e-6, what="P(H = 0)")
     opened = (gate.sample((num,)) > 0).sum().item()
     assert abs(opened - 200) < 4 * math.sqrt(200), f"{opened} of {num} draws are open, 200 expected"
     half_open = HardConcrete(torch.tensor(0.0), torch.tensor(0.2), left=-0.2, right=1.0)
     assert not (half_open.sample((100_000,)) == 1).any(), "a half-open gate must not round to 1"
     never_one = HardKuma(torch.tensor(1.0), torch.tensor(10.0))
-    assert not (never_one.sample((num,)) == 1).any(), "P(H = 1) = 1.6e-11 was drawn"
+    assert not (never_one.sample((num,)) == 1).any(), "a draw is 1, although P(H = 1) = 1.6e-11"
 
 
 def test_same_seed_same_draws_and_no_gradient_from_sample():
@@ -480,7 +480,7 @@ def test_same_seed_same_draws_and_no_gradient_from_sample():
     assert torch.equal(first, second) and first.requires_grad and not second.requires_grad
 
 
-# --- a table of laws: every case times every law -----------------------------------------------------------
+# --- a table of distributions: every test with every distribution ------------------------------------------
 
 CASES = {
     "Kumaraswamy": lambda t: Kumaraswamy(t([0.6, 2.0, 3.0]), t([1.7, 5.0, 0.8])),
@@ -492,7 +492,7 @@ CASES = {
     "HardConcrete half-open": lambda t: HardConcrete(t([-1.0, 0.3, 2.0]), t([0.5, 1.0, 1.5]), -0.2, 1.0),
     "rectified uniform": lambda t: StretchedRectified(Uniform(t([0.0] * 3), t([1.0] * 3)), -0.1, 1.1),
 }  # fmt: skip
-LAWS = pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+ALL_DISTRIBUTIONS = pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
 
 
 def tensor32(numbers):
@@ -503,78 +503,78 @@ def tensor64(numbers):
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 @pytest.mark.parametrize("tensor", [tensor32, tensor64])
 def test_shapes_and_dtype_are_kept(make, tensor):
-    law, dtype = make(tensor), tensor([0.0]).dtype
-    assert law.batch_shape == (3,) and law.event_shape == () and law.has_rsample
-    assert law.rsample().shape == (3,) and law.rsample((4, 2)).shape == (4, 2, 3)
-    value = law.sample((5,))
-    results = [value, law.log_prob(value), law.cdf(value), law.icdf(tensor([0.1, 0.5, 0.9]))]
-    results += [law.mean, law.variance, law.entropy()] + ([law.mode] if law.arg_constraints else [])
-    results += [getattr(law, name) for name in RECTIFIED if isinstance(law, StretchedRectified)]
+    dist, dtype = make(tensor), tensor([0.0]).dtype
+    assert dist.batch_shape == (3,) and dist.event_shape == () and dist.has_rsample
+    assert dist.rsample().shape == (3,) and dist.rsample((4, 2)).shape == (4, 2, 3)
+    value = dist.sample((5,))
+    results = [value, dist.log_prob(value), dist.cdf(value), dist.icdf(tensor([0.1, 0.5, 0.9]))]
+    results += [dist.mean, dist.variance, dist.entropy()] + ([dist.mode] if dist.arg_constraints else [])
+    results += [getattr(dist, name) for name in RECTIFIED if isinstance(dist, StretchedRectified)]
     assert all(r.dtype == dtype for r in results), [str(r.dtype) for r in results]
     assert all(r.shape[-1:] == (3,) for r in results) and not any(r.isnan().any() for r in results)
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 def test_expand_keeps_the_law_and_its_type(make):
-    law = make(tensor64)
-    wide = law.expand((2, 3))
-    assert type(wide) is type(law) and wide.batch_shape == (2, 3) and wide.sample((4,)).shape == (4, 2, 3)
-    closeness(wide.mean[1], law.mean, rtol=1e-15, what="mean")
-    closeness(wide.entropy()[1], law.entropy(), rtol=1e-14, what="entropy")
-    for name in law.arg_constraints:
+    dist = make(tensor64)
+    wide = dist.expand((2, 3))
+    assert type(wide) is type(dist) and wide.batch_shape == (2, 3) and wide.sample((4,)).shape == (4, 2, 3)
+    assert_close(wide.mean[1], dist.mean, rtol=1e-15, what="mean")
+    assert_close(wide.entropy()[1], dist.entropy(), rtol=1e-14, what="entropy")
+    for name in dist.arg_constraints:
         assert getattr(wide, name).shape == (2, 3), f"{name} was not expanded"
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 def test_cdf_and_quantile_are_inverse_and_monotone(make):
-    law = make(tensor64)
+    dist = make(tensor64)
     u = torch.linspace(0.001, 0.999, 201, dtype=torch.float64).unsqueeze(-1).expand(201, 3)
-    value = law.icdf(u)
+    value = dist.icdf(u)
     assert (value.diff(dim=0) >= 0).all() and value.min() >= 0 and value.max() <= 1
     inside = (value > 0) & (value < 1)
-    closeness(law.cdf(value)[inside], u[inside], rtol=1e-10, what="cdf(icdf(u))")
+    assert_close(dist.cdf(value)[inside], u[inside], rtol=1e-10, what="cdf(icdf(u))")
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64).view(2, 1)
-    assert (law.icdf(ends.expand(2, 3)) == ends).all() and (law.cdf(ends)[1] == 1).all()
-    if isinstance(law, StretchedRectified):
-        closeness(law.cdf(ends)[0], law.prob_zero, rtol=1e-12, what="cdf(0) = P(H = 0)")
+    assert (dist.icdf(ends.expand(2, 3)) == ends).all() and (dist.cdf(ends)[1] == 1).all()
+    if isinstance(dist, StretchedRectified):
+        assert_close(dist.cdf(ends)[0], dist.prob_zero, rtol=1e-12, what="cdf(0) = P(H = 0)")
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 def test_moments_and_entropy_match_a_large_sample(make):
     torch.manual_seed(5)
-    law, num = make(tensor64), 200_000
-    draws = law.sample((num,))
+    dist, num = make(tensor64), 200_000
+    draws = dist.sample((num,))
     for what, samples, expected in (
-        ("mean", draws, law.mean),
-        ("variance", (draws - law.mean) ** 2, law.variance),
-        ("entropy", -law.log_prob(draws), law.entropy()),
+        ("mean", draws, dist.mean),
+        ("variance", (draws - dist.mean) ** 2, dist.variance),
+        ("entropy", -dist.log_prob(draws), dist.entropy()),
     ):
         error, deviation = (samples.mean(0) - expected).abs(), samples.std(0) / math.sqrt(num)
         assert (error <= 4.5 * deviation + 1e-12).all(), f"{what}: off by {(error / deviation).tolist()} deviations"
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 def test_density_is_the_derivative_of_the_cdf_and_adds_up_with_the_masses(make):
-    law = make(tensor64)
+    dist = make(tensor64)
     value = torch.tensor([[0.1], [0.45], [0.8]], dtype=torch.float64)
-    slope = (law.cdf(value + 1e-6) - law.cdf(value - 1e-6)) / 2e-6
-    closeness(law.log_prob(value).exp(), slope, rtol=1e-7, what="density")
+    slope = (dist.cdf(value + 1e-6) - dist.cdf(value - 1e-6)) / 2e-6
+    assert_close(dist.log_prob(value).exp(), slope, rtol=1e-7, what="density")
     half, one = torch.tensor([0.3, 0.8], dtype=torch.float64)
     for j in range(3):
-        density = lambda h, j=j: law.log_prob(torch.tensor(h, dtype=torch.float64))[j].exp().item()  # noqa: E731
+        density = lambda h, j=j: dist.log_prob(torch.tensor(h, dtype=torch.float64))[j].exp().item()  # noqa: E731
         area, _ = scipy.integrate.quad(density, half, one, epsabs=1e-12)
-        closeness((law.cdf(one) - law.cdf(half))[j], area, rtol=1e-9, what="integral of the density")
+        assert_close((dist.cdf(one) - dist.cdf(half))[j], area, rtol=1e-9, what="integral of the density")
 
 
-@LAWS
+@ALL_DISTRIBUTIONS
 def test_support_and_argument_checks(make):
-    law = make(tensor32)
-    assert law.support.check(law.sample((50,))).all()
+    dist = make(tensor32)
+    assert dist.support.check(dist.sample((50,))).all()
     with pytest.raises(ValueError):
-        law.log_prob(torch.tensor(1.5))
+        dist.log_prob(torch.tensor(1.5))
 
 
 @pytest.mark.parametrize("wrong", [
@@ -602,7 +602,7 @@ def test_parameters_broadcast():
 
 
 def test_the_device_is_kept():
-    """Checked on the "meta" device, which holds shapes and no numbers: a mix with the CPU would raise."""
+    """Checked on the "meta" device, which holds shapes but no numbers: mixing it with the CPU would raise."""
     shape = torch.ones(3, device="meta", requires_grad=True)
     for family in (HardKuma, HardConcrete):
         gate = family(shape, shape, validate_args=False)
@@ -638,26 +638,28 @@ def test_base_mode_follows_the_shape_of_the_density():
     ]
     mode = Kumaraswamy(*double(*zip(*shapes, strict=True))).mode
     assert not mode.isnan().any()
-    closeness(mode[0], (1 / 9) ** 0.5, rtol=1e-12, what="((a-1)/(ab-1))^(1/a)")
+    assert_close(mode[0], (1 / 9) ** 0.5, rtol=1e-12, what="((a-1)/(ab-1))^(1/a)")
     assert mode[1:6].tolist() == [0, 1, 0.5, 0, 1], mode.tolist()
-    assert mode[6].item() in (0, 1) and mode[7] == 0, "a U: the end on the median's side"
-    law = Kumaraswamy(*double([2.0, 7.0, 1.3], [5.0, 1.2, 90.0]))
-    around = law.log_prob(law.mode + torch.tensor([[-1e-4], [1e-4]], dtype=torch.float64))
-    assert (law.log_prob(law.mode) > around).all(), "the density is higher beside the mode"
+    assert mode[6].item() in (0, 1) and mode[7] == 0, (
+        "the density is unbounded at both ends: the end on the side of the median"
+    )
+    dist = Kumaraswamy(*double([2.0, 7.0, 1.3], [5.0, 1.2, 90.0]))
+    around = dist.log_prob(dist.mode + torch.tensor([[-1e-4], [1e-4]], dtype=torch.float64))
+    assert (dist.log_prob(dist.mode) > around).all(), "the density is higher beside the mode"
 
 
 def test_binary_concrete_mode_is_a_peak_or_an_end():
-    law = BinaryConcrete(*double([1.0, -2.0, 0.5, -0.5], [2.0, 1.5, 0.5, 1.0]))
-    beside = (law.mode + torch.tensor([[-1e-4], [1e-4]], dtype=torch.float64)).clamp(0, 1)
-    assert (law.log_prob(law.mode)[:2] > law.log_prob(beside)[:, :2]).all()
-    assert law.mode[2:].tolist() == [1, 0]
+    dist = BinaryConcrete(*double([1.0, -2.0, 0.5, -0.5], [2.0, 1.5, 0.5, 1.0]))
+    beside = (dist.mode + torch.tensor([[-1e-4], [1e-4]], dtype=torch.float64)).clamp(0, 1)
+    assert (dist.log_prob(dist.mode)[:2] > dist.log_prob(beside)[:, :2]).all()
+    assert dist.mode[2:].tolist() == [1, 0]
 
 
-def test_rectified_mode_is_the_likeliest_configuration():
+def test_rectified_mode_is_the_most_probable_configuration():
     gate = HardKuma(*double([0.1, 2.0, 3.0, 5.0], [1.0, 2.0, 0.2, 1.0]))
     mode = gate.mode
-    assert mode[0] == 0 and mode[2] == 1, "a mass that is the likeliest of the three is the mode"
-    closeness(mode[1], LEFT + (RIGHT - LEFT) * gate.base.mode[1], rtol=1e-12, what="interior peak")
+    assert mode[0] == 0 and mode[2] == 1, "a mass that is the most probable of the three is the mode"
+    assert_close(mode[1], LEFT + (RIGHT - LEFT) * gate.base.mode[1], rtol=1e-12, what="interior peak")
     assert mode[3] == 1, "the density rises to 1: the end of the interval"
 
 
@@ -665,7 +667,7 @@ def test_rectified_mode_is_the_likeliest_configuration():
 
 
 def kl_by_series(a, b, alpha, beta, terms=400):
-    """Closed form with E[ln(1 - K^alpha)] as a series and a Hurwitz zeta for its tail, 30 digits."""
+    """The closed form with E[ln(1 - K^alpha)] as a series and a Hurwitz zeta function for its tail, in 30 digits."""
     with mp.workdps(30):
         a, b, alpha, beta = (mp.mpf(x) for x in (a, b, alpha, beta))
         entropy = 1 - 1 / b + (1 - 1 / a) * mp.harmonic(b) - mp.log(a * b)
@@ -677,8 +679,10 @@ def kl_by_series(a, b, alpha, beta, terms=400):
 @pytest.mark.parametrize("shapes", [(2, 5, 1.5, 0.7), (0.5, 0.5, 2, 2), (3, 2, 1.5, 4), (1.5, 0.2, 3, 2.5)])
 def test_kl_between_kumaraswamys_is_the_series_with_its_tail(shapes):
     a, b, alpha, beta = double(*map(float, shapes))
-    found = kl_divergence(Kumaraswamy(a, b), Kumaraswamy(alpha, beta))
-    closeness(found, kl_by_series(*shapes), rtol=2e-4, atol=2e-5, what="KL (the tail is a first order)")
+    actual = kl_divergence(Kumaraswamy(a, b), Kumaraswamy(alpha, beta))
+    assert_close(
+        actual, kl_by_series(*shapes), rtol=2e-4, atol=2e-5, what="KL (the tail is a first-order approximation)"
+    )
 
 
 def average_log_ratio(p, q, num=400_000) -> tuple[torch.Tensor, torch.Tensor]:
@@ -701,17 +705,17 @@ A, B, ALPHA, BETA = double([0.6, 2.0, 3.0], [1.7, 5.0, 0.8], [1.2, 0.7, 3.5], [1
     (HardConcrete(A, B), HardConcrete(ALPHA, BETA)),
     (HardConcrete(A, B, -0.2, 1.0), HardConcrete(ALPHA, BETA, -0.2, 1.0)),
     (HardKuma(A, B), HardConcrete(ALPHA, BETA)),
-], ids=lambda law: type(law).__name__)  # fmt: skip
+], ids=lambda dist: type(dist).__name__)  # fmt: skip
 def test_divergences_match_a_large_sample(p, q):
-    found, (expected, allowed) = kl_divergence(p, q), average_log_ratio(p, q)
-    assert ((found - expected).abs() <= allowed + 1e-9).all(), f"{found.tolist()}, sampled {expected.tolist()}"
-    assert (found >= 0).all() and found.dtype == torch.float64
+    actual, (expected, allowed) = kl_divergence(p, q), average_log_ratio(p, q)
+    assert ((actual - expected).abs() <= allowed + 1e-9).all(), f"{actual.tolist()}, sampled {expected.tolist()}"
+    assert (actual >= 0).all() and actual.dtype == torch.float64
 
 
 def test_divergence_from_itself_is_zero_and_supports_must_agree():
     assert kl_divergence(HardKuma(A, B), HardKuma(A, B)).abs().max() < 1e-12
-    closeness(kl_divergence(Kumaraswamy(A, B), Uniform(0.0, 1.0)), -Kumaraswamy(A, B).entropy(), rtol=1e-14)
-    closeness(
+    assert_close(kl_divergence(Kumaraswamy(A, B), Uniform(0.0, 1.0)), -Kumaraswamy(A, B).entropy(), rtol=1e-14)
+    assert_close(
         kl_divergence(Kumaraswamy(A, B), Beta(torch.ones(3), torch.ones(3))),
         -Kumaraswamy(A, B).entropy(),
         1e-12,
@@ -732,7 +736,7 @@ def test_the_mean_of_the_gate_is_not_the_mean_of_its_base():
 
 
 def test_the_stretch_is_not_mirrored():
-    """s (left - right) + right, as one paper prints it, would mirror the gate."""
+    """The formula s (left - right) + right, as one paper prints it, would mirror the gate."""
     torch.manual_seed(0)
     gate = HardConcrete(torch.tensor(3.0), torch.tensor(2 / 3))
     assert gate.sample((1000,)).mean() > 0.8
@@ -742,4 +746,4 @@ def test_open_probability_of_hard_concrete_is_the_shifted_sigmoid():
     logits = torch.linspace(-6, 6, 9, dtype=torch.float64)
     for left, right, temperature, offset in ((-0.2, 1.0, 0.2, 0.32189), (-0.1, 1.1, 0.2, 0.47958)):
         gate = HardConcrete(logits, temperature, left, right)
-        closeness(gate.log_prob_nonzero.exp(), torch.sigmoid(logits + offset), rtol=1e-5, what="P(z != 0)")
+        assert_close(gate.log_prob_nonzero.exp(), torch.sigmoid(logits + offset), rtol=1e-5, what="P(z != 0)")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rationale.nn import ENCODERS, POOLS, Dropout, LSTMEncoder, Pool, RCNNCell, ReLUDropout
+from rationale.nn import ENCODERS, POOLS, AttentionPool, Dropout, LSTMEncoder, Pool, RCNNCell, ReLUDropout
 
 LENGTHS = [[5, 5, 5], [7, 1, 4, 2, 7], [1], [1, 1], [3, 9, 2, 6]]
 
@@ -147,15 +147,15 @@ def pooled_one_by_one(pool: Pool, states: torch.Tensor, final: torch.Tensor, len
     for i, length in enumerate(lengths):
         real = list(states[i, :length])
         half = states.shape[-1] // 2
-        if pool.kind == "final":
+        if pool.name == "final":
             rows.append(final[i])
-        elif pool.kind == "last":
+        elif pool.name == "last":
             rows.append(real[-1][:half] if real else torch.zeros(half).to(states))
         elif not real:
             rows.append(torch.zeros(states.shape[-1]).to(states))
-        elif pool.kind == "mean":
+        elif pool.name == "mean":
             rows.append(sum(real) / length)
-        elif pool.kind == "max":
+        elif pool.name == "max":
             rows.append(torch.stack([max(state[k] for state in real) for k in range(states.shape[-1])]))
         else:
             scores = [pool.score.weight[0] @ torch.tanh(pool.project.weight @ state) for state in real]
@@ -168,7 +168,7 @@ def pooled_one_by_one(pool: Pool, states: torch.Tensor, final: torch.Tensor, len
 def test_a_pool_is_the_plain_loop_whatever_stands_in_the_padding(kind):
     torch.manual_seed(3)
     lengths = [5, 1, 3, 0]
-    encoder, mask, pool = LSTMEncoder(4, 3).double(), mask_of(lengths), Pool(kind, 6, 7).double()
+    encoder, mask, pool = LSTMEncoder(4, 3).double(), mask_of(lengths), POOLS[kind](6).double()
     states, final = encoder(torch.randn(4, 5, 4).double(), mask)
     with torch.no_grad():
         expected = pooled_one_by_one(pool, states, final, lengths)
@@ -181,7 +181,7 @@ def test_a_pool_is_the_plain_loop_whatever_stands_in_the_padding(kind):
 @pytest.mark.parametrize("kind", POOLS)
 def test_pooling_an_empty_row_gives_zeros_and_a_finite_gradient(kind):
     torch.manual_seed(0)
-    mask, pool = mask_of([3, 0]), Pool(kind, 6)
+    mask, pool = mask_of([3, 0]), POOLS[kind](6)
     encoder, inputs = LSTMEncoder(4, 3), torch.randn(2, 3, 4, requires_grad=True)
     value = pool(*encoder(inputs, mask), mask)
     value.square().sum().backward()
@@ -193,7 +193,7 @@ def test_pooling_an_empty_row_gives_zeros_and_a_finite_gradient(kind):
 
 def test_attention_weights_sum_to_one_over_the_real_tokens_also_for_huge_scores():
     torch.manual_seed(0)
-    mask, pool = mask_of([5, 2, 0]), Pool("attention", 6)
+    mask, pool = mask_of([5, 2, 0]), AttentionPool(6)
     nn.init.constant_(pool.score.weight, 1e4)
     for states in (torch.randn(3, 5, 6), torch.zeros(3, 5, 6)):
         weights = pool.weights(states, mask)
@@ -203,14 +203,9 @@ def test_attention_weights_sum_to_one_over_the_real_tokens_also_for_huge_scores(
 
 
 def test_the_attention_of_the_paper_has_no_biases():
-    assert sum(weight.numel() for weight in Pool("attention", 300).parameters()) == 300 * 100 + 100
-    for kind in POOLS[:-1]:
-        assert not list(Pool(kind, 300).parameters()), f"{kind} learns nothing"
-
-
-def test_an_unknown_pool_is_refused_with_the_pools_there_are():
-    with pytest.raises(ValueError, match="pool: got 'sum', accepted are final, last, mean, max, attention"):
-        Pool("sum", 6)
+    assert sum(weight.numel() for weight in AttentionPool(300).parameters()) == 300 * 100 + 100
+    for kind, pool in POOLS.items():
+        assert pool.weighs_words or not list(pool(300).parameters()), f"{kind} learns nothing"
 
 
 @pytest.mark.parametrize("p", [0.001, 0.05, 0.2, 0.5, 0.9])

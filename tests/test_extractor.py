@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import Distribution
 
 from rationale.models import Predictor, build_extractor, compact
-from rationale.nn import Classes, Scores, decide, initialise, top_k
+from rationale.nn import Classes, RCNNCell, Scores, decide, initialise, top_k
 
 
 def built(head: str = "classes", num_outputs: int = 3, **changes):
@@ -351,6 +351,33 @@ def test_initialise_returns_its_module_and_follows_the_seed():
         assert initialise(module) is module
         weights.append(module.weight.clone())
     assert weights[0].equal(weights[1])
+
+
+def test_initialise_knows_linear_and_recurrent_layers_and_leaves_all_others_as_they_were():
+    torch.manual_seed(0)
+    parts = nn.ModuleDict({
+        "linear": nn.Linear(30, 40), "gru": nn.GRU(30, 40), "norm": nn.LayerNorm(30), "words": nn.Embedding(20, 30),
+        "cell": RCNNCell(30, 40),
+    })  # fmt: skip
+    nn.init.constant_(parts["norm"].bias, 0.3)
+    nn.init.ones_(parts["cell"].bias)
+    words = parts["words"].weight.clone()
+    initialise(parts)
+    assert parts["norm"].weight.eq(1).all() and parts["norm"].bias.eq(0.3).all(), "LayerNorm"
+    assert parts["words"].weight.equal(words), "an embedding"
+    for name, value in [*parts["linear"].named_parameters(), *parts["gru"].named_parameters()]:
+        if "bias" in name:
+            assert value.eq(0).all(), name
+            continue
+        for block in value.chunk(3) if "_l0" in name else [value]:
+            bound = math.sqrt(6 / sum(block.shape))
+            assert 0.95 * bound < block.abs().max() <= bound, f"{name}: one matrix per gate"
+    assert parts["cell"].bias.eq(0).all() and parts["cell"].recurrent.bias.eq(0).all()
+
+
+def test_an_unknown_model_is_refused_and_not_taken_for_one_that_reads_everything():
+    with pytest.raises(ValueError, match="model: got 'softmax', accepted are hardkuma, .*full_text, attention"):
+        build_extractor(parameters(model="softmax"), torch.zeros(3, 8), "classes", 3)
 
 
 # --- heads

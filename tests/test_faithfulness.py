@@ -1,4 +1,4 @@
-"""Judging a run: every number against a plain loop over the texts, and rationales whose judgement is known."""
+"""Faithfulness of a run: every number against a plain loop over the texts, and rationales whose value is known."""
 
 import json
 
@@ -48,7 +48,7 @@ def model_and_batches(lengths=(6, 4, 1, 9, 3), **changes):
 
 @torch.no_grad()
 def text_by_text(model, batches) -> dict[str, float]:
-    """`faithfulness` one text at a time, from whole words: those kept, and those left, with every gate 1."""
+    """`faithfulness_scores` one text at a time, from whole words: those kept, and those left, with every gate 1."""
     sums: dict[str, float] = {}
     for example in batches.examples:
         tokens = torch.tensor([batches.vocabulary.encode(example.tokens)])
@@ -147,15 +147,15 @@ def test_a_word_that_decides_alone_is_sufficient_and_comprehensive():
 # --- what leaks beside the rationale
 
 
-def leak(mode: str, biases: float, pool: str = "final", fitted: int = 84, judged: int = 36) -> float:
-    """Leak of a fresh model, fitted on texts of 1 to 12 words, each length as often, and judged on others."""
+def leak(mode: str, biases: float, pool: str = "final", fitted: int = 84, evaluated: int = 36) -> float:
+    """Leak of a fresh model, fitted on texts of 1 to 12 words, each length equally often, and evaluated on others."""
     torch.manual_seed(0)
     p = parameters(model="hardkuma", predictor=mode, pool=pool, hidden_size=8)
     model = build_extractor(p, torch.randn(20, 8), "classes", 3).eval()
     for lstm in (model.predictor.encoder.ahead, model.predictor.encoder.back):
         nn.init.uniform_(lstm.bias_ih_l0, -biases, biases)
     vocabulary = Vocabulary(WORDS)
-    parts = (texts([1 + i % 12 for i in range(n)], seed=n) for n in (fitted, judged))
+    parts = (texts([1 + i % 12 for i in range(n)], seed=n) for n in (fitted, evaluated))
     return length_leak(*(empty_rationale_states(model, Batches(part, vocabulary, 16)) for part in parts))
 
 
@@ -191,12 +191,12 @@ def test_the_leak_is_the_share_of_the_variance_that_a_straight_line_explains():
     assert length_leak((twice, lengths), (twice, lengths)) == pytest.approx(expected)
 
 
-def test_what_was_learned_by_heart_does_not_count():
+def test_overfitting_does_not_count_as_a_leak():
     torch.manual_seed(0)
     noise = torch.randn(20, 19, dtype=torch.float64), torch.arange(20.0).double()
     other = torch.randn(200, 19, dtype=torch.float64), torch.arange(200.0).double() / 10
     assert length_leak(noise, noise) == pytest.approx(1), "20 texts, 20 weights"
-    assert length_leak(noise, other) < 0, "worse than saying the mean of the judged ones"
+    assert length_leak(noise, other) < 0, "worse than predicting the mean of the evaluated ones"
 
 
 # --- a whole run
@@ -235,7 +235,7 @@ def scored(tmp_path_factory):
     return folder
 
 
-def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_computation(run):
+def test_the_numbers_written_beside_a_run_are_those_of_a_direct_computation(run):
     found = measure_faithfulness(run)
     assert json.loads((run / "faithfulness.json").read_text()) == found
     assert set(found) == {"dev", "test"}
@@ -245,8 +245,8 @@ def test_a_judged_run_has_its_numbers_beside_it_and_they_are_those_of_a_direct_c
     for name, numbers in found.items():
         expected = text_by_text(loaded.model, batches[name])
         with torch.no_grad():
-            said = [(loaded.model(b.tokens, b.mask).prediction.softmax(1), b.target) for b in batches[name].in_order()]
-        expected["calibration_error"] = calibration_error(*(torch.cat(part) for part in zip(*said, strict=True)))
+            pairs = [(loaded.model(b.tokens, b.mask).prediction.softmax(1), b.target) for b in batches[name].in_order()]
+        expected["calibration_error"] = calibration_error(*(torch.cat(part) for part in zip(*pairs, strict=True)))
         if name != "dev":  # it is fitted there
             expected["length_leak"] = length_leak(states["dev"], states[name])
         expected |= count_leak(read_rationales(run, name))
@@ -274,20 +274,20 @@ def test_every_text_of_the_corpus_has_a_coloured_word_so_that_precision_is_over_
     assert rationale_scores(*neutral)["precision"] == 0.5
 
 
-def test_what_the_number_of_selected_words_tells_is_counted_by_hand():
+def test_what_the_number_of_selected_words_predicts_is_counted_by_hand():
     z = [[0, 0, 0], [0, 0, 0], [0.5, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 1, 1, 1, 1, 1], [1] * 9]
     rows = pd.DataFrame({"z": z, "prediction": [1, 1, 0, 1, 2, 2, 0, 0]})
-    found = count_leak(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are told
+    found = count_leak(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are guessed
     assert found["count_tells"] == 7 / 8 and found["answer_share"] == 3 / 8 and found["empty"] == 2 / 8
     assert found["first_words"] == (1 + 0 + 2 + 2 + 2 + 2) / (1 + 1 + 2 + 3 + 6 + 9)
 
 
-def test_nothing_selected_tells_no_more_than_the_commonest_answer():
+def test_nothing_selected_predicts_no_more_than_the_most_frequent_answer():
     rows = pd.DataFrame({"z": [[0.0]] * 4, "prediction": [3, 3, 3, 0]})
     assert count_leak(rows) == {"count_tells": 0.75, "answer_share": 0.75, "empty": 1.0, "first_words": 0.0}
 
 
-def test_judging_twice_gives_the_same_and_leaves_the_run_as_it_was(run):
+def test_measuring_twice_gives_the_same_and_leaves_the_run_unchanged(run):
     first = measure_faithfulness(run)
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     assert measure_faithfulness(str(run)) == first
@@ -302,7 +302,7 @@ def test_without_word_labels_there_is_no_plausibility_and_names_of_classes_are_n
     assert set(found["test"]) == {"accuracy_whole", "calibration_error", "length_leak"} | ERASER | AVERAGED | COUNT
 
 
-def test_a_saved_selection_is_the_one_that_is_judged(run):
+def test_the_saved_selection_is_the_one_that_is_measured(run):
     """The rationales on file are those the loaded model selects, word for word."""
     loaded, rows = load_run(run), read_rationales(run, "test")
     batches = Batches([Example(tuple(r.tokens), r.label) for r in rows.itertuples()], loaded.vocabulary, 8)
@@ -332,7 +332,7 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):
 # --- the command
 
 
-def test_the_command_judges_several_runs_and_says_what_it_found(run, capsys):
+def test_the_command_measures_several_runs_and_prints_their_numbers(run, capsys):
     assert main([str(run), str(run)]) == 0
     out, err = capsys.readouterr()
     test = json.loads((run / "faithfulness.json").read_text())["test"]
@@ -344,7 +344,7 @@ def test_the_command_names_a_mistake_in_one_line_and_exits_with_2(run, scored, t
     for folder, part in ((scored, "predicts scores"), (tmp_path / "nowhere", "no such run")):
         assert main([str(run), str(folder)]) == 2
         out, err = capsys.readouterr()
-        assert out.startswith(str(run)), "runs before the mistake are judged"
+        assert out.startswith(str(run)), "runs before the mistake are measured"
         assert err.startswith(f"error: {folder}: ") and part in err and err.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""Figures draw what they are given, without warnings, at any shape; highlighted text is exact."""
+"""Figures show the numbers that they are given, for any shape and without warnings; highlighted text is exact."""
 
 import io
 import re
@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 from rationale import figures
 from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
-from rationale.figures import distributions
 
 EXTREMES = [(1e-3, 1e-3), (1e-3, 100.0), (100.0, 1e-3), (100.0, 100.0), (1.0, 1.0), (0.5, 0.5), (1e-6, 1e3)]
 
@@ -31,8 +30,8 @@ def drawn_numbers(ax):
     return np.concatenate([np.asarray(line.get_xydata(), dtype=float).ravel() for line in ax.lines])
 
 
-def mass_shown(ax, at):
-    (stem,) = [line for line in ax.lines if line.get_gid() == f"mass_at_{at}"]
+def mass_shown(ax, end):
+    (stem,) = [line for line in ax.lines if line.get_gid() == f"mass_at_{end}"]
     return stem.get_ydata()[1]
 
 
@@ -58,9 +57,15 @@ def test_the_mass_scale_reaches_one_at_the_top_of_the_density_scale():
     assert ax.get_xticklabels()[2].get_text() == "1\nP(1) = 0.353"
 
 
-def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero():
-    assert distributions._mass_text(4.02e-6) == "4e-06"
-    assert [distributions._mass_text(mass) for mass in (0.0, 0.156599, 1.0)] == ["0.000", "0.157", "1.000"]
+@pytest.mark.parametrize(
+    ("a", "b", "right", "masses"),
+    [(5.0, 1.0, 1.1, ["4e-06", "0.353"]), (0.5, 0.5, 1.1, ["0.157", "0.206"]), (0.1, 1e3, 1.0, ["1.000", "0.000"])],
+)
+def test_a_mass_that_is_small_but_not_zero_is_not_written_as_zero(a, b, right, masses):
+    _, ax = figures.new_figure()
+    figures.draw_hardkuma(a, b, -0.1, right, ax)
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert [labels[0], labels[2]] == [f"0\nP(0) = {masses[0]}", f"1\nP(1) = {masses[1]}"]
 
 
 def test_the_drawn_interior_density_is_that_of_the_distribution():
@@ -85,18 +90,18 @@ def test_extreme_shapes_are_drawn_without_a_warning_or_a_nan(a, b):
     assert len(figures.to_png(fig, dpi=30)) > 1000
 
 
-def test_laws_without_masses_and_hard_concrete_are_drawn_too():
+def test_distributions_without_masses_and_hard_concrete_are_drawn_too():
     fig, axes = figures.new_figure(2, 2)
     base = Kumaraswamy(torch.tensor(2.0), torch.tensor(5.0))
     concrete = HardConcrete(torch.tensor(0.0), 2 / 3)
-    for row, law in zip(axes, (base, concrete), strict=True):
-        figures.draw_cdf(law, row[0])
-        figures.draw_histogram_vs_density(law.sample((300,)), law, row[1])
+    for row, dist in zip(axes, (base, concrete), strict=True):
+        figures.draw_cdf(dist, row[0])
+        figures.draw_histogram_vs_density(dist.sample((300,)), dist, row[1])
     assert mass_shown(axes[1][1], 0) == pytest.approx(concrete.prob_zero.item())
     figures.to_png(fig, dpi=30)
 
 
-def test_the_histogram_counts_exact_zeros_and_ones_apart():
+def test_the_histogram_counts_exact_zeros_and_ones_separately():
     _, ax = figures.new_figure()
     samples = [0.0, 0.0, 0.0, 1.0, 0.26, 0.27, 0.74, 0.76]
     figures.draw_histogram_vs_density(samples, HardKuma(1.0, 1.0), ax, num_bins=2)
@@ -106,7 +111,7 @@ def test_the_histogram_counts_exact_zeros_and_ones_apart():
     assert bars.get_data().values.tolist() == [0.5, 0.5]  # 2 of 8 samples in a bin half a unit wide
 
 
-def test_the_explorer_reuses_its_figure_and_depends_on_its_arguments_alone():
+def test_the_figure_of_the_explorer_is_reused_and_depends_on_its_arguments_alone():
     fig = Figure(figsize=(6, 2))
     first = figures.to_png(figures.draw_explorer(0.5, 0.5, -0.1, 1.1, fig, num_samples=200), dpi=40)
     other = figures.to_png(figures.draw_explorer(2.0, 0.5, -0.1, 1.1, fig, num_samples=200), dpi=40)
@@ -115,7 +120,7 @@ def test_the_explorer_reuses_its_figure_and_depends_on_its_arguments_alone():
 
 
 def test_the_grid_and_the_decision_map_fill_their_axes():
-    fig, axes = figures.new_figure(2, 3)
+    _, axes = figures.new_figure(2, 3)
     figures.draw_hardkuma_grid([0.5, 5.0], [0.5, 1.0, 5.0], -0.1, 1.1, axes)
     assert axes[2][0].get_title("left") == "a = 0.5, b = 5"
     assert {ax.get_ylim() for ax in axes.flat} == {(0, 3)}
@@ -192,7 +197,7 @@ def test_history_draws_a_squared_error_on_an_axis_of_its_own():
     assert [line.get_label() for line in right.lines] == ["dev mse"] and right.get_ylim()[1] < 0.1
     fig, ax = figures.new_figure()
     figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01]}, None, ax, score="mse")
-    assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads everything has no rates to draw"
+    assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads the whole text has no rates to draw"
 
 
 def test_words_with_dollar_signs_are_no_formulas():
@@ -201,13 +206,13 @@ def test_words_with_dollar_signs_are_no_formulas():
     assert len(figures.to_png(fig, dpi=30)) > 1000
 
 
-def test_attention_shows_exact_zeros_and_does_not_part_equal_neighbours():
+def test_attention_shows_exact_zeros_and_does_not_separate_equal_neighbours():
     _, ax = figures.new_figure()
     figures.draw_attention([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], ["a", "b"], ["x", "y", "z"], ax)
     mesh, _, borders = ax.collections
     assert np.ma.getmaskarray(mesh.get_array()).reshape(2, 3).tolist() == [[False, False, True], [False] * 3]
-    places = sorted((segment[0][0], segment[0][1]) for segment in borders.get_segments())
-    assert places == [(1, 1), (2, 0), (2, 1)], "between x and y only in the second row"
+    positions = sorted((segment[0][0], segment[0][1]) for segment in borders.get_segments())
+    assert positions == [(1, 1), (2, 0), (2, 1)], "between x and y only in the second row"
 
 
 def test_the_simplex_colours_points_by_the_number_of_zeros():
@@ -297,7 +302,7 @@ def test_terminal_text_without_colour_brackets_selected_stretches_and_marks_gold
     assert figures.highlight_ansi(tokens, z, gold, color=False) == "a [_truly_ fine] _film_ [!]"
 
 
-def test_no_color_is_respected_when_the_caller_leaves_the_choice(monkeypatch):
+def test_no_color_is_respected_unless_the_caller_decides(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert figures.highlight_ansi(["x"], [1]) == "[x]"
     assert "\x1b[" in figures.highlight_ansi(["x"], [1], color=True)
@@ -305,7 +310,7 @@ def test_no_color_is_respected_when_the_caller_leaves_the_choice(monkeypatch):
     assert "\x1b[" in figures.highlight_ansi(["x"], [1])
 
 
-def test_lines_are_wrapped_at_the_width_seen_and_no_token_is_lost():
+def test_lines_are_wrapped_at_the_visible_width_and_no_token_is_lost():
     tokens, z = [f"word{i}" for i in range(40)], np.arange(40) % 3 / 2
     for color in (True, False):
         lines = figures.highlight_ansi(tokens, z, width=30, color=color).split("\n")
@@ -325,7 +330,7 @@ def test_empty_text_is_empty():
 
 
 @pytest.mark.parametrize("highlight", [figures.highlight_html, figures.highlight_ansi])
-def test_highlighting_refuses_what_does_not_fit(highlight):
+def test_highlighting_refuses_wrong_lengths_and_values(highlight):
     with pytest.raises(ValueError, match="lengths 2, 1 and 2"):
         highlight(["a", "b"], [1])
     with pytest.raises(ValueError, match=r"z: got values from -0.5 to 2, \[0, 1\] is accepted"):
@@ -359,17 +364,17 @@ def test_a_long_title_gets_smaller_letters_and_fits(length):
     FigureCanvasAgg(fig).draw()
     (text,) = (text for text in ax.get_children() if getattr(text, "get_text", str)() == title)
     assert text.get_window_extent().x1 <= fig.bbox.x1, f"{text.get_fontsize():.1f} points"
-    assert text.get_fontsize() == figures.LOOK["axes.titlesize"] or length > 50, "a short one stays as it is"
+    assert text.get_fontsize() == figures.LOOK["axes.titlesize"] or length > 50, "a short title keeps its size"
 
 
-def test_a_table_is_as_narrow_as_what_it_says():
+def test_a_table_leaves_out_what_does_not_vary_and_what_is_missing():
     table = pd.DataFrame({
         "corpus": ["sst"] * 3, "model": ["a<b", "b", "c"], "seeds": [1.0, 2.0, None],
         "test_accuracy": [0.51234, -1e-9, 1], "nothing": [None] * 3,
     })  # fmt: skip
     shown = figures.show_table(table)
-    assert "In all rows: corpus sst" in shown and "nothing" not in shown, "what says nothing takes no column"
+    assert "In all rows: corpus sst" in shown and "nothing" not in shown, "an empty column is left out"
     assert "a&lt;b" in shown and "<th>test accuracy</th>" in shown
     assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
-    assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table has its heads"
+    assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table keeps its column names"
     assert figures.show_table(table.head(1)).count("</th>") == 4

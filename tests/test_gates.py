@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Distribution
 
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
-from rationale.nn import GATES, RULES, STRETCHED, HardConcreteGate, HardKumaGate, decide, sample, top_k
+from rationale.nn import GATES, RULES, HardConcreteGate, HardKumaGate, decide, sample, top_k
 
 BASE_MEAN, CONDITIONAL_MEAN, MEAN = 0.3, 0.6, 0.45  # all different, to tell from the result what was used
 
@@ -21,7 +21,7 @@ def made(*masses: tuple[float, float, float]) -> SimpleNamespace:
         log_prob_nonzero=(interior + one).log(),
         base=SimpleNamespace(mean=torch.full_like(zero, BASE_MEAN)),
         conditional_mean=torch.full_like(zero, CONDITIONAL_MEAN), mean=torch.full_like(zero, MEAN),
-        sample=lambda: torch.full_like(zero, 0.123),
+        sample=lambda: torch.full_like(zero, 0.123), binary=False,
     )  # fmt: skip
 
 
@@ -187,7 +187,21 @@ def test_a_gate_maps_features_to_one_distribution_a_token(name):
     assert gates.has_rsample == (name != "bernoulli"), f"{name}: only Bernoulli needs the score function"
 
 
-@pytest.mark.parametrize("name", [name for name in GATES if name not in STRETCHED])
+@pytest.mark.parametrize("name", GATES)
+def test_what_a_gate_says_of_itself_is_what_its_distribution_does(name):
+    gate, p = GATES[name], SimpleNamespace(left=-0.3, right=1.2)
+    built = gate.build(5, p)
+    gates = built(torch.randn(300, 5))
+    assert type(built) is gate and gate.name == name
+    assert gate.has_rsample == gates.has_rsample and gate.binary == gates.binary
+    z = sample(gates)
+    assert gate.binary == bool(z.eq(0).logical_or(z.eq(1)).all()), "draws of a binary gate are 0 or 1"
+    assert gate.stretched == hasattr(gates, "left")
+    if gate.stretched:
+        assert (gates.left, gates.right) == (-0.3, 1.2), "the support is that of the settings"
+
+
+@pytest.mark.parametrize("name", [name for name in GATES if not GATES[name].stretched])
 def test_a_gate_without_support_is_one_linear_layer_and_draws_zeros_and_ones(name):
     gate = GATES[name](5)
     z = sample(gate(torch.randn(30, 4, 5)))
@@ -195,7 +209,7 @@ def test_a_gate_without_support_is_one_linear_layer_and_draws_zeros_and_ones(nam
     assert sum(weight.numel() for weight in gate.parameters()) == 6
 
 
-@pytest.mark.parametrize("name", STRETCHED)
+@pytest.mark.parametrize("name", [name for name in GATES if GATES[name].stretched])
 def test_a_gate_has_the_support_it_was_given(name):
     gates = GATES[name](5, left=-0.5, right=1.2)(torch.randn(2, 5))
     assert (gates.left, gates.right) == (-0.5, 1.2)

@@ -124,8 +124,8 @@ def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outp
     failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)
     assert list(failed) == [exercise.check for exercise in exercises(content)], failed
     for exercise in exercises(content):
-        said = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
-        assert failed[exercise.check].startswith(said), failed[exercise.check]
+        message = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
+        assert failed[exercise.check].startswith(message), failed[exercise.check]
 
 
 def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
@@ -142,5 +142,5 @@ def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, 
         student.cells[exercise.solution].source = notebook.cells[exercise.solution].source
     assert not errors(student, path, tmp_path, monkeypatch)
     for exercise in found:
-        said = student.cells[exercise.check].outputs[-1]["text"]
-        assert said.endswith(f"Exercise {exercise.number} is solved.\n")
+        message = student.cells[exercise.check].outputs[-1]["text"]
+        assert message.endswith(f"Exercise {exercise.number} is solved.\n")

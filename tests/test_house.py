@@ -40,6 +40,7 @@ ROOMS = {
     "errors": "",
     "data/corpora/beer": "from ..tokenise import tokenise",
     "data/corpora/sst": "",
+    "data/corpora/__init__": "def find_corpus(name): ...",
     "data/tokenise": "",
 }
 
@@ -63,6 +64,10 @@ ROOMS = {
         ("def f():\n    from rationale.nn import pools", "nn/pools"),
         ("if TYPE_CHECKING:\n    from rationale.nn import pools\nelse:\n    import rationale.nn.heads", "nn/heads"),
         ("import_module('rationale.nn.pools')", "nn/pools"),
+        (
+            "from rationale.data.corpora import find_corpus\nfind_corpus('sst')",
+            "data/corpora/__init__ data/corpora/sst",
+        ),
         ("from rationale import figures\nfrom rationale.figures import draw\nfigures.draw()", ""),
         ("import torch.nn\nfrom torch import nn\nnn.Gate", ""),
         ("def f(:", ""),
@@ -99,22 +104,24 @@ def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_c
     at_home(monkeypatch, tmp_path)
     notebook = tmp_path / "notebooks" / "11_train_reviews.py"
 
-    def after(path: str, old: str, new: str) -> str:
+    def after(path: str, new: str, old: str = "") -> str:
+        """The fingerprint once `old` is replaced by `new` in a file, or `new` is added at its end."""
         file = tmp_path / "rationale" / path
         text = file.read_text()
         assert old in text, f"{path}: this test edits {old!r}"
-        file.write_text(text.replace(old, new, 1))
+        file.write_text(text.replace(old, new, 1) if old else text + new)
         return fingerprint.fingerprint(notebook, {"corpus": "synthetic"})
 
     first = fingerprint.fingerprint(notebook, {"corpus": "synthetic"})
-    assert after("objectives/constraint.py", "import math\n", "import math\n\n# A comment.\n") == first
-    assert after("figures/curves.py", "import", "import os  # noqa\nimport") == first, "figures only show"
-    assert after("data/corpora/squad.py", "import json", "import json\n\nNEW = 1\n") == first, "another corpus"
-    assert after("data/corpora/beer.py", "def ", "NEW = 1\n\n\ndef ") == first, "another corpus that a run could name"
-    second = after("data/corpora/synthetic.py", "num_train: int = ", "num_train: int = 1")
-    assert second != first, "the default of a reader"
+    assert after("objectives/constraint.py", "\n\n# A comment.\n") == first
+    assert after("objectives/constraint.py", '"""Another word. ', '"""') == first, "a docstring"
+    assert after("figures/curves.py", "\nNEW = 1\n") == first, "figures only show"
+    assert after("data/corpora/squad.py", "\nNEW = 1\n") == first, "another corpus"
+    assert after("data/corpora/beer.py", "\nNEW = 1\n") == first, "another corpus of reviews"
+    second = after("data/corpora/synthetic.py", "\nNEW = 1\n")
+    assert second != first, "its own corpus"
     default = "smoothing: float = setting(0."
-    assert after("objectives/constraint.py", default, f"{default}1") != second, "the default of a setting"
+    assert after("objectives/constraint.py", f"{default}1", default) != second, "the default of a setting"
 
 
 # --- what importing costs

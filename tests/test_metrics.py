@@ -16,7 +16,7 @@ def flags(text: str) -> torch.Tensor:
 def test_precision_recall_and_f1_of_a_hand_made_example():
     scores = rationale_scores(
         selected=[flags("1100"), flags("00000"), flags("111111"), flags("11")],
-        gold=[flags("1000"), flags("01100"), flags("111000"), flags("00")],  # the last has no gold: left out
+        gold=[flags("1000"), flags("01100"), flags("111000"), flags("00")],  # the last has no gold and is left out
     )
     # matched 1, 0, 3; selected 2, 0, 6; gold 1, 2, 3
     assert scores["precision"] == pytest.approx(4 / 8), "micro: over words"
@@ -85,7 +85,7 @@ def test_the_calibration_error_of_a_hand_made_example():
     target = torch.tensor([0, 1, 1, 0])
     # two bins: (0, 1/2] is empty; (1/2, 1] holds all, confidence .75, accuracy 2/4
     assert calibration_error(probabilities, target, num_bins=2) == pytest.approx(0.75 - 0.5)
-    # ten bins: .95 right; .85 wrong; .65 right; .55 wrong, each in a bin of its own
+    # ten bins: .95 is right, .85 wrong, .65 right and .55 wrong, each in a bin of its own
     assert calibration_error(probabilities, target, num_bins=10) == pytest.approx((0.05 + 0.85 + 0.35 + 0.55) / 4)
 
 
@@ -95,7 +95,7 @@ def test_gaps_of_one_bin_cancel_and_those_of_two_bins_do_not():
     assert calibration_error(probabilities, target, num_bins=50) == pytest.approx((0.28 + 0.74) / 2)
 
 
-def test_who_says_75_per_cent_and_is_right_three_times_of_four_is_calibrated():
+def test_a_confidence_of_75_per_cent_that_is_right_three_times_out_of_four_is_calibrated():
     probabilities = torch.tensor([[0.75, 0.25], [0.25, 0.75], [1.0, 0.0]]).repeat_interleave(4, 0)
     target = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0])
     assert calibration_error(probabilities, target) == 0
@@ -107,7 +107,7 @@ def test_who_says_75_per_cent_and_is_right_three_times_of_four_is_calibrated():
 def test_the_calibration_error_is_the_plain_loop(num_bins, num_classes):
     torch.manual_seed(0)
     probabilities = (2 * torch.randn(300, num_classes, dtype=torch.float64)).softmax(1)
-    probabilities[:num_bins] = 0.0  # confidences on the bins' upper ends, 1 among them
+    probabilities[:num_bins] = 0.0  # confidences at the upper ends of the bins, including 1
     for b in range(num_bins):
         probabilities[b, 0] = (b + 1) / num_bins
     target = torch.randint(0, num_classes, (300,))
@@ -117,7 +117,7 @@ def test_the_calibration_error_is_the_plain_loop(num_bins, num_classes):
         bins.setdefault(math.ceil(confidence * num_bins), []).append((confidence, row.index(confidence) == label))
     expected = 0.0
     for members in bins.values():
-        accuracy, confidence = sum(right for _, right in members), sum(said for said, _ in members)
+        accuracy, confidence = sum(right for _, right in members), sum(confidence for confidence, _ in members)
         expected += abs(accuracy - confidence) / 300
     assert calibration_error(probabilities, target, num_bins) == pytest.approx(expected)
 
@@ -154,39 +154,39 @@ def test_agreement_is_the_f1_of_one_selection_against_the_other():
     assert agreement(a, b) == pytest.approx(rationale_scores(a, b)["f1"])
 
 
-def test_selections_that_know_nothing_of_each_other_agree_by_chance():
+def test_independent_selections_agree_by_chance():
     torch.manual_seed(0)
     a, b = ([torch.rand(100_000) < rate] for rate in (0.2, 0.6))
     assert agreement(a, b) == pytest.approx(2 * 0.2 * 0.6 / (0.2 + 0.6), abs=0.01), "100,000 words"
 
 
-# --- selections that never looked, and runs
+# --- selections that do not depend on the words, and spans
 
 
 def test_blind_precision_is_the_mean_over_all_places_counted_by_hand():
     gold = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0])]
-    found = metrics.blind_precision(gold, budget=0.4)  # 2 words of 5, 2 of 4 (round(1.6)); the third text has no gold
-    spans = [(2 + 1 + 0 + 0) / 4, (0 + 0 + 1) / 3]  # mean number of gold words in a run of two
-    assert found["random_words"] == pytest.approx((2 * 2 / 5 + 2 * 1 / 4) / 4)
-    assert found["random_span"] == pytest.approx(sum(spans) / 4)
-    assert found["first_words"] == 2 / 4 and found["last_words"] == 1 / 4
+    precision = metrics.blind_precision(gold, budget=0.4)  # of 5 words 2, of 4 words 2; the third text has no gold
+    spans = [(2 + 1 + 0 + 0) / 4, (0 + 0 + 1) / 3]  # mean number of gold words in a span of two
+    assert precision["random_words"] == pytest.approx((2 * 2 / 5 + 2 * 1 / 4) / 4)
+    assert precision["random_span"] == pytest.approx(sum(spans) / 4)
+    assert precision["first_words"] == 2 / 4 and precision["last_words"] == 1 / 4
 
 
 def test_blind_precision_of_everything_is_the_share_of_gold_words():
     gold = [torch.rand(n) < 0.3 for n in (7, 1, 30)] + [torch.ones(2, dtype=torch.bool)]
-    some = torch.cat([flags for flags in gold if flags.any()])
+    annotated = torch.cat([flags for flags in gold if flags.any()])
     for value in metrics.blind_precision(gold, budget=1.0).values():
-        assert value == pytest.approx(some.double().mean().item())
+        assert value == pytest.approx(annotated.double().mean().item())
 
 
 def test_blind_precision_of_no_gold_is_nothing():
     assert metrics.blind_precision([torch.zeros(4, dtype=torch.bool)], 0.5) == {}
 
 
-def test_runs_are_maximal_and_end_with_their_text():
+def test_spans_are_maximal_and_end_with_their_text():
     selected = [torch.tensor(f, dtype=torch.bool) for f in ([1, 1, 0, 1], [1], [0, 0], [0, 1, 1, 1])]
-    assert metrics.runs(selected).tolist() == [2, 1, 1, 3]
-    assert metrics.runs([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.runs([]).tolist() == []
+    assert metrics.span_lengths(selected).tolist() == [2, 1, 1, 3]
+    assert metrics.span_lengths([torch.zeros(3, dtype=torch.bool)]).tolist() == metrics.span_lengths([]).tolist() == []
 
 
 def test_bleu_and_rouge_are_those_of_their_packages():
@@ -195,9 +195,9 @@ def test_bleu_and_rouge_are_those_of_their_packages():
     assert perfect == pytest.approx({"bleu": 100.0, "length_ratio": 1.0})
     assert metrics.bleu(["a cat"], [["a dog runs in the park"]])["bleu"] < 30
     pytest.importorskip("rouge_score")
-    found = metrics.rouge(["meeting today"], [["budget", "meeting tomorrow"]])
-    assert found["rouge1"] == pytest.approx(50.0) and found["rouge2"] == 0, "against the best of several"
-    assert found == metrics.rouge(["meeting today"], [["meeting tomorrow", "budget"]])
+    scores = metrics.rouge(["meeting today"], [["budget", "meeting tomorrow"]])
+    assert scores["rouge1"] == pytest.approx(50.0) and scores["rouge2"] == 0, "the best of several references counts"
+    assert scores == metrics.rouge(["meeting today"], [["meeting tomorrow", "budget"]])
     long = "budget meeting " + "x" * 70 + " tomorrow"
-    recalled = metrics.rouge_of_75_bytes([long], [["budget meeting tomorrow"]])
-    assert recalled["rouge1"] == pytest.approx(200 / 3), "recall, and the last word is beyond 75 bytes"
+    recall = metrics.rouge_of_75_bytes([long], [["budget meeting tomorrow"]])
+    assert recall["rouge1"] == pytest.approx(200 / 3), "recall, and the last word is beyond 75 bytes"

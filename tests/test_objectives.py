@@ -397,7 +397,7 @@ def test_the_loss_is_the_task_plus_the_terms():
 
 def test_a_model_that_reads_everything_has_the_task_alone():
     model = model_of(model="full_text")
-    step = build_objective(parameters(model="full_text"))(model, BATCH)
+    step = build_objective(parameters(model="full_text"), has_gates=False)(model, BATCH)
     assert step.parts.keys() == {"task"} and step.loss.item() == step.parts["task"].item()
 
 
@@ -445,10 +445,11 @@ def test_build_objective_makes_the_constraints_that_are_asked_for():
         ({}, (True, False)),
         ({"transitions": 0.1}, (True, True)),
         ({"selection": 1.0}, (False, False)),
-        ({"model": "full_text", "transitions": 0.1}, (False, False)),
     ]:
         objective = build_objective(parameters(**changes))
         assert (objective.selection is not None, objective.transitions is not None) == wanted, f"{changes}"
+    without = build_objective(parameters(transitions=0.1), has_gates=False)
+    assert without.selection is None and without.transitions is None, "a model without gates has no rate to hold"
     objective = build_objective(parameters(measure="selected", measure_every=5, selection=0.2, quadratic=3.0))
     assert (objective.measure, objective.every) == ("selected", 5)
     assert (objective.selection.target, objective.selection.quadratic) == (0.2, 3.0)
@@ -466,3 +467,19 @@ def test_a_multiplier_never_passes_its_largest_value(dynamics):
         constraint.update(torch.tensor(0.9), 1.0)
         assert constraint.multiplier <= 2.0
     assert constraint.multiplier == 2.0
+
+
+@pytest.mark.parametrize(
+    "changes", [{"measure": "expected"}, {"measure": "selected"}, {"measure": "training", "baseline": "self_critical"}]
+)
+def test_a_part_that_is_kept_in_evaluation_mode_stays_in_it(changes):
+    changes = {"model": "bernoulli", "dropout": 0.5, "measure_every": 1} | changes
+    model, objective = model_of(**changes).train(), build_objective(parameters(**changes)).train()
+    model.predictor.encoder.eval()
+    before = {name: module.training for name, module in model.named_modules()}
+    seen = []
+    model.selector.dropout.register_forward_hook(lambda module, *_: seen.append(module.training))
+    objective(model, BATCH)
+    assert {name: module.training for name, module in model.named_modules()} == before
+    assert model.predictor.dropout.training and not model.predictor.encoder.training
+    assert seen == [True, False], "one pass to train, one without dropout"

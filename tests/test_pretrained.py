@@ -65,11 +65,11 @@ def test_texts_become_pieces_with_the_labels_of_their_words(folder):
 def test_the_part_of_speech_is_that_of_the_whole_word():
     pytest.importorskip("HanTa")
     pieces = "[CLS] it does n ' t get the fun ##ny film ' s stars ! [SEP]".split()
-    kinds = word_pieces.parts_of_speech(pieces)
-    assert kinds[0] == "[CLS]" and kinds[-1] == "[SEP]" and kinds[1] == "pronoun" and kinds[2] == "verb"
-    assert kinds[3] == kinds[4] == kinds[5] == "adverb", "n't is one word"
-    assert kinds[8] == kinds[9] == "adjective" and kinds[10] == "noun" and kinds[-2] == "punctuation"
-    assert set(kinds) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
+    tags = word_pieces.parts_of_speech(pieces)
+    assert tags[0] == "[CLS]" and tags[-1] == "[SEP]" and tags[1] == "pronoun" and tags[2] == "verb"
+    assert tags[3] == tags[4] == tags[5] == "adverb", "n't is one word"
+    assert tags[8] == tags[9] == "adjective" and tags[10] == "noun" and tags[-2] == "punctuation"
+    assert set(tags) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
 
 
 def test_the_sentiment_of_a_piece_is_that_of_its_word():
@@ -85,7 +85,7 @@ def test_padding_does_not_reach_an_answer(frozen, folder):
 
 def test_states_are_those_the_transformer_reports_itself(frozen, folder):
     batch = batch_of(folder)
-    logits, states = frozen.read(batch)
+    _, states = frozen.read(batch)
     own = frozen.model.states(batch, output_hidden_states=True).hidden_states
     assert len(states) == 2 + len(frozen.model.encoder.encoder.layer)
     for mine, theirs in zip(states[1:], own, strict=True):
@@ -132,8 +132,8 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):
         p.votes = votes
-        for kind in ("inputs", "states"):
-            probe = training.build_probe(p, kind, frozen, batches)
+        for target in ("inputs", "states"):
+            probe = training.build_probe(p, target, frozen, batches)
             for _ in range(3):
                 step = ProbeObjective(4, 0.1).train()(probe, batch)
                 step.loss.backward()

@@ -35,11 +35,11 @@ def frozen_counter(size: int = 6) -> FrozenModel:
     return FrozenModel(model, model.layers, model.predict, lambda batch: batch.mask)
 
 
-def a_probe(kind: str = "states", votes: str = "mlp") -> Probe:
+def a_probe(target: str = "states", votes: str = "mlp") -> Probe:
     frozen = frozen_counter()
     sizes = [6, 2]
-    made = MLPVotes(sizes, 5, kind == "inputs") if votes == "mlp" else BilinearVotes(sizes)
-    return Probe(frozen, made.double(), kind, mean_states(frozen, [a_batch()]))
+    made = MLPVotes(sizes, 5, target == "inputs") if votes == "mlp" else BilinearVotes(sizes)
+    return Probe(frozen, made.double(), target, mean_states(frozen, [a_batch()]))
 
 
 # --- the toy task
@@ -181,10 +181,10 @@ def test_divergences_are_those_of_their_definitions():
     assert math.isfinite(divergence(*far).item()) and math.isfinite(divergence(*far, "js").item())
 
 
-@pytest.mark.parametrize("kind", ["inputs", "states"])
+@pytest.mark.parametrize("target", ["inputs", "states"])
 @pytest.mark.parametrize("votes", ["mlp", "bilinear"])
-def test_a_step_moves_the_probe_and_leaves_the_model_as_it_was(kind, votes):
-    probe, batch = a_probe(kind, votes), a_batch()
+def test_a_step_moves_the_probe_and_leaves_the_model_as_it_was(target, votes):
+    probe, batch = a_probe(target, votes), a_batch()
     before = {name: value.clone() for name, value in probe.frozen.model.state_dict().items()}
     objective = ProbeObjective(2, margin=0.05).train()
     for _ in range(4):

@@ -53,16 +53,16 @@ def test_every_method_attributes_to_every_layer_and_position_of_every_text(run):
 
 def test_a_probe_reports_each_layer_and_their_mean(run):
     *_, found, _ = run
-    figures = found["states"].metrics["test"]
+    scores = found["states"].metrics["test"]
     for name in ("divergence", "kept", "agreement"):
-        assert figures[name] == pytest.approx((figures[f"{name}_0"] + figures[f"{name}_1"]) / 2)
-    assert 0 <= figures["masked_accuracy_1"] <= 1
+        assert scores[name] == pytest.approx((scores[f"{name}_0"] + scores[f"{name}_1"]) / 2)
+    assert 0 <= scores["masked_accuracy_1"] <= 1
     keep = torch.cat([values[1].mean().view(1) for values in found["states"].values["test"]])
-    assert figures["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
+    assert scores["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
 
 
 def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_was(run, tmp_path):
-    _, p, _, _, found, splits = run
+    *_, found, _ = run
     probed(tmp_path, epochs=1, methods=["states"])
     *_, again, _ = probed(tmp_path, methods=["states"])
     whole, resumed = found["states"], again["states"]
@@ -74,27 +74,27 @@ def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_wa
 def test_what_is_saved_is_what_was_found(run, tmp_path):
     _, p, frozen, scores, found, splits = run
     weights = {"subject": frozen.model.state_dict(), "states": found["states"].probe.state_dict()}
-    said = {"test": torch.arange(len(splits["test"]))}
-    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, said, weights, p)
+    answers = {"test": torch.arange(len(splits["test"]))}
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, answers, weights, p)
     rows = saved.read_attributions(tmp_path, "test")
     assert len(rows) == len(splits["test"]) and set(METHODS) < set(rows.columns)
-    assert rows["answer"].tolist() == said["test"].tolist()
+    assert rows["answer"].tolist() == answers["test"].tolist()
     for row, example, values in zip(
         rows.to_dict("records"), splits["test"], found["states"].values["test"], strict=True
     ):
         assert tuple(row["tokens"]) == example.tokens and row["gold"] == list(map(int, example.rationale))
         torch.testing.assert_close(torch.tensor(row["states"]), values, rtol=1e-3, atol=1e-6)
-    figures = json.loads((tmp_path / "metrics.json").read_text())
-    assert set(figures["methods"]) == set(METHODS) and figures["test"] == scores["test"]
+    scores_on_file = json.loads((tmp_path / "metrics.json").read_text())
+    assert set(scores_on_file["methods"]) == set(METHODS) and scores_on_file["test"] == scores["test"]
     model = training.load_weights(training.build_probed_task(p).model, tmp_path)
     assert all(v.equal(model.state_dict()[k]) for k, v in frozen.model.state_dict().items())
 
 
 def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path):
     _, p, frozen, scores, found, splits = run
-    said, weights = {"test": torch.zeros(len(splits["test"]))}, {"subject": frozen.model.state_dict()}
-    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, said, weights, p)
-    _, again, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
+    answers, weights = {"test": torch.zeros(len(splits["test"]))}, {"subject": frozen.model.state_dict()}
+    saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, answers, weights, p)
+    _, _, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
     assert same == scores and not (tmp_path / "new").exists(), "nothing was trained"
     with pytest.raises(BadInput, match="another kind of model"):
         probed(tmp_path / "new", subject=str(tmp_path), methods=[], embedding_size=7)
@@ -110,7 +110,7 @@ def test_a_folder_without_a_probed_model_is_refused(tmp_path):
 # --- masks of single texts
 
 
-def test_a_mask_is_judged_by_the_smallest_mask_it_fits_best():
+def test_a_mask_is_compared_with_the_smallest_mask_it_fits_best():
     smallest = torch.tensor([[True, False, False, False], [False, True, True, False]])
     kept = torch.tensor([False, True, False, True])
     found = explain.compare_with_smallest_masks(kept, smallest)

@@ -1,4 +1,4 @@
-"""Explorers of finished runs without a browser: type, click, slide; look at the answers and the pictures."""
+"""Explorers of finished runs without a browser: type, click, move sliders; look at the predictions and the pictures."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def finished(folder: Path, **changes) -> Path:
     """Train and save a run as the runner would leave it."""
     folder.mkdir(parents=True)
     p = parameters(**changes)
-    if changes.get("pool"):  # one of classes, to have both kinds of heads
+    if changes.get("pool"):  # a run that predicts classes, so that both heads are tested
         result = training.train_extractor(p, classified(corpus()), "classes", 2, folder)
         save_run(folder, result, p, labels=["low", "high"])
     else:
@@ -43,10 +43,10 @@ def finished(folder: Path, **changes) -> Path:
 def runs(tmp_path_factory) -> dict[str, Path]:
     """Five finished runs of a second, by name."""
     top = tmp_path_factory.mktemp("outputs") / "10_first_rationale"
-    found = {f"s{s}": finished(top / f"s{s}", epochs=1, selection=s) for s in (0.2, 0.6, 0.4)}
-    found["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=1.0)
-    found["classes"] = finished(top / "classes", epochs=1, pool="max", seed=5)
-    return found
+    folders = {f"s{s}": finished(top / f"s{s}", epochs=1, selection=s) for s in (0.2, 0.6, 0.4)}
+    folders["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=1.0)
+    folders["classes"] = finished(top / "classes", epochs=1, pool="max", seed=5)
+    return folders
 
 
 @pytest.fixture
@@ -57,49 +57,49 @@ def explorer(runs) -> sentence.SentenceExplorer:
 # --- one sentence
 
 
-def test_a_text_gives_the_answer_and_the_gates_that_predict_gives(explorer, runs):
+def test_a_text_gives_the_prediction_and_the_gates_that_predict_gives(explorer, runs):
     (row,) = predict(load_run(runs["s0.4"]), [tokenise(TEXT)])
-    assert explorer.answers["rationale"] == pytest.approx(row["prediction"], abs=1e-6)
+    assert explorer.predictions["rationale"] == pytest.approx(row["prediction"], abs=1e-6)
     assert [button.description for button in explorer.buttons] == row["tokens"]
     bold = [button.style.font_weight == "bold" for button in explorer.buttons]
     assert bold == [z > 0 for z in row["z"]], "selected words are bold"
 
 
 def test_a_click_forces_a_gate_open_then_shut_then_sets_it_free(explorer):
-    start, picture = explorer.answers, explorer.picture.value
+    start, picture = explorer.predictions, explorer.picture.value
     for state in ("open", "shut"):
         explorer.buttons[3].click()
         assert explorer.forced == {3: state} and f"gate {state}" in explorer.buttons[3].tooltip
     explorer.buttons[3].click()
-    assert explorer.forced == {} and explorer.answers == start
-    assert explorer.picture.value == picture, "free again, the same picture"
+    assert explorer.forced == {} and explorer.predictions == start
+    assert explorer.picture.value == picture, "a gate that is free again must give the same picture"
 
 
-def test_a_forced_gate_moves_the_answer_as_the_predictor_does_when_it_reads_that_gate(explorer, runs):
+def test_a_forced_gate_gives_the_output_of_the_predictor_for_that_gate(explorer, runs):
     run = load_run(runs["s0.4"])
-    known = reading.read_text(run, TEXT)
+    text = reading.read_text(run, TEXT)
     for position in (0, 3):
-        z = known.z.clone()
+        z = text.z.clone()
         z[position] = 0.0 if z[position] > 0 else 1.0
         explorer.force({position: "open" if z[position] else "shut"})
         with torch.no_grad():
-            said = run.model.predictor(run.model.embed(known.batch.tokens), known.batch.mask, z[None])[0].tolist()
-        assert explorer.answers["your gates"] == pytest.approx(said, abs=1e-6)
-        assert explorer.answers["your gates"] != explorer.answers["rationale"], "the forced gate changes the answer"
+            output = run.model.predictor(run.model.embed(text.batch.tokens), text.batch.mask, z[None])[0].tolist()
+        assert explorer.predictions["your gates"] == pytest.approx(output, abs=1e-6)
+        assert explorer.predictions["your gates"] != explorer.predictions["rationale"], "a forced gate has an effect"
 
 
-def test_all_gates_forced_open_are_the_whole_text(explorer):
+def test_all_gates_forced_open_give_the_prediction_for_the_whole_text(explorer):
     explorer.force({i: "open" for i in range(len(explorer.buttons))})
-    assert explorer.answers["your gates"] == explorer.answers["whole text"]
+    assert explorer.predictions["your gates"] == explorer.predictions["whole text"]
     explorer.free.click()
-    assert explorer.forced == {} and "your gates" not in explorer.answers
+    assert explorer.forced == {} and "your gates" not in explorer.predictions
 
 
-def test_forced_gates_stay_with_another_run_but_not_with_another_text(explorer, runs):
+def test_forced_gates_are_kept_for_another_run_but_not_for_another_text(explorer, runs):
     explorer.buttons[0].click()
     explorer.run.value = runs["classes"]
-    assert explorer.forced == {0: "open"} and len(explorer.answers["your gates"]) == 2
-    assert sum(explorer.answers["your gates"]) == pytest.approx(1), "probabilities of two classes"
+    assert explorer.forced == {0: "open"} and len(explorer.predictions["your gates"]) == 2
+    assert sum(explorer.predictions["your gates"]) == pytest.approx(1), "probabilities of two classes"
     explorer.text.value = TEXT + " and cheap"
     assert explorer.forced == {} and explorer.buttons[-1].description == "cheap"
     assert re.search("unknown to this run: .*cheap", explorer.readout.value)
@@ -107,12 +107,12 @@ def test_forced_gates_stay_with_another_run_but_not_with_another_text(explorer, 
 
 def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, runs):
     explorer.run.value = runs["whole"]
-    assert explorer.answers["rationale"] == explorer.answers["whole text"]
+    assert explorer.predictions["rationale"] == explorer.predictions["whole text"]
     explorer.force({3: "shut"})
-    assert explorer.answers["your gates"] != explorer.answers["whole text"]
+    assert explorer.predictions["your gates"] != explorer.predictions["whole text"]
 
 
-def test_a_text_without_words_asks_for_one_and_what_comes_after_is_read(explorer):
+def test_for_a_text_without_words_a_message_is_shown_until_a_word_is_typed(explorer):
     explorer.text.value = "  "
     assert explorer.buttons == [] and "at least one word" in explorer.readout.value
     explorer.text.value = TEXT
@@ -134,11 +134,10 @@ def test_an_example_is_one_of_the_runs_own_texts_until_somebody_types(runs):
 
 
 def test_without_a_run_one_line_says_how_to_make_one(tmp_path):
-    found = find.find_runs(tmp_path)
-    assert found == {"texts": [], "probes": []}
+    assert find.find_runs(tmp_path) == {"texts": [], "probes": []}
     for explore in (sentence.explore_sentence, rates.explore_rates, layers.explore_layers):
-        shown = explore([], command="make demo")
-        assert isinstance(shown, ipywidgets.HTML) and "make demo" in shown.value
+        message = explore([], command="make demo")
+        assert isinstance(message, ipywidgets.HTML) and "make demo" in message.value
     (tmp_path / "svm").mkdir()
     assert "make demo" in rates.explore_rates([tmp_path / "svm"], command="make demo").value, "it saved no model"
 
@@ -160,26 +159,26 @@ def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
     assert find.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
 
 
-def test_a_sweep_is_runs_that_differ_in_their_target_from_little_to_all(runs):
+def test_a_sweep_consists_of_runs_that_differ_in_their_target_in_ascending_order(runs):
     groups = find.group_sweeps(list(runs.values()))
-    assert [[run.name for run in some] for some in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
+    assert [[run.name for run in group] for group in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
 
 
 def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
     explorer = rates.explore_rates(list(runs.values()), TEXT)
     assert [label for label, _ in explorer.rate.options] == ["20 %", "40 %", "60 %", "all words"]
-    pictures, said = [], []
+    pictures, readouts = [], []
     for i in range(4):
         explorer.rate.index = i
         pictures.append(explorer.picture.value)
-        said.append(explorer.readout.value)
-    assert len(set(pictures)) == 4 and len(set(said)) == 4
+        readouts.append(explorer.readout.value)
+    assert len(set(pictures)) == 4 and len(set(readouts)) == 4
     (row,) = predict(load_run(runs["whole"]), [tokenise(TEXT)])
-    assert f"{row['prediction'][0]:.2f}" in said[3] and said[3].count("<mark") == len(tokenise(TEXT))
+    assert f"{row['prediction'][0]:.2f}" in readouts[3] and readouts[3].count("<mark") == len(tokenise(TEXT))
     explorer.text.value = ""
     assert "at least one word" in explorer.readout.value
     explorer.text.value = TEXT
-    assert explorer.readout.value == said[3] and explorer.picture.value == pictures[3]
+    assert explorer.readout.value == readouts[3] and explorer.picture.value == pictures[3]
 
 
 # --- layers
@@ -190,7 +189,7 @@ def probed(outputs) -> Path:
     return smoke(Path("notebooks/14_train_probes.py"), outputs)
 
 
-def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed):
+def test_the_layer_slider_shows_every_layer_and_the_prediction_after_masking(probed):
     assert find.find_runs(probed.parent)["probes"] == [probed]
     explorer = layers.explore_layers([probed])
     pictures = []
@@ -205,47 +204,51 @@ def test_the_layer_slider_shows_every_layer_and_the_answer_after_masking(probed)
     assert explorer.picture.value not in pictures
 
 
-def test_of_a_question_the_layer_slider_shows_what_is_near_the_answer(monkeypatch):
+def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
     words = ["[CLS]", "who", "?", "[SEP]", *(f"w{i}" for i in range(60)), "[SEP]"]
     row = {"tokens": words, "answer": [30, 32], "second": None, "states": [[0.5] * len(words)] * 2}
-    assert layers.near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
-    assert layers.near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], "an answer before the paragraph"
-    assert layers.near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
+    assert layers.positions_near_answer(row, reach=2) == [0, 1, 2, 3, *range(28, 35)]
+    assert layers.positions_near_answer(row | {"answer": [2, 1]}, reach=2) == [0, 1, 2, 3], (
+        "an answer before the paragraph"
+    )
+    assert layers.positions_near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
-    monkeypatch.setattr(layers, "masked_answers", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
+    monkeypatch.setattr(layers, "masked_predictions", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
 
-def test_texts_of_any_length_are_shown_and_a_run_without_methods_shows_none(monkeypatch):
+def test_texts_of_any_length_are_shown_but_none_for_a_run_without_methods(monkeypatch):
     row = {"tokens": ["a", "b"], "second": None, "erasure": [[0.5, 0.5]]}
     for texts, shown in (([row], True), ([{"tokens": ["a"], "second": None}], False)):
         monkeypatch.setattr(saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
         assert bool(layers.explore_layers([Path("run")]).picture.value) == shown
 
 
-def test_what_is_kept_of_a_run_is_read_anew_once_the_run_is_made_anew(tmp_path):
+def test_what_is_cached_for_a_run_is_loaded_again_after_its_model_changes(tmp_path):
     (tmp_path / "model.safetensors").write_text("first")
-    asked = []
-    kept = common.kept_per_run(2)(lambda run: asked.append(run) or len(asked))
-    assert [kept(tmp_path), kept(tmp_path)] == [1, 1]
+    calls = []
+    cached = common.cache_per_run(2)(lambda run: calls.append(run) or len(calls))
+    assert [cached(tmp_path), cached(tmp_path)] == [1, 1]
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
-    assert kept(tmp_path) == 2
+    assert cached(tmp_path) == 2
 
 
-def test_the_answer_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
-    before, after, far = layers.masked_answers(probed, "states", 3, 1)
-    _, task, _, probes = layers.load_probed(probed)
+def test_the_prediction_before_masking_is_the_models_own_and_the_draws_are_always_the_same(probed):
+    before, after, distance = layers.masked_predictions(probed, "states", 3, 1)
+    _, task, *_ = layers.load_probed(probed)
     batch = task.batches["test"].rows(torch.tensor([3]))
     with torch.no_grad():
         own = task.model.predict(batch).softmax(-1)[0]
-    assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and far >= 0
+    assert torch.allclose(before, own) and after.sum().item() == pytest.approx(1, abs=1e-5) and distance >= 0
     state = torch.get_rng_state()
-    again = layers.masked_answers(probed, "states", 3, 1)
-    assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), "no draw of others is touched"
+    again = layers.masked_predictions(probed, "states", 3, 1)
+    assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), (
+        "the global random state must not change"
+    )
 
 
-def test_a_loaded_probe_keeps_what_the_run_has_written_down(probed):
+def test_a_loaded_probe_has_the_keep_probabilities_that_the_run_has_saved(probed):
     texts = saved.read_attributions(probed, "test")
     for method in ("states", "inputs"):
         _, task, _, probes = layers.load_probed(probed)

@@ -1,13 +1,13 @@
-"""The scans are the plain loops of tests/plain.py: values, gradients, skipped steps; the look-ahead is unbiased."""
+"""The fast scans are the plain loops of the package: values, gradients, skipped steps; the look-ahead is unbiased."""
 
 import pytest
 import torch
 from small import parameters
 from torch import nn
 
-from rationale.distributions import log_uniform
-from rationale.models import Predictor, build_extractor, compact
-from rationale.nn import LSTMEncoder, MemoryScan, RCNNEncoder, Scores, sample
+from rationale.models import Predictor, build_extractor, compact, select_in_order
+from rationale.nn import GATES, LSTMEncoder, RCNNEncoder, Scores, sample
+from rationale.nn.fast import MemoryScan
 from rationale.objectives import build_objective
 from tests import plain
 
@@ -39,7 +39,7 @@ def test_the_encoder_is_the_plain_loop_forward_and_backward(rows, steps):
     torch.manual_seed(rows * steps)
     encoder, mask = shaken(RCNNEncoder(4, 3)).double(), random_mask(rows, steps)
     inputs = torch.randn(rows, steps, 4, dtype=torch.float64, requires_grad=True)
-    ours, theirs = encoder(inputs, mask), plain.encode(encoder, inputs, mask)
+    ours, theirs = encoder(inputs, mask), plain.read(encoder, inputs, mask)
     names = ["inputs", *dict(encoder.named_parameters())]
     leaves = [inputs, *encoder.parameters()]
     for name, one, other in zip(("states", "final"), ours, theirs, strict=True):
@@ -54,7 +54,7 @@ def test_in_float32_at_the_papers_size_the_difference_stays_below_1e_5():
     encoder, mask = RCNNEncoder(200, 200), torch.arange(128) < torch.tensor([[128], [60], [1], [90]])
     inputs = 0.4 * torch.randn(4, 128, 200)
     leaves = list(encoder.parameters())
-    ours, theirs = encoder(inputs, mask), plain.encode(encoder, inputs, mask)
+    ours, theirs = encoder(inputs, mask), plain.read(encoder, inputs, mask)
     assert all((one - other).abs().max() < 1e-5 for one, other in zip(ours, theirs, strict=True))
     for one, other in zip(*(torch.autograd.grad(o[1].square().mean(), leaves) for o in (ours, theirs)), strict=True):
         assert (one - other).abs().max() < 1e-5
@@ -114,7 +114,7 @@ def test_the_compact_predictor_over_an_rcnn_is_the_authors_which_skips_by_mask()
     embedded, z = torch.randn(5, 9, 4), torch.rand(5, 9).requires_grad_()
     mask = torch.arange(9) < torch.tensor([[9], [4], [1], [9], [7]])
     gated = z * (random_mask(5, 9) & mask)
-    _, final = plain.encode(encoder, embedded * gated.unsqueeze(-1), gated > 0)
+    _, final = plain.read(encoder, embedded * gated.unsqueeze(-1), gated > 0)
     ours, authors = predictor(embedded, mask, gated), head(final)
     torch.testing.assert_close(ours, authors)
     (one,), (other,) = (torch.autograd.grad(weighted([out]), z, retain_graph=True) for out in (ours, authors))
@@ -129,23 +129,23 @@ def selector_of(**changes):
     return shaken(build_extractor(p, torch.randn(9, 5), "scores", 1).selector).double().train()
 
 
-@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "straight_through"])
-def test_a_dependent_selector_is_the_plain_loop_with_its_gradient_through_every_draw(model, monkeypatch):
+@pytest.mark.parametrize("look_ahead", [False, True])
+@pytest.mark.parametrize("model", [name for name in GATES if GATES[name].has_rsample])
+def test_a_dependent_selector_is_the_plain_loop_with_its_gradient_through_every_draw(model, look_ahead):
     torch.manual_seed(3)
-    selector, embedded = selector_of(model=model), torch.randn(4, 7, 5, dtype=torch.float64)
+    selector, embedded = selector_of(model=model, look_ahead=look_ahead), torch.randn(4, 7, 5, dtype=torch.float64)
     mask = torch.arange(7) < torch.tensor([[7], [3], [1], [6]])
-    torch.manual_seed(4)
-    z, gates, _ = selector(embedded, mask, sample)
-    torch.manual_seed(4)
-    noise = log_uniform((7, 4), embedded)
-    states, _ = plain.encode(selector.encoder, embedded, mask)
-    expected, plain_gates, _ = plain.select(selector, states, lambda g, t: g.rsample_at(noise[t]))
-    torch.testing.assert_close(z, expected)
-    masses = torch.stack([g.log_prob_nonzero for g in plain_gates], 1)
-    torch.testing.assert_close(gates.log_prob_nonzero, masses)
+    found = {}
+    for fast in (True, False):
+        torch.manual_seed(4)
+        selector.fast = selector.encoder.fast = fast
+        z, gates, switches = selector(embedded, mask, sample)
+        assert (switches is not None) == look_ahead
+        found[fast] = [z, gates.log_prob_nonzero] + [switches] * look_ahead
     leaves = list(selector.parameters())
-    ours = torch.autograd.grad(weighted([z, gates.log_prob_nonzero]), leaves)
-    theirs = torch.autograd.grad(weighted([expected, masses]), leaves)
+    for one, other in zip(found[True], found[False], strict=True):
+        torch.testing.assert_close(one, other)
+    ours, theirs = (torch.autograd.grad(weighted(found[fast]), leaves) for fast in (True, False))
     for (name, _), one, other in zip(selector.named_parameters(), ours, theirs, strict=True):
         torch.testing.assert_close(one, other, msg=f"gradient of {name}")
 
@@ -156,13 +156,30 @@ def test_draws_without_a_gradient_are_constants_for_the_memory():
     mask = torch.ones(4, 7, dtype=torch.bool)
     z, gates, _ = selector(embedded, mask, sample)
     assert not z.requires_grad and z.eq(0).logical_or(z.eq(1)).all()
-    states, _ = plain.encode(selector.encoder, embedded, mask)
-    _, plain_gates, _ = plain.select(selector, states, lambda g, t: z[:, t])
+    states, _ = plain.read(selector.encoder, embedded, mask)
+    given = iter(z.unbind(1))
+    again, plain_gates, _ = select_in_order(selector.gate, selector.cell, states, lambda _: next(given))
+    assert again.equal(z)
     leaves = list(selector.parameters())
-    ours = torch.autograd.grad(weighted([gates.logits]), leaves)
-    theirs = torch.autograd.grad(weighted([torch.stack([g.logits for g in plain_gates], 1)]), leaves)
+    ours, theirs = (torch.autograd.grad(weighted([g.logits]), leaves) for g in (gates, plain_gates))
     for (name, _), one, other in zip(selector.named_parameters(), ours, theirs, strict=True):
         torch.testing.assert_close(one, other, msg=f"gradient of {name}")
+
+
+@pytest.mark.parametrize("model", GATES)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_run_without_the_fast_forms_draws_and_decides_the_same(model, training):
+    p = parameters(model=model, dependent=True, encoder="rcnn", dropout=0.0)
+    torch.manual_seed(0)
+    built = build_extractor(p, torch.randn(20, 8), "scores", 1).train(training)
+    tokens, mask = torch.randint(2, 20, (3, 6)), torch.arange(6) < torch.tensor([[6], [4], [1]])
+    found = []
+    for fast in (True, False):
+        built.selector.fast = built.selector.encoder.fast = built.predictor.encoder.fast = fast
+        torch.manual_seed(1)
+        found.append(built(tokens, mask))
+    torch.testing.assert_close(found[0].z, found[1].z)
+    torch.testing.assert_close(found[0].prediction, found[1].prediction)
 
 
 def test_the_memory_scan_passes_the_gradient_check_in_all_its_inputs():

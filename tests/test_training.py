@@ -23,6 +23,7 @@ from rationale.runs.saved import load_run, read_metrics, save_run
 from rationale.training import (
     ModelSelection,
     TrainingState,
+    build_scheduler,
     choose_device,
     evaluate_extractor,
     extraction,
@@ -243,8 +244,7 @@ def trained_state(seed: int) -> TrainingState:
         optimizer.step()
     scheduler.step(0.3 + seed)
     state.history = [{"epoch": 1, "dev_mse": 0.1 + seed, "seconds": 1 / 3}]
-    state.best = state.history[0]
-    state.best_weights = {name: value.clone() for name, value in state.weights().items()}
+    state.keep(state.history[0])
     return state
 
 
@@ -255,8 +255,8 @@ def test_a_checkpoint_restores_everything(tmp_path):
     loaded = trained_state(1)
     loaded.load(tmp_path / "checkpoint.safetensors")
     assert torch.get_rng_state().equal(random), "random state"
-    for name, value in saved.weights().items():
-        assert loaded.weights()[name].equal(value), name
+    for name, value in saved.model.state_dict().items():
+        assert loaded.model.state_dict()[name].equal(value), name
         assert loaded.best_weights[name].equal(value), f"best {name}"
     for name, value in saved.objective.state_dict().items():
         assert loaded.objective.state_dict()[name].equal(value), name
@@ -268,6 +268,63 @@ def test_a_checkpoint_restores_everything(tmp_path):
             assert theirs["state"][i][name].equal(value), f"optimiser: {name} of parameter {i}"
     assert loaded.scheduler.state_dict() == saved.scheduler.state_dict()
     assert (loaded.history, loaded.best) == (saved.history, saved.best), "floats to the last bit"
+
+
+def in_groups(model: torch.nn.Module, *rates: float) -> tuple:
+    """An optimiser with one parameter group for the selector and one for the predictor, and its scheduler."""
+    parts = (model.selector, model.predictor)
+    groups = [{"params": part.parameters(), "lr": rate} for part, rate in zip(parts, rates, strict=True)]
+    optimizer = torch.optim.Adam(groups)
+    return optimizer, build_scheduler(optimizer, parameters(schedule="exponential", min_learning_rate=1e-3))
+
+
+def test_each_parameter_group_has_a_learning_rate_that_falls_and_comes_back_from_a_checkpoint(tmp_path):
+    model = trained_state(0).model
+    optimizer, scheduler = in_groups(model, 0.1, 0.00101)
+    model(torch.tensor([[2, 3]]), torch.ones(1, 2, dtype=torch.bool)).prediction.sum().backward()
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+    rates = [group["lr"] for group in optimizer.param_groups]
+    assert rates == pytest.approx([0.1 * 0.97**3, 1e-3]), "each falls from its own start, none below the smallest"
+    saved = TrainingState(model, torch.nn.Module(), optimizer, scheduler)
+    saved.save(tmp_path / "checkpoint.safetensors")
+    loaded = TrainingState(trained_state(1).model, torch.nn.Module(), *in_groups(trained_state(1).model, 0.5, 0.6))
+    assert loaded.load(tmp_path / "checkpoint.safetensors")
+    assert [group["lr"] for group in loaded.optimizer.param_groups] == rates
+    one_group = torch.optim.Adam(model.parameters(), lr=0.5)
+    other = TrainingState(model, torch.nn.Module(), one_group, build_scheduler(one_group, parameters()))
+    assert not other.load(tmp_path / "checkpoint.safetensors"), "another number of groups is another run"
+
+
+def test_training_with_an_optimiser_of_two_groups_logs_both_learning_rates(tmp_path):
+    torch.manual_seed(0)
+    vocabulary, vectors = build_vocabulary(corpus(), "random", dim=8, seed=0)
+    p = parameters(epochs=2, schedule="exponential")
+    model = build_extractor(p, vectors, "scores", 1)
+    before = {name: value.clone() for name, value in model.selector.state_dict().items()}
+    batches, objective = Batches(corpus()["train"], vocabulary, 16), build_objective(p)
+    choice = ModelSelection("within_tolerance", score="dev_task", higher_is_better=False)
+    optimizer, _ = in_groups(model, 1e-30, 0.01)
+    state = fit(model, objective, batches, lambda: {"task": 0.1}, choice, p, tmp_path, optimizer)
+    assert [row["learning_rate_1"] for row in state.history] == pytest.approx([0.01, 0.01 * 0.97])
+    assert [row["learning_rate"] for row in state.history] == pytest.approx([1e-30, 1e-30]), "never below the smallest"
+    for name, value in model.selector.state_dict().items():
+        torch.testing.assert_close(value, before[name], msg=name)
+
+
+def test_a_fixed_tensor_of_any_name_is_no_part_of_a_checkpoint_and_of_a_saved_file(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("table", torch.ones(3), persistent=False)
+    assert set(training.all_tensors(model)) == {"weight", "bias", "table"}
+    optimizer = torch.optim.Adam(model.parameters())
+    state = TrainingState(model, torch.nn.Module(), optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1))
+    state.save(tmp_path / "checkpoint.safetensors")
+    assert not any("table" in name for name in read_tensors(tmp_path / "checkpoint.safetensors")[0])
+    other = torch.nn.Linear(2, 2)
+    other.register_buffer("table", torch.zeros(3), persistent=False)
+    training.load_trained(other, training.all_tensors(model))
+    assert other.weight.equal(model.weight) and other.table.eq(0).all(), "what is fixed is given when a model is built"
 
 
 def test_a_checkpoint_leaves_out_the_fixed_vectors(tmp_path):

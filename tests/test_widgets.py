@@ -1,4 +1,4 @@
-"""Explorers of shapes and mappings without a browser: move a slider's value, look at the picture and the numbers."""
+"""Explorers of shapes and mappings without a browser: set the value of a slider, look at picture and numbers."""
 
 import math
 import warnings
@@ -35,15 +35,15 @@ def test_every_view_follows_the_sliders_and_depends_on_them_alone(view):
     moved, fresh = shapes.explore_shapes(), shapes.explore_shapes(a=2.0)
     start = moved.picture.value
     moved.view.value = fresh.view.value = view
-    assert view == figures.VIEWS[0] or moved.picture.value != start, "another view is another picture"
+    assert view == figures.VIEWS[0] or moved.picture.value != start, "another view must give another picture"
     for value in (0.03, 30.0, 2.0):
         moved.sliders["a"].value = value
-    assert moved.picture.value == fresh.picture.value, "the same shape, the same picture, whatever was drawn before"
+    assert moved.picture.value == fresh.picture.value, "the picture must not depend on what was drawn before"
 
 
 @pytest.mark.parametrize("b", [0.01, 0.3, 1.0, 4.0, 100.0])
 @pytest.mark.parametrize("a", [0.01, 0.3, 1.0, 4.0, 100.0])
-def test_every_shape_has_a_beta_of_its_mean_and_variance(a, b):
+def test_every_shape_has_a_beta_with_its_mean_and_variance(a, b):
     beta, kuma = figures.matched_beta(a, b), Kumaraswamy(*torch.tensor([a, b], dtype=torch.float64))
     assert beta.mean.item() == pytest.approx(kuma.mean.item(), rel=1e-8)
     assert beta.variance.item() == pytest.approx(kuma.variance.item(), rel=1e-8)
@@ -78,21 +78,21 @@ def test_a_preset_sets_all_four_sliders(explorer, name, monkeypatch):
 
 def test_the_sliders_hold_every_preset_exactly():
     for a, b, *_ in shapes.PRESETS.values():
-        assert a in shapes.SHAPES and b in shapes.SHAPES, "else a browser would snap it to another value"
+        assert a in shapes.SHAPES and b in shapes.SHAPES, "otherwise a browser would move the slider to another value"
     assert sorted(set(shapes.SHAPES)) == shapes.SHAPES and max(shapes.SHAPES) == 100 and min(shapes.SHAPES) == 0.01
     assert all(value / 100 in shapes.SHAPES for value in range(1, 100)), "numbers of two digits"
     ratios = [high / low for low, high in zip(shapes.SHAPES, shapes.SHAPES[1:], strict=False)]
     assert max(ratios) < 1.06, "a step of the arrow keys is small"
 
 
-def test_a_start_between_two_steps_is_kept():
+def test_a_starting_value_between_two_steps_is_kept():
     assert shapes.explore_shapes(a=0.377).sliders["a"].value == 0.377
 
 
 def test_moving_a_slider_leaves_the_preset(explorer):
     explorer.preset.value = "bell (2, 2)"
     explorer.sliders["a"].value = 2.5
-    assert explorer.preset.value == shapes.OWN and explorer.sliders["b"].value == 2.0
+    assert explorer.preset.value == shapes.NO_PRESET and explorer.sliders["b"].value == 2.0
 
 
 def test_a_preset_redraws_once(explorer, monkeypatch):
@@ -128,7 +128,7 @@ def test_the_corners_of_the_sliders_give_numbers_and_pictures(shape, support):
     assert explorer.picture.value[:4] == b"\x89PNG"
 
 
-def test_a_start_outside_the_sliders_is_refused_by_name():
+def test_a_starting_value_outside_the_range_of_its_slider_is_refused_by_name():
     with pytest.raises(ValueError, match=r"a: got 200, \[0.01, 100\] is accepted"):
         shapes.explore_shapes(a=200)
     with pytest.raises(ValueError, match="left"):
@@ -137,18 +137,18 @@ def test_a_start_outside_the_sliders_is_refused_by_name():
 
 def test_the_mapping_explorer_follows_its_sliders_and_warns_of_the_dead_zone():
     explorer = mappings.explore_mappings([0.5, 1.5, -0.4], lam=0.0)
-    picture, said = explorer.picture.value, explorer.readout.value
-    assert picture[:4] == b"\x89PNG" and "no gradient" not in said
+    picture, readout = explorer.picture.value, explorer.readout.value
+    assert picture[:4] == b"\x89PNG" and "no gradient" not in readout
     explorer.lam.value = 1.0
     assert explorer.picture.value != picture and "no gradient" in explorer.readout.value
     explorer.lam.value = 0.0
     explorer.scores[0].value = 3.0
     assert explorer.picture.value != picture
     explorer.scores[0].value = 0.5
-    assert explorer.picture.value == picture and explorer.readout.value == said
+    assert explorer.picture.value == picture and explorer.readout.value == readout
 
 
 @pytest.mark.parametrize("arguments", [{"scores": [1.0]}, {"scores": [0, 4]}, {"gamma": 0.0}, {"lam": 2.0}])
-def test_the_mapping_explorer_refuses_what_no_slider_can_show(arguments):
+def test_the_mapping_explorer_refuses_values_that_no_slider_can_show(arguments):
     with pytest.raises(ValueError, match="accepted"):
         mappings.explore_mappings(**arguments)

@@ -1,8 +1,8 @@
 """Collect the committed results from finished runs: `python -m tools.collect [OUTPUTS]` (make reference).
 
-Reads every finished training run below OUTPUTS (default outputs/) and writes results.csv, history.csv, runs.jsonl and
-figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are
-kept. The tables of RESULTS.md are rewritten from results.csv.
+Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.jsonl and
+figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are kept.
+The tables of RESULTS.md are rewritten from results.csv.
 """
 
 import argparse

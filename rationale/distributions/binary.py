@@ -1,19 +1,19 @@
-"""Gates that are exactly 0 or 1: the Bernoulli, and its straight-through version."""
+"""Distributions of gates that are exactly 0 or 1: the Bernoulli and its straight-through version."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from rationale.distributions.numerics import ONCE, log_uniform
+from rationale.distributions.numerics import SINGLE_DRAW, log_uniform
 
 
 class Bernoulli(torch.distributions.Bernoulli):
-    """A gate that is 0 or 1, with the names of the rectified gates: masses, their logarithms, `mean`.
+    """A Bernoulli with the attributes of the rectified distributions: masses, their logarithms, `mean`.
 
         ln P(Z = 1) = -softplus(-m),   ln P(Z = 0) = -softplus(m)        m: logits
 
     Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
-    False): the objective takes the score function instead. Give either `probs` or `logits`.
+    False), so the objective uses the score function instead. Give either `probs` or `logits`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Bernoulli(torch.distributions.Bernoulli):
 
 
 class StraightThroughBernoulli(Bernoulli):
-    """A Bernoulli whose draw carries the gradient of its probability, dz/dm := dp/dm. Biased.
+    """A Bernoulli whose draw has the gradient of its probability, dz/dm := dp/dm. This gradient is biased.
 
     Source: eq. (R11), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
 
@@ -66,11 +66,11 @@ class StraightThroughBernoulli(Bernoulli):
 
     has_rsample = True
 
-    def rsample(self, sample_shape=ONCE) -> Tensor:
-        """Draws that are exactly 0 or 1, differentiable as if they were the probability."""
+    def rsample(self, sample_shape=SINGLE_DRAW) -> Tensor:
+        """Draws that are exactly 0 or 1 and have the gradient of the probability."""
         return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self.logits))
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
-        """`rsample` of given noise (`log_uniform`): 1 where ln P(Z = 1) exceeds it."""
+        """`rsample` with the given noise `log_s` (see `log_uniform`): 1 where ln P(Z = 1) exceeds `log_s`."""
         p = self.prob_one
         return (log_s < self.log_prob_one).to(p.dtype) + (p - p.detach())

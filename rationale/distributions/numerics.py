@@ -1,4 +1,4 @@
-"""log(1 - exp(x)), the differentiable hot paths of the Kumaraswamy, and the fixed quadrature rule."""
+"""The numerics behind the distributions: log(1 - exp(x)), the Kumaraswamy's draw and masses, and a quadrature rule."""
 
 import functools
 import math
@@ -10,14 +10,15 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 LN2 = math.log(2.0)
-ONCE = torch.Size()
+SINGLE_DRAW = torch.Size()  # the default `sample_shape`
 
 
 def _log1mexp_and_odds(x: Tensor) -> tuple[Tensor, Tensor]:
-    """ln(1 - e^x) and its odds e^x / (1 - e^x), x < 0, to the last digits at both ends.
+    """ln(1 - e^x) and the odds e^x / (1 - e^x), for x < 0, accurate to the last digits near 0 and near -inf.
 
-    ln(1 - e^x) is ln(-expm1(x)) above -ln 2 and log1p(-e^x) below. The two are added, not selected (the one
-    not wanted is clamped to ln(1/2) + ln 2 = 0 exactly): several times as fast as `torch.where`.
+    ln(1 - e^x) is ln(-expm1(x)) above -ln 2 and log1p(-e^x) below. The two formulas are added, not selected: the
+    argument of the one that does not apply is clamped to 1/2, and its value there cancels the constant ln 2 exactly.
+    This is several times as fast as `torch.where`.
     """
     power, rest = x.exp(), x.expm1().neg_()
     value = rest.clamp(max=0.5).log_().add_(LN2).add_(power.clamp(max=0.5).neg_().log1p_())
@@ -40,26 +41,26 @@ class _Log1mExp(Function):
 def log1mexp(x: Tensor) -> Tensor:
     """ln(1 - e^x) for x < 0, with derivative -e^x / (1 - e^x), eq. (K2), notebooks/01_kumaraswamy.py.
 
-    x = 0 is read as minus the smallest normal number, and the derivative stops at about 1e19 (float32) or
-    1e154 (float64), so that its product with another large number is still finite.
+    x = 0 is treated as minus the smallest normal number. The derivative is limited to about 1e19 (float32) or
+    1e154 (float64) in magnitude, so that its product with another large number is still finite.
 
     Examples
     --------
     >>> x = torch.tensor(-1e-10)
-    >>> log1mexp(x), (1 - x.exp()).log()  # the textbook form has lost all digits
+    >>> log1mexp(x), (1 - x.exp()).log()  # the textbook form loses all digits
     (tensor(-23.0259), tensor(-inf))
     """
     return _Log1mExp.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
 
 
-class LogCdf(Function):
-    """ln(1 - (1 - e^x)^b), x < 0: ln F of a Kumaraswamy at x = a ln k.
+class KumaraswamyLogCdf(Function):
+    """ln(1 - (1 - e^x)^b) for x < 0: the log cdf of a Kumaraswamy at x = a ln k.
 
-    With y = -b log1mexp(x): ln F = ln(1 - e^-y), which is ln b + x once e^x has run out of digits.
+    With y = -b log1mexp(x): ln F = ln(1 - e^-y), which equals ln b + x once e^x is below the rounding error.
 
         d lnF / dx = [odds(x) / -log1mexp(x)] [y / (e^y - 1)]        d lnF / db = [y / (e^y - 1)] / b
 
-    Both brackets tend to 1 where they would read 0 / 0. Source: eq. (H4), notebooks/02_hardkuma.py.
+    Both brackets tend to 1 where they would be 0 / 0. Source: eq. (H4), notebooks/02_hardkuma.py.
     """
 
     @staticmethod
@@ -79,8 +80,8 @@ class LogCdf(Function):
         return grad * in_y * in_x, (grad * in_y / b).sum_to_size(b.shape)
 
 
-class Masses(Function):
-    """P(K <= k0), P(K > k1) and P(k0 < K <= k1) of a Kumaraswamy, given x_j = ln k_j.
+class KumaraswamyMasses(Function):
+    """The masses P(K <= k0), P(K > k1) and P(k0 < K <= k1) of a Kumaraswamy, given x_j = ln k_j.
 
         w_j = log1mexp(a x_j)                 S_j = P(K > k_j) = exp(b w_j)
         masses = -expm1(b w_0),  S_1,  -S_0 expm1(b (w_1 - w_0))
@@ -112,14 +113,14 @@ class Masses(Function):
         return by_zero.mul_(-x_zero).add_(by_one, alpha=-x_one), grad_b, None, None
 
 
-class KumaDraw(Function):
-    """clip(left + (right - left) k, low, high) where P(K > k) = s, given ln s.
+class KumaraswamyDraw(Function):
+    """The draw clip(left + (right - left) k, low, high) where P(K > k) = s, given ln s.
 
         c = ln(s) / b             ln k = log1mexp(c) / a
         dk/da = -k ln k / a       dk/db = k odds(c) c / (a b)       dk/dc = -k odds(c) / a
 
-    If `rectified`, the derivative is 0 on the clip; else the clip only keeps a draw representable.
-    Source: eq. (K7), notebooks/01_kumaraswamy.py, and (H6), notebooks/02_hardkuma.py.
+    If `rectified` is True, the derivative is 0 where the draw is clipped; otherwise clipping only keeps the draw
+    strictly inside (0, 1). Source: eq. (K7), notebooks/01_kumaraswamy.py, and (H6), notebooks/02_hardkuma.py.
     """
 
     @staticmethod
@@ -148,35 +149,52 @@ class KumaDraw(Function):
 
 
 def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
-    """ln u, u uniform on the whole of (0, 1); where `torch.rand` says 0 the middle of its cell is taken."""
+    """ln u, with u uniform on the whole of (0, 1).
+
+    Where `torch.rand` returns 0, which stands for the interval [0, eps / 2), u is its middle, eps / 4.
+    """
     u = torch.rand(shape, dtype=like.dtype, device=like.device)
     return u.clamp_(min=torch.finfo(like.dtype).eps / 4).log_()
 
 
-def off_the_ends(value: Tensor) -> Tensor:
-    """`value` moved off the ends of [0, 1] to the nearest normal number inside."""
+def clamp_to_interior(value: Tensor) -> Tensor:
+    """`value`, with 0 and 1 replaced by the nearest normal numbers inside (0, 1)."""
     info = torch.finfo(value.dtype)
     return value.clamp(info.tiny, 1 - info.eps / 2)
 
 
-def clip(like: Tensor, left: float, right: float) -> tuple[float, float]:
-    """0 and 1; where the mass there is missing, the next number inside: no draw may round to it."""
+def clip_limits(like: Tensor, left: float, right: float) -> tuple[float, float]:
+    """The limits to which a rectified draw is clipped: 0 and 1.
+
+    If the distribution has no mass at 0 (left = 0) or at 1 (right = 1), the limit is the nearest number inside (0, 1)
+    instead, so that no draw is rounded to that end.
+    """
     info = torch.finfo(like.dtype)
     return (0.0 if left < 0 else info.tiny), (1.0 if right > 1 else 1 - info.eps / 2)
 
 
-def with_ends(value: Tensor, inside: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+def with_boundary_values(value: Tensor, inside: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
     """`inside` where 0 < value < 1, `low` for value <= 0, `high` for value >= 1."""
     return torch.where(value <= 0, low, torch.where(value >= 1, high, inside))
 
 
 @functools.lru_cache(maxsize=32)
-def unit_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Double-exponential rule on (0, 1): ln v and ln(1 - v) [nodes, 1, ..., 1], weights [nodes], float64.
+def quadrature_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Double-exponential quadrature rule on (0, 1), in float64.
 
         v = sigmoid(pi sinh s)     integral_0^1 g(v) dv = sum_j weight_j g(v_j)     s_j = 0.09 j, |j| <= 37
 
-    Nodes crowd towards both ends, so that a logarithm there costs nothing. Source: Takahasi & Mori 1974.
+    The nodes are dense near both ends, so that logarithmic singularities there do not reduce the accuracy.
+    Source: Takahasi & Mori 1974.
+
+    Parameters
+    ----------
+    num_axes : int
+        Number of axes of size 1 that follow the axis of nodes.
+
+    Returns
+    -------
+    ln v [nodes, 1, ..., 1], ln(1 - v) [nodes, 1, ..., 1], weights [nodes]
     """
     s = 0.09 * torch.arange(-37, 38, dtype=torch.float64)
     x = math.pi * s.sinh()
@@ -187,12 +205,12 @@ def unit_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor, Tens
 
 
 def average_over_quantiles(weight: Tensor, values: Tensor) -> Tensor:
-    """sum_j weight_j values_j over the leading axis of nodes."""
+    """sum_j weight_j values_j, over the leading axis, which is that of the nodes."""
     return torch.tensordot(weight.to(values.dtype), values, 1)
 
 
-def in_double(statistic):
-    """Compute a statistic with float64 parameters; return it in the law's own dtype."""
+def in_float64(statistic):
+    """Decorator: compute a statistic with float64 parameters and return it in the distribution's own dtype."""
 
     @functools.wraps(statistic)
     def cast(self):
@@ -203,13 +221,17 @@ def in_double(statistic):
     return cast
 
 
-def log_gamma_rise(x: Tensor, d: Tensor) -> Tensor:
-    """ln Gamma(x + d) - ln Gamma(x), x >= 1, d >= 0, float64; Stirling where the two would cancel."""
+def log_pochhammer(x: Tensor, d: Tensor) -> Tensor:
+    """ln Gamma(x + d) - ln Gamma(x) for x >= 1, d >= 0, in float64.
 
-    def rest(y):
+    This is the logarithm of the Pochhammer symbol. From x = 16 on, where the difference would cancel, it is computed
+    with Stirling's series.
+    """
+
+    def remainder(y):
         r = (y * y).reciprocal()
         return (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r / 1188)))) / y
 
     big, small = x.clamp(min=16.0), x.clamp(max=16.0)
-    stirling = (big + d - 0.5) * (d / big).log1p() + d * (big.log() - 1) + (rest(big + d) - rest(big))
+    stirling = (big + d - 0.5) * (d / big).log1p() + d * (big.log() - 1) + (remainder(big + d) - remainder(big))
     return torch.where(x < 16, torch.lgamma(small + d) - torch.lgamma(small), stirling)

@@ -1,4 +1,4 @@
-"""Laws on the open unit interval: the Kumaraswamy, eqs. (K1)-(K8), and the Binary Concrete."""
+"""Distributions on the open unit interval: the Kumaraswamy, eqs. (K1)-(K8), and the Binary Concrete."""
 
 import math
 
@@ -10,33 +10,33 @@ from torch.nn.functional import logsigmoid, softplus
 
 from rationale.distributions.numerics import (
     LN2,
-    ONCE,
-    KumaDraw,
-    LogCdf,
-    Masses,
+    SINGLE_DRAW,
+    KumaraswamyDraw,
+    KumaraswamyLogCdf,
+    KumaraswamyMasses,
     average_over_quantiles,
-    clip,
-    in_double,
+    clamp_to_interior,
+    clip_limits,
+    in_float64,
     log1mexp,
-    log_gamma_rise,
+    log_pochhammer,
     log_uniform,
-    off_the_ends,
-    with_ends,
+    with_boundary_values,
 )
 
 
-class UnitLaw(Distribution):
-    """A continuous law on (0, 1), written in a coordinate x in which its tails keep their digits.
+class UnitDistribution(Distribution):
+    """A continuous distribution on (0, 1), written in a coordinate x in which its tails keep their digits.
 
-    A family holds its parameters under the names in `arg_constraints` and gives
+    A subclass stores its parameters under the names in `arg_constraints` and defines
 
-    _coordinate(below, above, log)   x of the value below / (below + above); floats with log=math.log
-    _value(x)                        the value
+    _coordinate(below, above, log)   x of the value below / (below + above); for floats, pass log=math.log
+    _value(x)                        the value k
     _log_survival_at(x), _log_cdf_at(x), _log_prob_at(x)   ln P(K > k), ln P(K <= k), ln f(k)
-    _quantile_at(log_s)              x with ln P(K > k) = log_s
-    _edge_exponents                  (p, q) with f ~ k^p at 0 and f ~ (1 - k)^q at 1
+    _quantile_coordinate(log_s)      the x for which ln P(K > k) = log_s
+    _edge_exponents                  (p, q) such that f ~ k^p near 0 and f ~ (1 - k)^q near 1
 
-    Everything else follows; a family overrides what it can do better.
+    All other methods follow from these; a subclass may override them with faster or more accurate ones.
     """
 
     support = constraints.unit_interval
@@ -52,25 +52,25 @@ class UnitLaw(Distribution):
         logs = self._log_cdf_at(x_zero), self._log_survival_at(x_one), self._log_between(x_zero, x_one)
         return tuple(log.exp() for log in logs)
 
-    def _rectified_at(self, log_s: Tensor, left: float, right: float) -> Tensor:
-        """clip(left + (right - left) k, 0, 1) with ln P(K > k) = log_s."""
-        return (left + (right - left) * self._value_at(log_s)).clamp(*clip(log_s, left, right))
+    def _rectified_quantile(self, log_s: Tensor, left: float, right: float) -> Tensor:
+        """clip(left + (right - left) k, 0, 1), where ln P(K > k) = log_s."""
+        return (left + (right - left) * self._quantile(log_s)).clamp(*clip_limits(log_s, left, right))
 
-    def _log_prob_along(self, other: "UnitLaw", log_s: Tensor) -> Tensor:
-        """Log density of this law where `other`, of the same family, has log survival `log_s`."""
-        return self._log_prob_at(other._quantile_at(log_s))
+    def _log_prob_at_quantiles_of(self, other: "UnitDistribution", log_s: Tensor) -> Tensor:
+        """Log density of this distribution at the k where `other`, of the same class, has ln P(K > k) = log_s."""
+        return self._log_prob_at(other._quantile_coordinate(log_s))
 
-    def _value_at(self, log_s: Tensor) -> Tensor:
-        """k with ln P(K > k) = log_s."""
-        return self._value(self._quantile_at(log_s))
+    def _quantile(self, log_s: Tensor) -> Tensor:
+        """The k for which ln P(K > k) = log_s."""
+        return self._value(self._quantile_coordinate(log_s))
 
     @property
     def _like(self) -> Tensor:
-        """A tensor with the dtype and device of the law."""
+        """A tensor with the dtype and the device of the parameters."""
         return getattr(self, next(iter(self.arg_constraints)))
 
-    def _map(self, change) -> "UnitLaw":
-        """The same family with `change` applied to each parameter, unvalidated."""
+    def _map(self, change) -> "UnitDistribution":
+        """A distribution of the same class with `change` applied to each parameter, without validation."""
         new = type(self).__new__(type(self))
         for name in self.arg_constraints:
             setattr(new, name, change(getattr(self, name)))
@@ -85,41 +85,41 @@ class UnitLaw(Distribution):
     def _at(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        value = off_the_ends(value)
+        value = clamp_to_interior(value)
         return self._coordinate(value, 1 - value)
 
     def log_survival(self, value: Tensor) -> Tensor:
-        """ln P(K > value): 0 at 0, -inf at 1."""
-        return with_ends(value, self._log_survival_at(self._at(value)), 0.0, -math.inf)
+        """ln P(K > value); it is 0 at 0 and -inf at 1."""
+        return with_boundary_values(value, self._log_survival_at(self._at(value)), 0.0, -math.inf)
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """ln P(K <= value): -inf at 0, 0 at 1. Keeps its digits where the cdf itself underflows."""
-        return with_ends(value, self._log_cdf_at(self._at(value)), -math.inf, 0.0)
+        """ln P(K <= value), accurate even where the cdf itself underflows; it is -inf at 0 and 0 at 1."""
+        return with_boundary_values(value, self._log_cdf_at(self._at(value)), -math.inf, 0.0)
 
     def cdf(self, value: Tensor) -> Tensor:
-        return with_ends(value, -self._log_survival_at(self._at(value)).expm1(), 0.0, 1.0)
+        return with_boundary_values(value, -self._log_survival_at(self._at(value)).expm1(), 0.0, 1.0)
 
     def icdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return with_ends(value, self._value_at((-off_the_ends(value)).log1p()), 0.0, 1.0)
+        return with_boundary_values(value, self._quantile((-clamp_to_interior(value)).log1p()), 0.0, 1.0)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log density; at 0 and 1 its limit, which may be +inf or -inf."""
+        """Log density. At 0 and 1 this is its limit, which may be +inf or -inf."""
         inside = self._log_prob_at(self._at(value))
 
         def limit(power):
             return torch.where(power == 0, inside, torch.where(power < 0, math.inf, -math.inf))
 
-        return with_ends(value, inside, *map(limit, self._edge_exponents))
+        return with_boundary_values(value, inside, *map(limit, self._edge_exponents))
 
-    def rsample(self, sample_shape=ONCE) -> Tensor:
-        """Reparameterised draws, eq. (K7), strictly inside (0, 1); rounding to an end is undone."""
-        return off_the_ends(self._value_at(log_uniform(self._extended_shape(sample_shape), self._like)))
+    def rsample(self, sample_shape=SINGLE_DRAW) -> Tensor:
+        """Reparameterised draws, eq. (K7). A draw that would round to 0 or 1 is moved strictly inside (0, 1)."""
+        return clamp_to_interior(self._quantile(log_uniform(self._extended_shape(sample_shape), self._like)))
 
 
-class Kumaraswamy(UnitLaw):
-    """Kumaraswamy(a, b) on (0, 1): like a Beta, with cdf and quantile function in closed form.
+class Kumaraswamy(UnitDistribution):
+    """Kumaraswamy(a, b) on (0, 1): similar to a Beta, but its cdf and quantile function have closed forms.
 
         f(k) = a b k^(a-1) (1 - k^a)^(b-1)     F(k) = 1 - (1 - k^a)^b     F^-1(u) = (1 - (1-u)^(1/b))^(1/a)
 
@@ -128,7 +128,8 @@ class Kumaraswamy(UnitLaw):
     Parameters
     ----------
     a, b : positive, broadcast against each other
-        `a` shapes the end at 0 (density ~ k^(a-1)), `b` the end at 1 (density ~ (1-k)^(b-1)).
+        `a` controls the density near 0, where it behaves like k^(a-1); `b` controls it near 1, where it behaves like
+        (1-k)^(b-1).
 
     Raises
     ------
@@ -138,16 +139,17 @@ class Kumaraswamy(UnitLaw):
     Notes
     -----
     In float32, values and gradients are finite for a, b in [1e-3, 1e2] and never NaN in [1e-30, 1e30].
-    Masses, densities and draws carry the rounding of their logarithm: a relative error of 1e-7 (1 + |ln p|).
+    Masses, densities and draws p inherit the rounding error of their logarithm: a relative error of about
+    1e-7 (1 + |ln p|).
 
     Examples
     --------
-    >>> law = Kumaraswamy(2.0, 3.0)
-    >>> law.cdf(torch.tensor(0.5))  # 1 - (1 - 0.5^2)^3
+    >>> kuma = Kumaraswamy(2.0, 3.0)
+    >>> kuma.cdf(torch.tensor(0.5))  # 1 - (1 - 0.5^2)^3
     tensor(0.5781)
-    >>> law.icdf(torch.tensor(0.578125))
+    >>> kuma.icdf(torch.tensor(0.578125))
     tensor(0.5000)
-    >>> law.mean, law.mode, law.entropy()
+    >>> kuma.mean, kuma.mode, kuma.entropy()
     (tensor(0.4571), tensor(0.4472), tensor(-0.2084))
     """
 
@@ -168,29 +170,29 @@ class Kumaraswamy(UnitLaw):
         return self.b * log1mexp(self.a * x)
 
     def _log_cdf_at(self, x):
-        return LogCdf.apply(self.a * x, self.b)
+        return KumaraswamyLogCdf.apply(self.a * x, self.b)
 
     def _log_prob_at(self, x):
         return self.a.log() + self.b.log() + (self.a - 1) * x + (self.b - 1) * log1mexp(self.a * x)
 
-    def _quantile_at(self, log_s):
+    def _quantile_coordinate(self, log_s):
         return log1mexp(log_s / self.b) / self.a
 
     def _masses(self, x_zero, x_one):
-        return Masses.apply(self.a, self.b, x_zero, x_one)
+        return KumaraswamyMasses.apply(self.a, self.b, x_zero, x_one)
 
-    def _value_at(self, log_s):
+    def _quantile(self, log_s):
         info = torch.finfo(log_s.dtype)
-        return KumaDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
+        return KumaraswamyDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
 
-    def _rectified_at(self, log_s, left, right):
-        return KumaDraw.apply(log_s, self.a, self.b, left, right, *clip(log_s, left, right), True)
+    def _rectified_quantile(self, log_s, left, right):
+        return KumaraswamyDraw.apply(log_s, self.a, self.b, left, right, *clip_limits(log_s, left, right), True)
 
-    def _log_prob_along(self, other, log_s):
-        """With c = ln(1 - k^a') of the other: ln(1 - k^a) is c + ln(a / a') once k is 1 to the last digit."""
+    def _log_prob_at_quantiles_of(self, other, log_s):
+        """See the base class. With c = ln(1 - k^a') of `other`, ln(1 - k^a) tends to c + ln(a / a') as k tends to 1."""
         c, ratio = log_s / other.b, self.a / other.a
         log_rest = torch.where(c > -300, log1mexp(ratio * log1mexp(c.clamp(min=-300))), c + ratio.log())
-        x = other._quantile_at(log_s)
+        x = other._quantile_coordinate(log_s)
         return self.a.log() + self.b.log() + (self.a - 1) * x + (self.b - 1) * log_rest
 
     @property
@@ -203,38 +205,38 @@ class Kumaraswamy(UnitLaw):
         return torch.digamma(self.b + 1) + 0.5772156649015329
 
     def _log_moment(self, n: int) -> Tensor:
-        """ln E[K^n] = ln [Gamma(1 + p) Gamma(1 + b) / Gamma(1 + p + b)], p = n / a: symmetric in p and b."""
+        """ln E[K^n] = ln [Gamma(1 + p) Gamma(1 + b) / Gamma(1 + p + b)] with p = n / a, symmetric in p and b."""
         p = n / self.a
-        few, many = torch.minimum(p, self.b), torch.maximum(p, self.b)
-        return torch.lgamma(1 + few) - log_gamma_rise(1 + many, few)
+        smaller, larger = torch.minimum(p, self.b), torch.maximum(p, self.b)
+        return torch.lgamma(1 + smaller) - log_pochhammer(1 + larger, smaller)
 
     @property
-    @in_double
+    @in_float64
     def mean(self) -> Tensor:
         """E[K] = b B(1 + 1/a, b), eq. (K4)."""
         return self._log_moment(1).exp()
 
     @property
-    @in_double
+    @in_float64
     def variance(self) -> Tensor:
-        """E[K^2] - E[K]^2, taken as E[K^2] (1 - E[K]^2 / E[K^2])."""
+        """E[K^2] - E[K]^2, computed as E[K^2] (1 - E[K]^2 / E[K^2])."""
         log_second = self._log_moment(2)
         return -log_second.exp() * (2 * self._log_moment(1) - log_second).clamp(max=0).expm1()
 
     @property
-    @in_double
+    @in_float64
     def median(self) -> Tensor:
         """F^-1(1/2) = (1 - 2^(-1/b))^(1/a), eq. (K3)."""
-        return self._value(self._quantile_at(self.b.new_tensor(-LN2)))
+        return self._value(self._quantile_coordinate(self.b.new_tensor(-LN2)))
 
     @property
-    @in_double
+    @in_float64
     def mode(self) -> Tensor:
-        """The point of highest density, eq. (K5); carries no gradient.
+        """The point of highest density, eq. (K5), without a gradient.
 
-        ((a-1) / (ab-1))^(1/a) for a, b >= 1; 0 where the density falls (a < 1 <= b), 1 where it rises
-        (b < 1 <= a). A U (a, b < 1) is unbounded at both ends: the end on the median's side is returned. The
-        uniform law (a = b = 1) has no mode: 1/2 is returned.
+        It is ((a-1) / (ab-1))^(1/a) for a, b >= 1; 0 if the density is decreasing (a < 1 <= b); 1 if it is increasing
+        (b < 1 <= a). If a, b < 1, the density is unbounded at both ends, and the end on the side of the median is
+        returned. The uniform distribution (a = b = 1) has no mode; 1/2 is returned.
         """
         a, b = self.a.detach(), self.b.detach()
         up, down = (a - 1).clamp(min=0), (a * (b - 1)).clamp(min=0)
@@ -242,14 +244,14 @@ class Kumaraswamy(UnitLaw):
         peak = torch.where(b < 1, ((a >= 1) | (self.median.detach() > 0.5)).to(a.dtype), peak)
         return torch.where((a == 1) & (b == 1), 0.5, peak)
 
-    @in_double
+    @in_float64
     def entropy(self) -> Tensor:
-        """1 - 1/b + (1 - 1/a) H_b - ln(ab), differential, in nats, eq. (K6)."""
+        """Differential entropy in nats, 1 - 1/b + (1 - 1/a) H_b - ln(ab), eq. (K6)."""
         return 1 - 1 / self.b + (1 - 1 / self.a) * self._harmonic - self.a.log() - self.b.log()
 
 
-class BinaryConcrete(UnitLaw):
-    """Binary Concrete: logistic noise, shifted by `logits`, divided by `temperature`, squashed to (0, 1).
+class BinaryConcrete(UnitDistribution):
+    """Binary Concrete: logistic noise, shifted by `logits`, divided by `temperature` and mapped to (0, 1).
 
         s = sigmoid((logit u + logits) / temperature)     P(S > s) = sigmoid(logits - temperature logit s)
 
@@ -288,11 +290,11 @@ class BinaryConcrete(UnitLaw):
         gap = self._gap(x)
         return self.temperature.log() + logsigmoid(gap) + logsigmoid(-gap) + softplus(x) + softplus(-x)
 
-    def _quantile_at(self, log_s):
+    def _quantile_coordinate(self, log_s):
         return (log1mexp(log_s) - log_s + self.logits) / self.temperature
 
     def _log_between(self, x_zero, x_one):
-        """sigmoid(p) - sigmoid(q) = sigmoid(p) sigmoid(-q) (1 - e^(q-p)), without the subtraction."""
+        """See the base class; computed as sigmoid(p) - sigmoid(q) = sigmoid(p) sigmoid(-q) (1 - e^(q-p))."""
         width = log1mexp(self.temperature * (x_zero - x_one))
         return logsigmoid(self._gap(x_zero)) + logsigmoid(-self._gap(x_one)) + width
 
@@ -300,52 +302,57 @@ class BinaryConcrete(UnitLaw):
     def _edge_exponents(self):
         return self.temperature - 1, self.temperature - 1
 
-    def _logistic_mean(self, of) -> Tensor:
-        """E[of(z, logits, temperature)] over logistic z, by the trapezoidal rule."""
+    def _logistic_mean(self, function) -> Tensor:
+        """E[function(z, logits, temperature)] for a logistic variable z, by the trapezoidal rule."""
         z = torch.arange(-640, 641, dtype=self.logits.dtype, device=self.logits.device) / 16
         weight = (logsigmoid(z) + logsigmoid(-z)).exp() / 16
-        return average_over_quantiles(weight, of(z.view([-1] + [1] * self.logits.ndim), self.logits, self.temperature))
+        z = z.view([-1] + [1] * self.logits.ndim)
+        return average_over_quantiles(weight, function(z, self.logits, self.temperature))
 
     @property
-    @in_double
+    @in_float64
     def mean(self) -> Tensor:
-        """E[S] = E[sigmoid((z + m) / t)] = E[sigmoid(m + t z)] (by parts); the flatter one is summed."""
+        """E[S] = E[sigmoid((z + m) / t)] = E[sigmoid(m + t z)] (by parts); the smoother of the two is integrated."""
         return self._logistic_mean(lambda z, m, t: (m / t.clamp(min=1) + z * t.minimum(1 / t)).sigmoid())
 
     @property
-    @in_double
+    @in_float64
     def variance(self) -> Tensor:
-        def second(z, m, t):
+        def second_moment(z, m, t):
             return torch.where(t > 1, ((z + m) / t).sigmoid() ** 2, 2 * z.sigmoid() * (m - t * z).sigmoid())
 
-        return (self._logistic_mean(second) - self.mean**2).clamp(min=0)
+        return (self._logistic_mean(second_moment) - self.mean**2).clamp(min=0)
 
     @property
-    @in_double
+    @in_float64
     def mode(self) -> Tensor:
-        """The point of highest density; carries no gradient.
+        """The point of highest density, without a gradient.
 
-        Up to temperature 1 the density peaks at an end; the likelier one is returned (1 for logits = 0).
-        Above 1 there is one peak, where tanh(x/2) = t tanh((t x - m)/2), x = logit s; found by bisection.
+        For temperatures up to 1 the density peaks at an end; the more probable one is returned (1 for logits = 0).
+        Above 1 there is a single peak, where tanh(x/2) = t tanh((t x - m)/2) with x = logit s. It is found by
+        bisection.
         """
         m, t = self.logits.detach(), self.temperature.detach()
-        reach = 2 * (1 / t.clamp(min=1 + 1e-9)).atanh()
-        low, high = (m - reach) / t, (m + reach) / t
+        half_width = 2 * (1 / t.clamp(min=1 + 1e-9)).atanh()
+        low, high = (m - half_width) / t, (m + half_width) / t
         for _ in range(60):
             middle = (low + high) / 2
             rising = (middle / 2).tanh() > t * ((t * middle - m) / 2).tanh()
             low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
         return torch.where(t > 1, low.sigmoid(), (m >= 0).to(m.dtype))
 
-    @in_double
+    @in_float64
     def entropy(self) -> Tensor:
-        """2 - ln t - E[softplus(x) + softplus(-x)], x = (z + m) / t, z logistic; to 1e-8 for t >= 0.1."""
+        """Entropy in nats, 2 - ln t - E[softplus(x) + softplus(-x)] with x = (z + m) / t for a logistic variable z.
+
+        Accurate to 1e-8 for t >= 0.1.
+        """
         spread = self._logistic_mean(lambda z, m, t: softplus((z + m) / t) + softplus(-(z + m) / t))
         return 2 - self.temperature.log() - spread
 
 
-class Adapted(UnitLaw):
-    """Any other continuous law with `cdf`, `icdf` and `log_prob`, in the coordinate x = value."""
+class AdaptedDistribution(UnitDistribution):
+    """Any other continuous distribution on (0, 1) with `cdf`, `icdf` and `log_prob`, in the coordinate x = value."""
 
     arg_constraints = {}
 
@@ -358,7 +365,7 @@ class Adapted(UnitLaw):
         return self.base.icdf(torch.tensor(0.5))
 
     @staticmethod
-    def _coordinate(below, above, log=None):
+    def _coordinate(below, above, log=None):  # noqa: ARG004  this coordinate needs no logarithm
         return below / (below + above)
 
     def _value(self, x):
@@ -376,5 +383,5 @@ class Adapted(UnitLaw):
     def _log_prob_at(self, x):
         return self.base.log_prob(x)
 
-    def _quantile_at(self, log_s):
+    def _quantile_coordinate(self, log_s):
         return self.base.icdf(-log_s.expm1())

@@ -32,7 +32,7 @@ def recorded(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     states: list[Tensor] = [torch.empty(0)] * len(modules)
 
     def recorder(place: int) -> Callable:
-        def record(module: nn.Module, inputs: tuple, output) -> None:
+        def record(_module: nn.Module, _inputs: tuple, output) -> None:
             states[place] = output[0] if isinstance(output, tuple) else output
 
         return record
@@ -58,7 +58,7 @@ def replaced(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[
     (tensor([0., 0.]), tensor([1., 1.]))
     """
 
-    def replace(module: nn.Module, inputs: tuple, output):
+    def replace(_module: nn.Module, _inputs: tuple, output):
         return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
     hook = module.register_forward_hook(replace)

@@ -1,4 +1,4 @@
-"""What the explorers share: text and run fields, read-outs, and models that stay loaded."""
+"""What the explorers share: fields for texts and runs, read-outs, and models that stay loaded."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -11,71 +11,71 @@ from rationale.runs import saved
 from rationale.runs.saved import SavedRun, load_run
 
 
-def kept_per_run(number: int) -> Callable:
-    """Decorator: the latest results of a function of a run's folder are kept until that run is made anew."""
+def cache_per_run(maxsize: int) -> Callable:
+    """Decorator for a function of a run's folder: cache its latest results, each until the run's model changes."""
 
     def decorate(function: Callable) -> Callable:
-        kept = functools.lru_cache(number)(lambda run, _: function(run))
+        cached = functools.lru_cache(maxsize)(lambda run, _: function(run))
 
         @functools.wraps(function)
-        def called(run: Path):
+        def wrapper(run: Path):
             model = Path(run) / "model.safetensors"
-            return kept(run, model.stat().st_mtime_ns if model.exists() else 0)
+            return cached(run, model.stat().st_mtime_ns if model.exists() else 0)
 
-        return called
+        return wrapper
 
     return decorate
 
 
-@kept_per_run(16)
-def model_of(run: Path) -> SavedRun:
-    """A run on single texts, ready to predict; its folder names it.
+@cache_per_run(16)
+def load_text_run(run: Path) -> SavedRun:
+    """Load a run on single texts.
 
     Raises
     ------
     BadInput
-        If the run is one on pairs of sentences.
+        If the folder holds no finished run, or a run on pairs of sentences.
     """
-    found = load_run(run)
-    if found.of_pairs:
-        raise BadInput(f"{run}: a run on pairs of sentences; accepted is one on texts")
-    return found
+    loaded = load_run(run)
+    if loaded.of_pairs:
+        raise BadInput(f"{run}: a run on pairs of sentences; a run on texts is accepted")
+    return loaded
 
 
-@kept_per_run(64)
-def example_of(run: Path) -> str:
-    """A text to begin with: the first of the run's dev texts that is neither short nor long."""
+@cache_per_run(64)
+def example_text(run: Path) -> str:
+    """The first of the run's dev texts that has 8 to 30 tokens, or the very first if there is none."""
     tokens = saved.read_rationales(run, "dev")["tokens"]
-    some = tokens[tokens.str.len().between(8, 30)]
-    return " ".join((some if len(some) else tokens).iloc[0])
+    suitable = tokens[tokens.str.len().between(8, 30)]
+    return " ".join((suitable if len(suitable) else tokens).iloc[0])
 
 
 def text_field(text: str) -> ipywidgets.Textarea:
-    """A field for a text of the reader's own."""
+    """A field in which to type a text."""
     style = {"layout": {"width": "100%", "max_width": "62em", "height": "4.5em"}, "style": {"description_width": "4em"}}
     return ipywidgets.Textarea(text, description="text", placeholder="type a text", **style)
 
 
 def run_field(runs: Sequence[Path]) -> ipywidgets.Dropdown:
-    """A choice among runs; its value is the folder of the chosen run."""
+    """A menu of runs; its value is the folder of the chosen run."""
     options = [(f"{run.parent.name}/{run.name}", run) for run in runs]
     style = {"layout": {"width": "40em"}, "style": {"description_width": "4em"}}
     return ipywidgets.Dropdown(options=options, value=runs[0], description="run", **style)
 
 
 def image_field(width: int) -> ipywidgets.Image:
-    """A place for a PNG that is at most `width` pixels wide."""
+    """A place for a PNG image of at most `width` pixels."""
     return ipywidgets.Image(format="png", layout={"max_width": "100%", "width": f"{width}px"})
 
 
-def nothing_there(what: str, command: str) -> ipywidgets.HTML:
-    """Shown where an explorer has no run: one line, with the command that makes one."""
-    then = "then run this cell again, or load the page anew"
-    return ipywidgets.HTML(f"<i>{what} is needed here. Make one: <code>{command}</code>, {then}.</i>")
+def missing_run_message(requirement: str, command: str) -> ipywidgets.HTML:
+    """One line that takes the place of an explorer without a run: what it requires, and the command that makes it."""
+    next_step = "then run this cell again, or reload the page"
+    return ipywidgets.HTML(f"<i>{requirement} is needed here. Make one: <code>{command}</code>, {next_step}.</i>")
 
 
-def large() -> ipywidgets.HTML:
-    """What makes an explorer readable from the last row of a room and on a phone: every explorer holds one."""
+def enlarged_style() -> ipywidgets.HTML:
+    """The style sheet of every explorer: readable from the last row of a lecture hall, and on a phone."""
     style = ipywidgets.HTML(
         """<style>
         :root { --jp-widgets-font-size: 18px; --jp-widgets-inline-height: 36px; }
@@ -91,6 +91,6 @@ def large() -> ipywidgets.HTML:
     return style.add_class("rationale-large")
 
 
-def read_out(text: str) -> str:
-    """A live line under a picture, as HTML."""
+def format_readout(text: str) -> str:
+    """The line of numbers or text of an explorer, as HTML."""
     return f'<div class="rationale-read-out">{text}</div>'

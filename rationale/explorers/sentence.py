@@ -1,8 +1,4 @@
-"""Explorers of finished runs: force the gates of your own text, go through the runs of a sweep, the layers of a probe.
-
-Like the explorers of `rationale.explorers` they draw one reused `Figure` into the bytes of an `ipywidgets.Image`: set a
-widget's `value`, or `click()` a word, and look at `picture.value`.
-"""
+"""Explore one text with a finished run: its gates, its prediction, and the prediction with gates of your own."""
 
 import functools
 import html
@@ -13,93 +9,122 @@ import ipywidgets
 import torch
 
 from rationale.explorers.common import (
-    example_of,
+    enlarged_style,
+    example_text,
+    format_readout,
     image_field,
-    large,
-    model_of,
-    nothing_there,
-    read_out,
+    load_text_run,
+    missing_run_message,
     run_field,
     text_field,
 )
-from rationale.figures import curves, look
+from rationale.figures import draw_predictions, live_figure, live_png
+from rationale.figures.look import BLUE, ORANGE, YELLOW
 from rationale.runs.reading import answer, describe_answer, read_text
 
-FREE, OPEN, SHUT = "free", "open", "shut"  # what a gate may be forced to, in the order of clicks
-FACES = {  # of the button of a word, by what it is forced to, else by whether it is selected: readable without colour
-    OPEN: (look.BLUE, "white", "bold", "underline"),
+FREE, OPEN, SHUT = "free", "open", "shut"  # the states of a gate, in the order of clicks
+# Background, text colour, weight and decoration of a word's button: by the state to which its gate is forced, otherwise
+# by whether the word is selected. The states can be distinguished without colour.
+BUTTON_STYLES = {
+    OPEN: (BLUE, "white", "bold", "underline"),
     SHUT: ("#555555", "white", "normal", "line-through"),
     True: ("#F3C766", "black", "bold", "none"),
     False: ("#EEEEEE", "#555555", "normal", "none"),
 }
 
 
-class SentenceExplorer(ipywidgets.VBox):
-    """A text, a run, a button a word; what the run answers to the rationale, to the whole text, to your own gates.
+def explore_sentence(
+    runs: Sequence[Path | str], text: str = "", command: str = "make demo"
+) -> "SentenceExplorer | ipywidgets.HTML":
+    """Make an explorer of your own text.
 
-    A click on a word forces its gate open, the next one shut, the third sets it free. The bar below it is the gate:
-    dark P(z = 1), light P(0 < z < 1), empty P(z = 0); below that its value z.
+    Parameters
+    ----------
+    runs : folders of finished runs on texts
+        If there are none, one line is shown instead, which says that `command` makes one.
+    text : str
+        The text to start with. If it is empty, this is one of the dev texts of the first run.
+    command : str
+
+    Raises
+    ------
+    BadInput
+        If the first folder holds no finished run on texts.
+    """
+    if not runs:
+        return missing_run_message("A finished run on texts", command)
+    return SentenceExplorer([Path(run) for run in runs], text)
+
+
+class SentenceExplorer(ipywidgets.VBox):
+    """A text with one button per word, and a run's predictions for its rationale, the whole text and your own gates.
+
+    A click on a word forces its gate open, a second click forces it shut, and a third click sets it free. The bar below
+    a word shows the distribution of its gate: the dark part is P(z = 1), the light part P(0 < z < 1), the empty part
+    P(z = 0). Below the bar is the value z.
 
     Attributes
     ----------
     run : Dropdown
     text : Textarea
     buttons : list of Button
-        One a word of the text; `buttons[2].click()`.
+        One per word of the text; click one with `buttons[2].click()`.
     forced : dict
-        Position -> "open" or "shut".
-    answers : dict
-        "rationale", "whole text" and, where a gate is forced, "your gates" -> probabilities or scores.
+        Position -> "open" or "shut", for the gates that are forced.
+    predictions : dict
+        "rationale", "whole text" and, if a gate is forced, "your gates" -> probabilities or scores.
     picture : Image
-        The answers.
+        The predictions.
     readout : HTML
+        The predictions in words, the number of selected words, and the words unknown to the run.
     """
 
     def __init__(self, runs: Sequence[Path], text: str = ""):
-        self.run, self.text = run_field(runs), text_field(text or example_of(runs[0]))
+        self.run, self.text = run_field(runs), text_field(text or example_text(runs[0]))
         self.picture, self.readout = image_field(1000), ipywidgets.HTML()
         self.free = ipywidgets.Button(description="free all gates", layout={"width": "10em"})
         self.forced: dict[int, str] = {}
-        self.answers: dict[str, list[float]] = {}
+        self.predictions: dict[str, list[float]] = {}
         self.buttons: list[ipywidgets.Button] = []
-        self._words: list[ipywidgets.VBox] = []  # button and bar of a word; more than there are words, once there were
+        self._words: list[ipywidgets.VBox] = []  # button and bar of each word of the longest text so far
         self._row = ipywidgets.Box(layout={"flex_flow": "row wrap", "max_width": "72em"})
-        self._figure, self._reading = look.live_figure(10, 3.4), None
-        self.run.observe(self._another, names="value")
+        self._figure, self._reading = live_figure(10, 3.4), None
+        self.run.observe(self._change_run, names="value")
         self.text.observe(self._read, names="value")
         self.free.on_click(lambda _: self.force({}))
-        super().__init__([large(), self.run, self.text, self._row, self.free, self.readout, self.picture])
+        super().__init__([enlarged_style(), self.run, self.text, self._row, self.free, self.readout, self.picture])
         self._read()
 
     def force(self, forced: dict[int, str]) -> None:
-        """Force these gates, and no others: position -> "open" or "shut"."""
+        """Force these gates and set all others free: position -> "open" or "shut"."""
         self.forced = forced
         self.redraw()
 
-    def _clicked(self, position: int, button: ipywidgets.Button) -> None:
-        after = {None: OPEN, OPEN: SHUT, SHUT: None}[self.forced.get(position)]
-        rest = {place: state for place, state in self.forced.items() if place != position}
-        self.force(rest | ({position: after} if after else {}))
+    def _click(self, position: int, button: ipywidgets.Button) -> None:
+        """Force the gate of a word to its next state."""
+        next_state = {None: OPEN, OPEN: SHUT, SHUT: None}[self.forced.get(position)]
+        others = {other: state for other, state in self.forced.items() if other != position}
+        self.force(others | ({position: next_state} if next_state else {}))
 
-    def _another(self, change) -> None:
-        """Another run reads the same text; but one of other texts its own, until somebody types."""
-        if self.text.value == example_of(change.old):
-            self.text.value = example_of(change.new)
+    def _change_run(self, change) -> None:
+        """Read the text with the chosen run. If the text is still an example, replace it by one of this run."""
+        if self.text.value == example_text(change.old):
+            self.text.value = example_text(change.new)
         self._read()
 
     def _read(self, change=None) -> None:
-        """Read the text anew. Forced gates stay with another run, not with another text."""
-        if not model_of(self.run.value).tokens(self.text.value):
+        """Read the text. Forced gates are kept if the run changes, but not if the text does."""
+        if not load_text_run(self.run.value).tokens(self.text.value):
             self._row.children, self.buttons, self._reading = (), [], None
-            self.readout.value = read_out("type at least one word")
+            self.readout.value = format_readout("type at least one word")
             return
-        before, self._reading = self._reading, read_text(model_of(self.run.value), self.text.value)
+        previous, self._reading = self._reading, read_text(load_text_run(self.run.value), self.text.value)
         tokens = self._reading.tokens
-        if before is None or before.tokens != tokens:
+        if previous is None or previous.tokens != tokens:
             self.forced = {}
         for position in range(len(self._words), len(tokens)):
             button = ipywidgets.Button(layout={"width": "auto", "margin": "2px"}, style={"font_size": "18px"})
-            button.on_click(functools.partial(self._clicked, position))
+            button.on_click(functools.partial(self._click, position))
             column = {"align_items": "center", "margin": "0 1px 6px 1px"}
             self._words.append(ipywidgets.VBox([button, ipywidgets.HTML()], layout=column))
         if len(self._row.children) != len(tokens):
@@ -110,62 +135,39 @@ class SentenceExplorer(ipywidgets.VBox):
         self.redraw()
 
     def redraw(self) -> None:
-        """Words, answers and picture for the text that was read and the gates that are forced."""
+        """Update the words, the predictions and the picture to the text and the forced gates."""
         if self._reading is None:
             return
-        run, reading = model_of(self.run.value), self._reading
+        run, reading = load_text_run(self.run.value), self._reading
         z = reading.z.clone()
         for position, state in self.forced.items():
             z[position] = float(state == OPEN)
         for i, word in enumerate(self._row.children):
             button, bar = word.children
-            face = FACES[self.forced.get(i, bool(z[i] > 0))]
-            style = button.style
-            style.button_color, style.text_color, style.font_weight, style.text_decoration = face
+            style, values = button.style, BUTTON_STYLES[self.forced.get(i, bool(z[i] > 0))]
+            style.button_color, style.text_color, style.font_weight, style.text_decoration = values
             button.tooltip = f"gate {self.forced.get(i, FREE)}: click to change"
-            bar.value = _bar(None if reading.masses is None else reading.masses[i].tolist(), z[i].item())
-        given = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
-        self.answers = {name: answer(run, reading, values) for name, values in given.items()}
-        words = {name: describe_answer(run, numbers) for name, numbers in self.answers.items()}
-        title = f"your gates: from {words['rationale']} to {words['your gates']}" if self.forced else ""
-        self.picture.value = look.live_png(curves.draw_answers(run.outputs, self.answers, self._figure, title))
+            bar.value = _format_gate(None if reading.masses is None else reading.masses[i].tolist(), z[i].item())
+        gates = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
+        self.predictions = {name: answer(run, reading, values) for name, values in gates.items()}
+        texts = {name: describe_answer(run, numbers) for name, numbers in self.predictions.items()}
+        title = f"your gates: from {texts['rationale']} to {texts['your gates']}" if self.forced else ""
+        fig = draw_predictions(run.outputs, self.predictions, self._figure, title)
+        self.picture.value = live_png(fig)
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
-        said = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in words.items())
-        self.readout.value = read_out(f"{said}<br>{int((z > 0).sum())} of {len(z)} words selected{unknown}")
+        predictions = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in texts.items())
+        selected = f"{int((z > 0).sum())} of {len(z)} words selected"
+        self.readout.value = format_readout(f"{predictions}<br>{selected}{unknown}")
 
 
-def _bar(masses: list[float] | None, z: float) -> str:
-    """The gate of a word as HTML: its masses as a bar that is filled from below, its value."""
+def _format_gate(masses: list[float] | None, z: float) -> str:
+    """The gate of a word as HTML: its masses as a bar that is filled from below, and its value."""
     value = f'<div class="rationale-z">{z:.2g}</div>'
     if masses is None:
         return value
     zero, interior, one = (100 * mass for mass in masses)
-    shades = ((interior, look.YELLOW), (one, look.ORANGE))
-    parts = "".join(f'<div style="height:{part:.1f}%;background:{colour}"></div>' for part, colour in shades)
-    told = f"P(z = 0) {zero:.1f} %, P(0 &lt; z &lt; 1) {interior:.1f} %, P(z = 1) {one:.1f} %"
-    return f'<div class="rationale-gate" title="{told}"><div style="height:{zero:.1f}%"></div>{parts}</div>{value}'
-
-
-def explore_sentence(
-    runs: Sequence[Path | str], text: str = "", command: str = "make demo"
-) -> SentenceExplorer | ipywidgets.HTML:
-    """Try your own sentence: the last expression of a cell shows it.
-
-    Parameters
-    ----------
-    runs : folders of finished runs on texts
-        None: one line says that `command` makes one.
-    text : str
-        To start from; empty: one of the first run's dev texts.
-
-    Raises
-    ------
-    BadInput
-        If the first folder holds no finished run on texts.
-    """
-    return (
-        SentenceExplorer([Path(run) for run in runs], text)
-        if runs
-        else nothing_there("A finished run on texts", command)
-    )
+    colours = ((interior, YELLOW), (one, ORANGE))
+    parts = "".join(f'<div style="height:{height:.1f}%;background:{colour}"></div>' for height, colour in colours)
+    title = f"P(z = 0) {zero:.1f} %, P(0 &lt; z &lt; 1) {interior:.1f} %, P(z = 1) {one:.1f} %"
+    return f'<div class="rationale-gate" title="{title}"><div style="height:{zero:.1f}%"></div>{parts}</div>{value}'

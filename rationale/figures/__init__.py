@@ -1,31 +1,30 @@
-"""Figures and highlighted text: pure functions of numbers, one shared look, no global state.
+"""Figures and highlighted text: pure functions of numbers, with one shared look and no global state.
 
-Every `draw_*(..., ax)` draws into the axes it is given and returns them. The look is applied by a context
+Every `draw_*(..., ax)` draws into the axes it is given and returns them. The look is applied by a context manager
 around each call (`style`), never on import, and nothing here needs pyplot:
 
     fig, ax = new_figure()
     draw_hardkuma(0.5, 0.5, -0.1, 1.1, ax, title="All mass beyond 0 and 1 collapses onto 0 and 1")
     fig                                   # the last expression of a notebook cell: shows the picture
 
-Titles state the finding; axes carry units; shares are drawn in per cent and given in [0, 1]. A NaN is an
-error, never a gap in a line.
+A title states the finding, and axes have units. Shares are given in [0, 1] and drawn in per cent. A NaN raises an
+error; it is never drawn as a gap in a line.
 """
 
 from rationale.figures.attention import draw_attention, draw_chosen_row, draw_mappings, draw_simplex, draw_states
 from rationale.figures.curves import (
-    draw_answers,
     draw_bars,
     draw_confusion,
     draw_dual,
     draw_history,
     draw_lines,
+    draw_predictions,
     draw_rate_histogram,
     draw_score_against_rate,
     draw_word_sentiment,
 )
 from rationale.figures.distributions import (
     VIEWS,
-    draw_beside_beta,
     draw_cdf,
     draw_decisions,
     draw_explorer,
@@ -33,72 +32,32 @@ from rationale.figures.distributions import (
     draw_hardkuma_grid,
     draw_histogram_vs_density,
     draw_kumaraswamy,
+    draw_matched_beta,
     draw_slopes,
     matched_beta,
     slopes,
 )
 from rationale.figures.look import (
-    BLACK,
-    BLUE,
-    CHANCE,
-    DARK_RED,
-    DASHES,
-    DRAWN,
-    GREEN,
-    GREY,
     LOOK,
-    MARKERS,
-    ORANGE,
-    PALETTE,
-    PURPLE,
-    RED,
-    SENTIMENTS,
-    SKY,
-    YELLOW,
     Picture,
-    checked_numbers,
-    in_style,
-    labelled,
     live_figure,
     live_png,
     new_figure,
     save_figure,
     show,
-    show_percent,
     show_source,
-    side_by_side,
     style,
     to_png,
-    without_formulas,
 )
 from rationale.figures.text import Html, highlight_ansi, highlight_html, highlight_svg, show_table
 
 __all__ = [
-    "BLACK",
-    "BLUE",
-    "CHANCE",
-    "DARK_RED",
-    "DASHES",
-    "DRAWN",
-    "GREEN",
-    "GREY",
     "LOOK",
-    "MARKERS",
-    "ORANGE",
-    "PALETTE",
-    "PURPLE",
-    "RED",
-    "SENTIMENTS",
-    "SKY",
     "VIEWS",
-    "YELLOW",
     "Html",
     "Picture",
-    "checked_numbers",
-    "draw_answers",
     "draw_attention",
     "draw_bars",
-    "draw_beside_beta",
     "draw_cdf",
     "draw_chosen_row",
     "draw_confusion",
@@ -112,6 +71,8 @@ __all__ = [
     "draw_kumaraswamy",
     "draw_lines",
     "draw_mappings",
+    "draw_matched_beta",
+    "draw_predictions",
     "draw_rate_histogram",
     "draw_score_against_rate",
     "draw_simplex",
@@ -121,20 +82,15 @@ __all__ = [
     "highlight_ansi",
     "highlight_html",
     "highlight_svg",
-    "in_style",
-    "labelled",
     "live_figure",
     "live_png",
     "matched_beta",
     "new_figure",
     "save_figure",
     "show",
-    "show_percent",
     "show_source",
     "show_table",
-    "side_by_side",
     "slopes",
     "style",
     "to_png",
-    "without_formulas",
 ]

@@ -1,4 +1,4 @@
-"""Figures of attention mappings and of hidden states."""
+"""Figures of attention weights, of the mappings that give them, and of hidden states."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,24 +16,25 @@ from rationale.figures.look import (
     ORANGE,
     PALETTE,
     RED,
-    checked_numbers,
-    in_style,
-    labelled,
-    side_by_side,
-    without_formulas,
+    apply_style,
+    check_numbers,
+    escape_dollars,
+    reuse_panels,
+    set_labels,
 )
 
 
-@in_style
+@apply_style
 def draw_simplex(weights, ax: Axes, title: str = "", labels: Sequence[str] = ("1", "2", "3")) -> Axes:
-    """Points of the simplex of three weights, as a triangle; blue inside, orange on an edge, red at a corner.
+    """Points of the simplex of three weights as a triangle; blue inside, orange on an edge, red at a corner.
 
     Parameters
     ----------
     weights : [N, 3], rows that sum to 1
-    labels : names of the three corners: lower left, lower right, top
+    labels : [3]
+        Names of the lower left, the lower right and the top corner.
     """
-    weights = checked_numbers(weights, "weights")
+    weights = check_numbers(weights, "weights")
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
     ax.plot(*corners[[0, 1, 2, 0]].T, color=GREY, linewidth=1.2, zorder=1)
     zeros = (weights == 0).sum(1)
@@ -48,7 +49,7 @@ def draw_simplex(weights, ax: Axes, title: str = "", labels: Sequence[str] = ("1
     return ax
 
 
-@in_style
+@apply_style
 def draw_attention(
     weights,
     rows: Sequence[str],
@@ -58,56 +59,60 @@ def draw_attention(
     top: float = 1.0,
     marked: Sequence[bool] = (),
 ) -> Axes:
-    """Weights as a heat-map: grey where one is exactly 0, no border between neighbours that are exactly equal.
+    """Weights as a heat map. Exact zeros are grey, and there is no border between exactly equal neighbours.
 
     Source: figures 1, 3 and 4 of Niculae and Blondel 2017.
 
     Parameters
     ----------
     weights : [R, C], >= 0
-    rows, columns : labels; what attends, what is attended to
+    rows, columns : [R] and [C] labels
+        Each row attends to the columns.
     top : float, > 0
-        The weight that is drawn darkest.
+        The weight that is drawn in the darkest colour.
     marked : [C], or empty
-        True at columns whose label is bold and orange, such as an answer's.
+        True for a column whose label is to be bold and orange, such as a word of the answer.
     """
-    weights = checked_numbers(weights, "weights")
-    number, width = weights.shape
-    shown = np.ma.masked_where(weights == 0, weights)
+    weights = check_numbers(weights, "weights")
+    num_rows, num_columns = weights.shape
+    nonzero = np.ma.masked_where(weights == 0, weights)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="#D0D0D0")
-    ax.pcolormesh(shown, cmap=colours, vmin=0, vmax=top, zorder=1)
-    ax.hlines(np.arange(number + 1), 0, width, color="white", linewidth=2.5, zorder=2)
+    ax.pcolormesh(nonzero, cmap=colours, vmin=0, vmax=top, zorder=1)
+    ax.hlines(np.arange(num_rows + 1), 0, num_columns, color="white", linewidth=2.5, zorder=2)
     row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
-    upright = max(map(len, columns)) <= 3
-    turned = {"rotation": 0 if upright else 60, "ha": "center" if upright else "right", "rotation_mode": "anchor"}
-    ax.set_xticks(np.arange(width) + 0.5, without_formulas(columns), **turned)
-    for label, mark in zip(ax.get_xticklabels(), marked, strict=False):
-        if mark:
+    short = max(map(len, columns)) <= 3
+    rotation = {"rotation": 0 if short else 60, "ha": "center" if short else "right", "rotation_mode": "anchor"}
+    ax.set_xticks(np.arange(num_columns) + 0.5, escape_dollars(columns), **rotation)
+    for label, is_marked in zip(ax.get_xticklabels(), marked, strict=False):
+        if is_marked:
             label.set(color=ORANGE, fontweight="bold")
-    ax.set_yticks(np.arange(number) + 0.5, without_formulas(rows))
+    ax.set_yticks(np.arange(num_rows) + 0.5, escape_dollars(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set(xlim=(0, width), ylim=(number, 0))
-    return labelled(ax, title, "", "")
+    ax.set(xlim=(0, num_columns), ylim=(num_rows, 0))
+    return set_labels(ax, title, "", "")
 
 
-@in_style
+@apply_style
 def draw_chosen_row(
     weights, rows: Sequence[str], columns: Sequence[str], chosen: int, fig: Figure, title: str = ""
 ) -> Figure:
-    """`draw_attention` under a slider that goes from row to row: one row is framed, and its label is bold.
+    """`draw_attention` with one row framed and its label bold, for a slider that chooses the row.
+
+    Exact zeros are grey.
 
     Parameters
     ----------
     weights : [R, C], in [0, 1]
-    rows, columns : labels
+    rows, columns : [R] and [C] labels
     chosen : int in [0, R)
+        Index of the framed row.
     fig : Figure
-        Drawn anew, so that one figure is reused.
+        The figure to redraw.
     """
-    across = 0.012 * max(map(len, rows)) + 0.02  # of the figure, for the labels of the rows
-    (ax,) = side_by_side(fig, [("rows", len(rows), *columns)], left=across, right=0.99, bottom=0.28, top=0.9)
+    left = 0.012 * max(map(len, rows)) + 0.02  # room for the labels of the rows, as a share of the figure
+    (ax,) = reuse_panels(fig, [("rows", len(rows), *columns)], left=left, right=0.99, bottom=0.28, top=0.9)
     draw_attention(weights, rows, columns, ax, title)
     ax.plot([0, 0, 1, 1, 0], [chosen, chosen + 1, chosen + 1, chosen, chosen], color=RED, linewidth=4, clip_on=False,
             transform=ax.get_yaxis_transform(), zorder=5)  # fmt: skip
@@ -116,48 +121,52 @@ def draw_chosen_row(
     return fig
 
 
-@in_style
+@apply_style
 def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figure:
-    """The same scores through several mappings, a panel each; red crosses: weights of exactly 0.
+    """The weights that several mappings give the same scores, one panel per mapping; red crosses mark exact zeros.
 
     Parameters
     ----------
     scores : [T]
-    weights : name -> [T] weights
+    weights : mapping -> [T], in [0, 1]
     fig : Figure
-        Drawn anew, so that one figure is reused.
+        The figure to redraw.
     """
-    scores = checked_numbers(scores, "scores")
-    at = np.arange(1, 1 + len(scores))
+    scores = check_numbers(scores, "scores")
+    positions = np.arange(1, 1 + len(scores))
     margins = {"left": 0.045, "right": 0.995, "bottom": 0.2, "top": 0.86, "wspace": 0.16}
-    panels = side_by_side(fig, [len(scores), *weights], **margins)
-    panels[0].bar(at, scores, color=GREY)
+    panels = reuse_panels(fig, [len(scores), *weights], **margins)
+    panels[0].bar(positions, scores, color=GREY)
     panels[0].axhline(0, color=BLACK, linewidth=0.8)
-    labelled(panels[0], "scores", "position", "")
+    set_labels(panels[0], "scores", "position", "")
     for ax, (name, values) in zip(panels[1:], weights.items(), strict=True):
-        values = checked_numbers(values, name)
-        ax.bar(at, values, color=BLUE)
-        ax.plot(at[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
+        values = check_numbers(values, name)
+        ax.bar(positions, values, color=BLUE)
+        ax.plot(positions[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
         ax.set_ylim(0, 1)
         ax.set_yticks([0, 0.5, 1], ["0", ".5", "1"] if ax is panels[1] else [])
-        labelled(ax, name, "position", "")
+        set_labels(ax, name, "position", "")
     for ax in panels:
-        ax.set_title(ax.get_title("left"), fontsize=13)  # the longest name must fit
-        ax.set_xticks(at)
+        ax.set_title(ax.get_title("left"), fontsize=13)  # so that the longest name fits
+        ax.set_xticks(positions)
     return fig
 
 
-@in_style
+@apply_style
 def draw_states(
     points: Mapping[str, Sequence], ax: Axes, title: str = "", xlabel: str = "unit 1", ylabel: str = "unit 2"
 ) -> Axes:
-    """States of two units as points, a colour and a marker a kind; kind -> [N, 2].
+    """Hidden states of two units as points, with one colour and one marker per group of states.
 
     Source: figure 12 of De Cao et al. 2020.
+
+    Parameters
+    ----------
+    points : group -> [N, 2]
     """
-    for i, (kind, some) in enumerate(points.items()):
-        some = checked_numbers(some, kind).reshape(-1, 2)
-        look = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)], "markersize": 7}
-        ax.plot(*some.T, linestyle="none", label=kind, alpha=0.6, **look)
+    for i, (group, states) in enumerate(points.items()):
+        states = check_numbers(states, group).reshape(-1, 2)
+        marker = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)], "markersize": 7}
+        ax.plot(*states.T, linestyle="none", label=group, alpha=0.6, **marker)
     ax.legend()
-    return labelled(ax, title, xlabel, ylabel)
+    return set_labels(ax, title, xlabel, ylabel)

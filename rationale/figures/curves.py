@@ -1,4 +1,4 @@
-"""Figures of training and of comparisons: lines, bars, histories and rates."""
+"""Figures of training and of comparisons between models: lines, bars, histories, selection rates and scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,10 +10,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rationale.figures.look import (
     BLACK,
     BLUE,
-    CHANCE,
+    CHANCE_BASELINES,
     DARK_RED,
     DASHES,
-    DRAWN,
     GREEN,
     GREY,
     MARKERS,
@@ -22,15 +21,16 @@ from rationale.figures.look import (
     RED,
     SENTIMENTS,
     SKY,
-    checked_numbers,
-    in_style,
-    labelled,
-    show_percent,
-    side_by_side,
+    STYLED_MODELS,
+    apply_style,
+    check_numbers,
+    reuse_panels,
+    set_labels,
+    use_percent_ticks,
 )
 
 
-@in_style
+@apply_style
 def draw_lines(
     x,
     lines: Mapping[str, Sequence],
@@ -43,7 +43,7 @@ def draw_lines(
     xscale: str = "linear",
     yscale: str = "linear",
 ) -> Axes:
-    """Lines over a shared x, told apart by colour, dash and (if asked) marker.
+    """Lines over a shared x, distinguished by colour, dashes and (with `markers`) markers.
 
     Parameters
     ----------
@@ -51,18 +51,19 @@ def draw_lines(
     lines : label -> [N]
         Lines whose labels agree before ", " ("signed, expected" and "signed, selected") share a colour.
     target : float or None
-        A dotted level.
+        A level that is drawn as a dotted line.
     markers : bool
+        Whether each point has a marker.
     xscale, yscale : "linear" or "log"
     """
-    x = checked_numbers(x, "x")
+    x = check_numbers(x, "x")
     bases = [label.partition(", ")[0] for label in lines]
     shared = len(set(bases)) < len(bases)
     for i, (label, y) in enumerate(lines.items()):
         colour, dash = (list(dict.fromkeys(bases)).index(bases[i]), bases[:i].count(bases[i])) if shared else (i, i)
         ax.plot(
             x,
-            checked_numbers(y, label),
+            check_numbers(y, label),
             color=PALETTE[colour % len(PALETTE)],
             linestyle=DASHES[dash % len(DASHES)],
             marker=MARKERS[i % len(MARKERS)] if markers else None,
@@ -72,14 +73,14 @@ def draw_lines(
     ax.set(xscale=xscale, yscale=yscale)
     for axis, scale in ((ax.xaxis, xscale), (ax.yaxis, yscale)):
         if scale == "log":
-            _few_ticks(axis)
+            _set_sparse_log_ticks(axis)
     if any(lines):
         ax.legend()
-    return labelled(ax, title, xlabel, ylabel)
+    return set_labels(ax, title, xlabel, ylabel)
 
 
-def _few_ticks(axis) -> None:
-    """A log axis is labelled at powers of ten; where it spans fewer than two of them, at 1, 2 and 5."""
+def _set_sparse_log_ticks(axis) -> None:
+    """Label a log axis at powers of ten, or at 1, 2 and 5 times these if the axis spans less than a factor of 100."""
     axis.set_minor_formatter(NullFormatter())
     low, high = axis.get_view_interval()
     if high < 100 * low:
@@ -88,11 +89,12 @@ def _few_ticks(axis) -> None:
 
 
 def _draw_target(ax: Axes, target: float | None) -> None:
+    """Draw a dotted line at the height of the target, if there is one."""
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", linewidth=1.8, label=f"target {target:g}", zorder=1)
 
 
-@in_style
+@apply_style
 def draw_bars(
     labels: Sequence[str],
     groups: Mapping[str, Sequence],
@@ -102,27 +104,27 @@ def draw_bars(
     errors: Mapping[str, Sequence] | None = None,
     fmt: str = "{:.3g}",
 ) -> Axes:
-    """Bars side by side: one cluster a label, one colour a group, each with its value on top.
+    """Bars side by side, one cluster per label and one colour per group, with the value on top of each bar.
 
     Parameters
     ----------
     labels : [N]
     groups : name -> [N] values
-    errors : name -> [N] half-lengths of error bars
+    errors : name -> [N] half-lengths of the error bars
     fmt : str
-        How a value is written; "" writes none.
+        The format in which values are written; with "" none are written.
     """
     width = 0.8 / max(1, len(groups))
     for i, (name, values) in enumerate(groups.items()):
-        at = np.arange(len(labels)) + (i - (len(groups) - 1) / 2) * width
-        half = checked_numbers(errors[name], f"errors of {name}") if errors and name in errors else None
+        positions = np.arange(len(labels)) + (i - (len(groups) - 1) / 2) * width
+        half_lengths = check_numbers(errors[name], f"errors of {name}") if errors and name in errors else None
         bars = ax.bar(
-            at,
-            checked_numbers(values, name),
+            positions,
+            check_numbers(values, name),
             0.92 * width,
             color=PALETTE[i % len(PALETTE)],
             label=name,
-            yerr=half,
+            yerr=half_lengths,
             capsize=4,
             ecolor=GREY,
         )
@@ -132,68 +134,72 @@ def draw_bars(
     ax.margins(y=0.25 if len(groups) > 1 else 0.12)
     if len(groups) > 1:
         ax.legend(loc="upper center", ncols=len(groups))
-    return labelled(ax, title, "", ylabel)
+    return set_labels(ax, title, "", ylabel)
 
 
-@in_style
-def draw_answers(names: Sequence[str], answers: Mapping[str, Sequence[float]], fig: Figure, title: str = "") -> Figure:
-    """What a model answers to several readings of one text: probabilities of classes, or scores.
+@apply_style
+def draw_predictions(
+    names: Sequence[str], predictions: Mapping[str, Sequence[float]], fig: Figure, title: str = ""
+) -> Figure:
+    """The predictions of a model for one text with several choices of its gates: probabilities of classes, or scores.
 
     Parameters
     ----------
-    names : [C] classes, or what is scored
-    answers : reading -> [C], in [0, 1]
+    names : [C]
+        The classes, or the aspects that are scored.
+    predictions : name of the choice of gates -> [C], in [0, 1]
     fig : Figure
-        Drawn anew, so that one figure is reused.
+        The figure to redraw.
     """
-    (ax,) = side_by_side(fig, [("answers", *names, *answers)], left=0.07, right=0.99, bottom=0.16, top=0.9)
-    draw_bars([name.replace(" ", "\n") for name in names], answers, ax, title, "answer", fmt="{:.2f}")
+    (ax,) = reuse_panels(fig, [("predictions", *names, *predictions)], left=0.07, right=0.99, bottom=0.16, top=0.9)
+    draw_bars([name.replace(" ", "\n") for name in names], predictions, ax, title, "prediction", fmt="{:.2f}")
     ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25), yticks=[0, 0.5, 1])
     return fig
 
 
-@in_style
+@apply_style
 def draw_word_sentiment(
     all_counts: Sequence[int], counts: Mapping[str, Sequence[int]], ax: Axes, title: str = ""
 ) -> Axes:
-    """Selected words by the sentiment of the word, log scale, with the share kept on top of each bar.
+    """Counts of selected words by the sentiment of the word, on a log scale, with the share kept on top of each bar.
 
     Source: Bastings et al. 2019, Fig. 5 (SST dev, all words: 146, 992, 18231, 1511, 394).
 
     Parameters
     ----------
     all_counts : [5] counts
-        All words of the corpus, very negative to very positive.
+        All words of the corpus, from very negative to very positive.
     counts : model -> [5] counts
-        Words selected, each at most the corresponding entry of `all_counts`.
+        Selected words, each count at most the corresponding entry of `all_counts`.
     """
-    total = checked_numbers(all_counts, "all_counts")
+    total = check_numbers(all_counts, "all_counts")
     width = 0.84 / (1 + len(counts))
     for i, (name, row) in enumerate({"all words": total, **counts}.items()):
-        row = checked_numbers(row, name)
-        at = np.arange(len(total)) + (i - len(counts) / 2) * width
-        bars = ax.bar(at, row, 0.94 * width, color=(GREY, *PALETTE)[i % 8], label=name)
-        kept = [f"{100 * part:.0f} %" for part in row / np.maximum(total, 1)]
-        ax.bar_label(bars, [f"{n:.0f}" for n in row] if i == 0 else kept, padding=2, fontsize=10)
+        row = check_numbers(row, name)
+        positions = np.arange(len(total)) + (i - len(counts) / 2) * width
+        bars = ax.bar(positions, row, 0.94 * width, color=(GREY, *PALETTE)[i % 8], label=name)
+        shares = [f"{100 * share:.0f} %" for share in row / np.maximum(total, 1)]
+        ax.bar_label(bars, [f"{n:.0f}" for n in row] if i == 0 else shares, padding=2, fontsize=10)
     ax.set_yscale("log")
     ax.set_ylim(1, 4 * max(total.max(), 1))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xticks(np.arange(len(total)), [name.replace(" ", "\n") for name in SENTIMENTS])
     ax.legend(ncols=1 + len(counts), loc="upper center")
-    return labelled(ax, title, "", "words (log scale)")
+    return set_labels(ax, title, "", "words (log scale)")
 
 
-@in_style
+@apply_style
 def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> Axes:
-    """Confusion matrix: colour is the share of the row (of each gold class), the number in a cell the count.
+    """Confusion matrix. Each cell has its count and its share of the row (the gold class), which sets its colour.
 
     Parameters
     ----------
-    matrix : [C, C] counts, rows gold, columns predicted
+    matrix : [C, C] counts
+        Rows are gold classes, columns are predicted ones.
     labels : [C] class names
     """
-    counts = checked_numbers(matrix, "matrix")
+    counts = check_numbers(matrix, "matrix")
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
     for i, j in np.ndindex(*counts.shape):
@@ -211,28 +217,28 @@ def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> 
     ax.set_yticks(range(len(labels)), wrapped, fontsize=10)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return labelled(ax, title, "predicted", "gold")
+    return set_labels(ax, title, "predicted", "gold")
 
 
-@in_style
+@apply_style
 def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = "", score: str = "accuracy") -> Axes:
-    """Rates and score of a run, an epoch a point, on one per-cent axis, with the target rate dotted.
+    """The selection rates and the score of a run, one point per epoch, on one axis in per cent; the target is dotted.
 
-    A squared error ("mse" in its name) is no share: it has an axis of its own, on the right, where there are rates.
-    Cells without a number (an epoch that was not evaluated) are left out: markers show what was measured.
+    A squared error (`score` contains "mse") is not a share. If there are also rates, it has its own axis on the right.
+    Cells without a number (an epoch that was not evaluated) are left out; markers show which epochs were evaluated.
 
     Parameters
     ----------
     history : DataFrame or column -> values
-        Drawn: the columns with "rate" in their names (not the learning rate) and those with `score`: shares in
-        [0, 1], or errors >= 0. The x axis is the column `epoch`, else the row number from 1.
+        The columns with "rate" in their names (except the learning rate) and those with `score` are drawn: shares in
+        [0, 1], or errors >= 0. The x axis is the column `epoch` if there is one, otherwise the row number from 1.
     target : share in [0, 1] or None
     """
     names = [str(name) for name in history]
     rates = [name for name in names if "rate" in name and "learning" not in name]
     scores = [name for name in names if score in name and name not in rates]
-    error = "mse" in score
-    right = ax.twinx() if error and rates else ax
+    is_error = "mse" in score
+    right = ax.twinx() if is_error and rates else ax
     epoch = history["epoch"] if "epoch" in names else np.arange(1, 1 + len(history[names[0]]))
     epoch = np.asarray(epoch, dtype=float)
     for i, name in enumerate(scores + rates):
@@ -249,10 +255,10 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
             )
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
-    if rates or not error:
+    if rates or not is_error:
         ax.set_ylim(0, 1.02)
-        show_percent(ax.yaxis)
-    if error:
+        use_percent_ticks(ax.yaxis)
+    if is_error:
         tops = [line.get_ydata().max() for line in right.lines if len(line.get_ydata())]
         right.set_ylim(0, 1.3 * max(tops, default=1) or 1)  # room for the legend
         right.set_ylabel("mean squared error")
@@ -260,28 +266,28 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
     if right is ax:
         ax.legend(fontsize=11)
         shares = "share of words, of sentences" if "accuracy" in score else "share of words"
-        return labelled(ax, title, "epoch", "mean squared error" if error else shares)
+        return set_labels(ax, title, "epoch", "mean squared error" if is_error else shares)
     right.spines["right"].set_visible(True)
     handles = [*right.get_legend_handles_labels()[0], *ax.get_legend_handles_labels()[0]]
     right.legend(handles=handles, fontsize=11)
-    return labelled(ax, title, "epoch", "share of words")
+    return set_labels(ax, title, "epoch", "share of words")
 
 
-@in_style
+@apply_style
 def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -> Axes:
-    """Dynamics of the constraint: rates on the left axis, the multiplier (dashed) on the right one.
+    """Dynamics of the constraint: rates on the left axis, the Lagrange multiplier (dashed) on the right axis.
 
     Parameters
     ----------
-    trace : DataFrame or column -> values, a training step or an epoch a row
-        `multiplier`; and what is there of `rate`, `rate_expected`, `rate_selected`, `gap`, `gap_average`. The
-        x axis is the column `epoch` or `step`, else the row number from 1, taken for steps.
+    trace : DataFrame or column -> values, one row per training step or epoch
+        The column `multiplier`, and those of `rate`, `rate_expected`, `rate_selected`, `gap` and `gap_average` that
+        exist. The x axis is the column `epoch` or `step` if there is one, otherwise the row number from 1 as the step.
     target : share in [0, 1] or None
-        Target rate, dotted.
+        The target rate, drawn as a dotted line.
     """
     names = [str(name) for name in trace]
-    when = next((name for name in ("epoch", "step") if name in names), None)
-    step = checked_numbers(trace[when] if when else np.arange(1, 1 + len(trace["multiplier"])), "step")
+    time = next((name for name in ("epoch", "step") if name in names), None)
+    step = check_numbers(trace[time] if time else np.arange(1, 1 + len(trace["multiplier"])), "step")
     colours = {
         "rate": BLUE,
         "rate_expected": SKY,
@@ -289,47 +295,47 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
         "gap": PURPLE,
         "gap_average": BLACK,
     }
-    marker = "o" if len(step) < 3 else None  # a line of one point is none
+    marker = "o" if len(step) < 3 else None  # a line through one point would be invisible
     for name in (name for name in colours if name in names):
         ax.plot(
-            step, checked_numbers(trace[name], name), marker=marker, color=colours[name], label=name.replace("_", " ")
+            step, check_numbers(trace[name], name), marker=marker, color=colours[name], label=name.replace("_", " ")
         )
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
-    show_percent(ax.yaxis)
+    use_percent_ticks(ax.yaxis)
     right = ax.twinx()
     right.plot(
-        step, checked_numbers(trace["multiplier"], "multiplier"), "--", marker=marker, color=RED, label="multiplier"
+        step, check_numbers(trace["multiplier"], "multiplier"), "--", marker=marker, color=RED, label="multiplier"
     )
     right.set_ylabel("multiplier (loss per unit of gap)", color=DARK_RED)
     right.tick_params(axis="y", colors=DARK_RED)
     right.spines["right"].set(color=DARK_RED, visible=True)
     handles = [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
     right.legend(handles=handles, fontsize=11)
-    return labelled(ax, title, "epoch" if when == "epoch" else "training step", "rate, gap (share of words)")
+    return set_labels(ax, title, "epoch" if time == "epoch" else "training step", "rate, gap (share of words)")
 
 
-@in_style
+@apply_style
 def draw_rate_histogram(rates, ax: Axes, title: str = "", target: float | None = None) -> Axes:
-    """How the selection rate spreads over sentences.
+    """Histogram of the selection rates of sentences, with their mean.
 
     Parameters
     ----------
-    rates : [N], shares in [0, 1], one a sentence
+    rates : [N], shares in [0, 1], one per sentence
     target : share in [0, 1] or None
     """
-    rates = checked_numbers(rates, "rates").ravel()
+    rates = check_numbers(rates, "rates").ravel()
     ax.hist(rates, bins=np.linspace(0, 1, 21), color=SKY, edgecolor="white")
     ax.axvline(rates.mean(), color=BLUE, label=f"mean {100 * rates.mean():.1f} %")
     if target is not None:
         ax.axvline(target, color=BLACK, linestyle=":", label=f"target {100 * target:g} %")
-    show_percent(ax.xaxis)
+    use_percent_ticks(ax.xaxis)
     ax.set_xlim(0, 1)
     ax.legend()
-    return labelled(ax, title, "selected words of a sentence", "sentences")
+    return set_labels(ax, title, "selected words of a sentence", "sentences")
 
 
-@in_style
+@apply_style
 def draw_score_against_rate(
     points: Mapping[str, Iterable[Sequence[float]]],
     ax: Axes,
@@ -338,53 +344,53 @@ def draw_score_against_rate(
     ylabel: str = "accuracy",
     percent: bool = True,
 ) -> Axes:
-    """Task score against the share of text kept, one marker a model, whiskers of one standard deviation.
+    """Task score against the share of text kept, with one marker per model and error bars of one standard deviation.
 
-    A model of `DRAWN` looks the same in every figure; where two variants of one model meet ("hardkuma" and "hardkuma,
-    independent"), the second is hollow and dashed.
+    A model of `STYLED_MODELS` looks the same in every figure. If a figure contains two variants of one model
+    ("hardkuma" and "hardkuma, independent"), the second has hollow markers and a dashed line.
 
     Source: Bastings et al. 2019, Figs. 3 and 4.
 
     Parameters
     ----------
     points : model -> [(rate, score) or (rate, score, std), ...]
-        Rates in [0, 1]; std over seeds.
+        Rates are in [0, 1]; std is the standard deviation over seeds.
     band : (mean, two_sigma)
-        Full-text score: a star at 100 % and a band across.
+        The score of the full text, drawn as a star at 100 % and a horizontal band.
     percent : bool
-        Scores are shares in [0, 1] and drawn in per cent; False for a squared error.
+        True if scores are shares in [0, 1], to be drawn in per cent; False for a squared error.
     """
     bases = {model: model.partition(", ")[0].lower() for model in points}
-    looks = {base: DRAWN.index(base) for base in bases.values() if base in DRAWN}
-    plain = {"marker": "", "color": GREY, "linestyle": ":", "linewidth": 2.5}  # of what is no model
-    free = iter(sorted(set(range(len(points) + len(DRAWN))) - set(looks.values())))
+    style_of = {base: STYLED_MODELS.index(base) for base in bases.values() if base in STYLED_MODELS}
+    chance_style = {"marker": "", "color": GREY, "linestyle": ":", "linewidth": 2.5}
+    free_styles = iter(sorted(set(range(len(points) + len(STYLED_MODELS))) - set(style_of.values())))
     drawn: set[str] = set()
     for model, rows in points.items():
-        table = checked_numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
+        table = check_numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
         base, second = bases[model], bases[model] in drawn
         drawn.add(base)
-        if base not in looks:
-            looks[base] = next(free)
-        look = looks[base]
-        models = {
-            "marker": MARKERS[look % len(MARKERS)],
-            "color": PALETTE[look % len(PALETTE)],
+        if base not in style_of:
+            style_of[base] = next(free_styles)
+        model_style = {
+            "marker": MARKERS[style_of[base] % len(MARKERS)],
+            "color": PALETTE[style_of[base] % len(PALETTE)],
             "linestyle": "--" if second else "-",
             "linewidth": 1.4,
             "markerfacecolor": "white" if second else None,
         }
         errors = table[:, 2] if table[:, 2].any() else None
-        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=model, **(plain if base in CHANCE else models))
+        line_style = chance_style if base in CHANCE_BASELINES else model_style
+        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=model, **line_style)
     if band is not None:
         mean, spread = band
         ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
         label = "full text (± 2σ)" if spread else "full text"
         ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
     ax.set_xlim(0, 1.02)
-    show_percent(ax.xaxis)
+    use_percent_ticks(ax.xaxis)
     if percent:
-        show_percent(ax.yaxis)
+        use_percent_ticks(ax.yaxis)
     if ax.get_ylim()[0] < 0 <= min((row[1] for rows in points.values() for row in map(list, rows)), default=0):
-        ax.set_ylim(bottom=0)  # a whisker may end below what can be
+        ax.set_ylim(bottom=0)  # an error bar may reach below 0, although no score is negative
     ax.legend()
-    return labelled(ax, title, "selected text (share of words)", ylabel)
+    return set_labels(ax, title, "selected text (share of words)", ylabel)

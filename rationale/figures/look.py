@@ -1,4 +1,4 @@
-"""The look that all figures share: colours, sizes, how a figure is made, shown and saved."""
+"""The look that all figures share (colours, fonts, sizes), and how a figure is made, shown and saved."""
 
 import functools
 import inspect
@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-# Okabe and Ito's palette: told apart with any of the common forms of colour blindness.
+# Okabe and Ito's palette: its colours can be distinguished with any of the common forms of colour blindness.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
     "#0072B2",
     "#E69F00",
@@ -27,11 +27,11 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
     "#56B4E9",
     "#F0E442",
 )
-BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red: text that belongs to red marks
+BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red is for text that belongs to red marks
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
 DASHES = ("-", "--", "-.", (0, (1, 1)))
-DRAWN = ("hardkuma", "bernoulli", "attention", "svm")  # models with the first looks
-CHANCE = ("random run of words", "unrelated", "the commonest answer")  # drawn as a line without marks
+STYLED_MODELS = ("hardkuma", "bernoulli", "attention", "svm")  # they have the same colour and marker in every figure
+CHANCE_BASELINES = ("random run of words", "unrelated", "the commonest answer")  # drawn as a line without markers
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 LOOK = {
@@ -41,7 +41,7 @@ LOOK = {
     "axes.titlesize": 14,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # a fixed place: searching for one costs more than drawing it
+    "axes.titley": 1.0,  # a fixed position: searching for a free one takes longer than drawing the title
     "axes.labelsize": 13,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -57,19 +57,19 @@ LOOK = {
     "figure.titleweight": "bold",
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "text.hinting": "none",  # letters stand where they belong, and are drawn faster
-    "svg.fonttype": "none",  # text stays text: small files, searchable
-    "svg.hashsalt": "rationale",  # with no date in the metadata: the same figure gives the same bytes
+    "text.hinting": "none",  # letters are placed exactly, and are drawn faster
+    "svg.fonttype": "none",  # text is saved as text: files are small and searchable
+    "svg.hashsalt": "rationale",  # a fixed salt, so that the same figure gives the same bytes
 }
 
 
 def style() -> AbstractContextManager:
-    """The shared look as a context: `with style(): ...`. Restores what was set before."""
+    """The shared look as a context manager: `with style(): ...`. It restores the previous settings at its end."""
     return matplotlib.rc_context(LOOK)
 
 
-def in_style(function):
-    """Run `function` inside `style()`."""
+def apply_style(function: Callable) -> Callable:
+    """Decorator: run `function` inside `style()`."""
 
     @functools.wraps(function)
     def styled(*args, **kwargs):
@@ -80,14 +80,14 @@ def in_style(function):
 
 
 class Picture(Figure):
-    """A figure that shows itself as the last expression of a notebook cell, with no pyplot and no backend."""
+    """A figure that a notebook displays as the last expression of a cell, without pyplot and without a backend."""
 
     def _repr_png_(self) -> tuple[bytes, dict]:
         width, height = (round(100 * inches) for inches in self.get_size_inches())
-        return to_png(self, dpi=150), {"width": width, "height": height, "alt": _described(self)}
+        return to_png(self, dpi=150), {"width": width, "height": height, "alt": _alternative_text(self)}
 
 
-@in_style
+@apply_style
 def new_figure(
     ncols: int = 1,
     nrows: int = 1,
@@ -95,23 +95,23 @@ def new_figure(
     title: str | None = None,
     **subplots,
 ) -> tuple[Picture, Axes | np.ndarray]:
-    """A figure and its axes.
+    """Make a figure and its axes.
 
     Parameters
     ----------
     ncols, nrows : int
         Panels across and down.
-    size : (width, height) in inches, of the whole figure
-        Default 7 x 4.2 for one panel, 4.8 x 3.7 for each of several.
+    size : (width, height) of the whole figure, in inches
+        The default is 7 x 4.2 for one panel, and 4.8 x 3.7 for each of several.
     title : str
-        Finding of the whole figure, above all panels.
+        The finding of the whole figure, written above all panels.
     **subplots
         Passed on to `Figure.subplots`, e.g. `sharex=True`.
 
     Returns
     -------
     fig, axes
-        `axes` is one Axes for one panel, else an array [ncols] , [nrows] or [nrows, ncols].
+        `axes` is an Axes if there is one panel, otherwise an array [ncols], [nrows] or [nrows, ncols].
     """
     one = ncols == nrows == 1
     fig = Picture(figsize=size or ((7, 4.2) if one else (4.8 * ncols, 3.7 * nrows)), layout="constrained")
@@ -121,18 +121,18 @@ def new_figure(
 
 
 def live_figure(width: float, height: float) -> Figure:
-    """A figure that is drawn anew under a slider: it keeps its canvas, and so the sizes of texts that come again."""
+    """A figure to be redrawn when a slider moves. Its canvas is kept, so that texts need not be measured again."""
     fig = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(fig)
     return fig
 
 
-@in_style
+@apply_style
 def to_png(fig: Figure, dpi: int = 150, fast: bool = False) -> bytes:
-    """The figure as PNG bytes; fast ones are somewhat larger."""
+    """The figure as PNG bytes. With `fast`, they are written faster and are somewhat larger."""
     buffer = io.BytesIO()
-    effort = {"compress_level": 1, "compress_type": zlib.Z_RLE} if fast else {"compress_level": 6}
-    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=effort)
+    compression = {"compress_level": 1, "compress_type": zlib.Z_RLE} if fast else {"compress_level": 6}
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=compression)
     return buffer.getvalue()
 
 
@@ -141,9 +141,9 @@ def live_png(fig: Figure) -> bytes:
     return to_png(fig, dpi=int(fig.dpi), fast=True)
 
 
-@in_style
+@apply_style
 def save_figure(fig: Figure, folder: str | Path, name: str) -> Path:
-    """Write `folder/name.svg` (the folder is made if missing) and return its path.
+    """Write `folder/name.svg`, making the folder if it is missing, and return the path of the file.
 
     The same figure always gives the same bytes.
     """
@@ -154,43 +154,43 @@ def save_figure(fig: Figure, folder: str | Path, name: str) -> Path:
 
 
 def show(fig: Figure):
-    """Any figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
+    """The figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
     from IPython.display import Image
 
     width = round(100 * fig.get_size_inches()[0])
-    return Image(to_png(fig), format="png", width=width, alt=_described(fig))
+    return Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig))
 
 
 def show_source(*parts: Callable) -> None:
-    """Display the package's own code of functions or methods in a notebook, coloured as code."""
+    """Display the source code of functions or methods in a notebook, with syntax highlighting."""
     from IPython.display import Markdown, display
 
     code = "\n".join(textwrap.dedent(inspect.getsource(part)) for part in parts)
     display(Markdown(f"```python\n{code}```"))
 
 
-def _described(fig: Figure) -> str:
-    """What a screen reader says: the figure's title, else those of its panels."""
+def _alternative_text(fig: Figure) -> str:
+    """The text for screen readers: the title of the figure, or, if it has none, those of its panels."""
     titles = [ax.get_title(place) for ax in fig.axes for place in ("left", "center")]
     return fig.get_suptitle() or "; ".join(title for title in titles if title)
 
 
-def _room(ax: Axes) -> float:
-    """Inches from the left end of the axes to where the next panel, or the figure, ends."""
-    place, width = ax.get_subplotspec(), ax.figure.get_figwidth()
-    if place is None or place.get_gridspec().ncols == 1:
+def _title_width(ax: Axes) -> float:
+    """The width in inches that a title may have: from the left end of the axes to the next panel or the margin."""
+    position, width = ax.get_subplotspec(), ax.figure.get_figwidth()
+    if position is None or position.get_gridspec().ncols == 1:
         return width - 0.9
-    shares = place.get_gridspec().get_width_ratios()
-    return width * sum(shares[column] for column in place.colspan) / sum(shares) - 0.4
+    ratios = position.get_gridspec().get_width_ratios()
+    return width * sum(ratios[column] for column in position.colspan) / sum(ratios) - 0.4
 
 
-def labelled(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
-    """Write the title, as large as its place allows, and the names of both axes."""
+def set_labels(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
+    """Set the title and the labels of the axes. A long title gets smaller letters, of at least 9 points."""
     if title:
         text = ax.set_title(title)
-        letter = 0.62 / 72 * max(map(len, title.split("\n")))  # inches of the longest line for each point of its size
-        if letter * text.get_fontsize() > (room := _room(ax)):
-            text.set_fontsize(max(9, room / letter))
+        per_point = 0.62 / 72 * max(map(len, title.split("\n")))  # width of the longest line, in inches per point
+        if per_point * text.get_fontsize() > (width := _title_width(ax)):
+            text.set_fontsize(max(9, width / per_point))
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     if xlabel == "epoch":
@@ -198,36 +198,45 @@ def labelled(ax: Axes, title: str, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def checked_numbers(values, name: str) -> np.ndarray:
-    """Any sequence or tensor as a float array without NaN.
+def check_numbers(values, name: str) -> np.ndarray:
+    """Convert a sequence or a tensor to an array of floats.
 
     Raises
     ------
     ValueError
-        If a value is NaN: it is not drawn as a gap.
+        If a value is NaN.
     """
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any():
-        raise ValueError(f"{name}: {np.isnan(array).sum()} of {array.size} values are NaN, got to be numbers")
+        raise ValueError(f"{name}: {np.isnan(array).sum()} of {array.size} values are NaN; numbers are accepted")
     return array
 
 
-def side_by_side(
+def reuse_panels(
     fig: Figure, kinds: Sequence, widths: Sequence[float] | None = None, **margins: float
 ) -> Sequence[Axes]:
-    """Axes side by side, one of each of `kinds`, in a figure that is drawn anew under a slider.
+    """Empty axes side by side, one for each of `kinds`, in a figure that is redrawn when a slider moves.
 
-    Where the figure was last asked for the same, its axes are emptied and used again: making axes and their ticks takes
-    as long as drawing into them. Whoever draws sets what is not an artist (limits, ticks, labels) anew.
+    If the last call for this figure had the same arguments, its axes are emptied and reused, because making axes and
+    ticks takes as long as drawing into them. The caller has to set limits, ticks and labels again.
+
+    Parameters
+    ----------
+    kinds : [P]
+        What each panel shows. Axes are reused only for the same `kinds`.
+    widths : [P]
+        Relative widths.
+    margins : left, right, bottom, top, wspace
+        As shares of the figure, see `matplotlib.gridspec.GridSpec`.
     """
     key = repr((kinds, widths, margins))
     if fig.get_label() != key:
         for ax in fig.axes:  # Figure.clear() would first empty each of them
             fig.delaxes(ax)
         fig.set_label(key)
-        fig.set_layout_engine("none")  # fixed margins: panels keep still while a slider moves, and drawing is faster
+        fig.set_layout_engine("none")  # with fixed margins, panels stay in place and drawing is faster
         fig.subplots(1, len(kinds), width_ratios=widths, gridspec_kw=margins)
     for ax in fig.axes:
         legend = [ax.get_legend()] if ax.get_legend() else []
@@ -238,11 +247,11 @@ def side_by_side(
     return fig.axes
 
 
-def without_formulas(words: Iterable[str]) -> list[str]:
-    """Words as they are: two dollar signs make no formula."""
+def escape_dollars(words: Iterable[str]) -> list[str]:
+    """Words whose dollar signs are escaped, so that matplotlib does not read them as formulas."""
     return [word.replace("$", r"\$") for word in words]
 
 
-def show_percent(axis) -> None:
-    """Write the shares along an axis as percentages."""
+def use_percent_ticks(axis) -> None:
+    """Write the ticks of a Matplotlib axis as percentages; its values are shares in [0, 1]."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 9):g} %"))

@@ -1,4 +1,4 @@
-"""Highlighted text as HTML, SVG and terminal output, and tables."""
+"""Text with its rationale highlighted, as HTML, as SVG and for a terminal; and tables."""
 
 import html
 import os
@@ -6,95 +6,80 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from numbers import Real
 
-from rationale.figures.look import GREY, ORANGE, checked_numbers
+from rationale.figures.look import GREY, ORANGE, check_numbers
 
 
 class Html(str):
-    """A piece of HTML that is a plain string to Python and shows itself in a notebook."""
+    """A string of HTML, which a notebook displays as HTML."""
 
     def _repr_html_(self) -> str:
         return str(self)
 
 
 def show_table(table, digits: int = 3) -> Html:
-    """A DataFrame as a narrow table: what is the same in all rows stands above it once, what is missing is blank.
+    """A DataFrame as a narrow HTML table.
 
-    Columns without any value are left out, whole numbers have no decimals, and words of a column's name may break.
+    A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
+    without any value are left out, whole numbers have no decimals, and the name of a column may be broken into lines.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Its index is not shown: reset it where it says something.
+        Its index is not shown; call `reset_index` first if it is needed.
     digits : int
         Decimals of numbers that are not whole.
     """
     table = table.dropna(axis=1, how="all") if len(table) else table
-    same = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
-    known = {name: [value for value in table[name] if value is not None and value == value] for name in table}
-    decimals = {  # of the columns of numbers
+    constant = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
+    present = {name: [value for value in table[name] if value is not None and value == value] for name in table}
+    decimals = {  # of the numeric columns
         name: 0 if all(float(value).is_integer() for value in values) else digits
-        for name, values in known.items()
+        for name, values in present.items()
         if all(isinstance(value, Real) for value in values)
     }
 
-    def text(value, name: str) -> str:
+    def format_cell(value, name: str) -> str:
         if value is None or value != value:
             return ""
         return f"{value:z.{decimals[name]}f}" if name in decimals else html.escape(str(value))
 
-    shown = {name: [text(value, name) for value in table[name]] for name in table}
-    above = "; ".join(f"{name} {shown[name][0]}" for name in same if shown[name][0])
-    look = {name: "" if name in decimals else " style='text-align: left; vertical-align: top'" for name in table}
-    left = [name for name in table if name not in same]
-    heads = "".join(f"<th{look[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in left)
-    cells = zip(*([f"<td{look[name]}>{cell}</td>" for cell in shown[name]] for name in left), strict=True)
+    texts = {name: [format_cell(value, name) for value in table[name]] for name in table}
+    constants = "; ".join(f"{name} {texts[name][0]}" for name in constant if texts[name][0])
+    style = {name: "" if name in decimals else " style='text-align: left; vertical-align: top'" for name in table}
+    varying = [name for name in table if name not in constant]
+    heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in varying)
+    cells = zip(*([f"<td{style[name]}>{cell}</td>" for cell in texts[name]] for name in varying), strict=True)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-    caption = f"<caption style='text-align: left; caption-side: top'>In all rows: {above}</caption>" if above else ""
+    caption = (
+        f"<caption style='text-align: left; caption-side: top'>In all rows: {constants}</caption>" if constants else ""
+    )
     return Html(f"<table class='dataframe'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
 
 
-def _gates(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]]:
-    """(token, value, in gold) for each token.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a value lies outside [0, 1].
-    """
-    values = checked_numbers(z, "z").ravel()
-    marks = [False] * len(tokens) if gold is None else [bool(mark) for mark in gold]
-    if not len(tokens) == len(values) == len(marks):
-        lengths = f"{len(tokens)}, {len(values)} and {len(marks)}"
-        raise ValueError(f"tokens, z, gold: got lengths {lengths}, equal lengths are accepted")
-    if not ((0 <= values) & (values <= 1)).all():
-        raise ValueError(f"z: got values from {values.min():g} to {values.max():g}, [0, 1] is accepted")
-    return list(zip(tokens, values.tolist(), marks, strict=True))
-
-
 def highlight_html(tokens: Sequence[str], z, gold: Sequence[bool] | None = None, title: str = "") -> Html:
-    """Text with its rationale marked, as HTML that shows itself in a notebook.
+    """A text with its rationale highlighted, as HTML that a notebook displays.
 
-    A selected token (z > 0) is bold on orange, the stronger the larger z; an exact zero is faint; a token of
-    the gold rationale is underlined. Readable without colour, on light and on dark pages.
+    A selected token (z > 0) is bold on orange, and the orange is stronger for a larger z. A token with z = 0 is faint.
+    A token of the gold rationale is underlined. The text is readable without colour, on light and on dark pages.
 
     Parameters
     ----------
     tokens : [T] str
-        Any text; it is escaped.
+        Tokens may contain any characters; they are escaped.
     z : [T], in [0, 1]
         Gate values at test time.
     gold : [T] bool or None
         The annotated rationale.
     title : str
-        A line above.
+        A line above the text.
     """
     words = []
-    for token, value, mark in _gates(tokens, z, gold):
+    for token, value, mark in _check_tokens(tokens, z, gold):
         word = html.escape(str(token))
         word = f"<u>{word}</u>" if mark else word
         if value > 0:
-            look = f"background:rgba(230,159,0,{0.2 + 0.45 * value:.2f});color:inherit;padding:0 .15em"
-            words.append(f'<mark style="{look}" title="z = {value:.2f}"><b>{word}</b></mark>')
+            style = f"background:rgba(230,159,0,{0.2 + 0.45 * value:.2f});color:inherit;padding:0 .15em"
+            words.append(f'<mark style="{style}" title="z = {value:.2f}"><b>{word}</b></mark>')
         else:
             words.append(f'<span style="opacity:.6">{word}</span>')
     heading = f"<div><b>{html.escape(title)}</b></div>" if title else ""
@@ -108,31 +93,32 @@ def highlight_ansi(
     width: int = 100,
     color: bool | None = None,
 ) -> str:
-    """Text with its rationale marked, for a terminal, broken into lines of at most `width` columns.
+    """A text with its rationale highlighted for a terminal, broken into lines of at most `width` columns.
 
-    In colour: selected tokens are bold on orange (z >= 1/2) or on pale yellow, exact zeros faint, gold tokens
-    underlined. Without: selected stretches in [brackets], each gold token between _underscores_.
+    With colour, selected tokens are bold on orange (z >= 1/2) or on pale yellow, tokens with z = 0 are faint, and gold
+    tokens are underlined. Without colour, each sequence of selected tokens is in [brackets], and each gold token is
+    between _underscores_.
 
     Parameters
     ----------
     tokens : [T] str
-        Control characters (which could steer the terminal) are shown as "?".
+        Control characters, which could control the terminal, are replaced by "?".
     z : [T], in [0, 1]
     gold : [T] bool or None
     width : int, >= 1
-        A longer token stands alone on its line.
+        A longer token is on a line of its own.
     color : bool or None
-        None: in colour unless the environment variable NO_COLOR is set to something. Whether the output is a
-        terminal is for the caller to say.
+        None means with colour, unless the environment variable NO_COLOR is set to a value that is not empty. The
+        caller has to decide whether the output is a terminal.
     """
     color = not os.environ.get("NO_COLOR") if color is None else color
-    gates = _gates(tokens, z, gold)
-    pieces = []  # (shown, as typed to the terminal) of each token
+    gates = _check_tokens(tokens, z, gold)
+    pieces = []  # for each token, what is visible, and the same with its control sequences
     for i, (token, value, mark) in enumerate(gates):
         word = "".join(c if c.isprintable() else "?" for c in str(token))
         if color:
-            look = "2" if value == 0 else "1;30;48;5;214" if value >= 0.5 else "1;30;48;5;229"
-            pieces.append((word, f"\x1b[{look}{';4' if mark else ''}m{word}\x1b[0m"))
+            style = "2" if value == 0 else "1;30;48;5;214" if value >= 0.5 else "1;30;48;5;229"
+            pieces.append((word, f"\x1b[{style}{';4' if mark else ''}m{word}\x1b[0m"))
             continue
         word = f"_{word}_" if mark else word
         if value > 0:
@@ -140,44 +126,63 @@ def highlight_ansi(
             word = "[" * first + word + "]" * last
         pieces.append((word, word))
     lines, used = [[]], 0
-    for shown, typed in pieces:
-        columns = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shown)
+    for visible, output in pieces:
+        columns = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in visible)
         if lines[-1] and used + 1 + columns > width:
             lines.append([])
             used = 0
         used += columns + bool(lines[-1])
-        lines[-1].append(typed)
+        lines[-1].append(output)
     return "\n".join(" ".join(line) for line in lines)
 
 
 def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Sequence[bool] | None]]) -> str:
-    """Texts with their rationales marked, one below the other, as an SVG picture in a monospaced font.
+    """Texts with their rationales highlighted, one below the other, as an SVG image in a monospaced font.
 
-    Selected tokens are bold on orange (paler for a small z), exact zeros grey, gold tokens underlined.
+    Selected tokens are bold on orange (paler for a smaller z), tokens with z = 0 are grey, and gold tokens are
+    underlined. Lines are broken after 84 characters.
 
     Parameters
     ----------
-    texts : (title, tokens, z, gold or None) of each text
-        z in [0, 1]. Lines break after 84 characters.
+    texts : (title, tokens, z, gold or None) for each text
+        z is in [0, 1].
     """
-    columns, line, char, margin = 84, 25, 9.0, 18  # characters; the rest in pixels
+    columns, line, char, margin = 84, 25, 9.0, 18  # the first in characters, the others in pixels
     shapes, y = [], margin
     for title, tokens, z, gold in texts:
         y += line
         shapes.append(f'<text x="{margin}" y="{y}" font-weight="bold">{html.escape(title)}</text>')
         column, y = 0, y + line
-        for token, value, mark in _gates(tokens, z, gold):
+        for token, value, mark in _check_tokens(tokens, z, gold):
             if column and column + len(token) > columns:
                 column, y = 0, y + line
             x, width = margin + char * column, char * len(token)
             if value > 0:
                 box = f'x="{x - 3:g}" y="{y - 17}" width="{width + 6:g}" height="23" rx="4" fill="{ORANGE}"'
                 shapes.append(f'<rect {box} fill-opacity="{0.25 + 0.5 * value:.2f}"/>')
-            look = 'font-weight="bold" fill="black"' if value > 0 else f'fill="{GREY}"'
-            look += ' text-decoration="underline"' if mark else ""
-            shapes.append(f'<text x="{x:g}" y="{y}" textLength="{width:g}" {look}>{html.escape(token)}</text>')
+            style = 'font-weight="bold" fill="black"' if value > 0 else f'fill="{GREY}"'
+            style += ' text-decoration="underline"' if mark else ""
+            shapes.append(f'<text x="{x:g}" y="{y}" textLength="{width:g}" {style}>{html.escape(token)}</text>')
             column += len(token) + 1
         y += line // 2
     size = f'viewBox="0 0 {2 * margin + char * columns:g} {y + margin}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="15">'
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *shapes, "</svg>\n"])
+
+
+def _check_tokens(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]]:
+    """(token, gate value, whether the token is in the gold rationale) for each token.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ or a value lies outside [0, 1].
+    """
+    values = check_numbers(z, "z").ravel()
+    marks = [False] * len(tokens) if gold is None else [bool(mark) for mark in gold]
+    if not len(tokens) == len(values) == len(marks):
+        lengths = f"{len(tokens)}, {len(values)} and {len(marks)}"
+        raise ValueError(f"tokens, z, gold: got lengths {lengths}, equal lengths are accepted")
+    if not ((0 <= values) & (values <= 1)).all():
+        raise ValueError(f"z: got values from {values.min():g} to {values.max():g}, [0, 1] is accepted")
+    return list(zip(tokens, values.tolist(), marks, strict=True))

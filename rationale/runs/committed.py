@@ -39,11 +39,11 @@ TASKS = {  # by notebook
 }
 SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
 CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
-COMPARISON = "31_selection_rates/committed/figures"  # of `31_selection_rates --name committed`, run on the new tables
-OF_REVIEWS = "32_reviews/committed/figures"  # the same of `32_reviews`
-OF_PROBES = "24_read_probes/committed/figures"  # of `24_read_probes`, of runs of `14_train_probes` on SST, XQuAD
-OF_PAIRS = "23_read_nli/committed/figures"  # of `23_read_nli`, of runs of `13_train_nli`
-OF_TEXTS = "25_read_seq2seq/committed/figures"  # of `25_read_seq2seq`, of runs of `15_train_seq2seq`
+COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
+OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
+OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
+OF_PAIRS = "23_read_nli/committed/figures"  # by `23_read_nli`, from runs of `13_train_nli`
+OF_TEXTS = "25_read_seq2seq/committed/figures"  # by `25_read_seq2seq`, from runs of `15_train_seq2seq`
 FIGURES = (  # below OUTPUTS; copied if the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",
@@ -124,7 +124,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     notebook = run.parent.name
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = saved.read_parameters(run), environment_of(run)
+    p, facts = modernised(saved.read_parameters(run)), environment_of(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
@@ -176,7 +176,7 @@ def variant(p: dict, notebook: str) -> str:
     """
     if "model" not in p:
         return "gru" if p.get("reader") == "gru" else ""
-    usual, named = _defaults(notebook), []
+    p, usual, named = modernised(p), _defaults(notebook), []
     for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
         value = p.get(key, usual.get(key))
         matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
@@ -284,9 +284,8 @@ def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
     lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    return pd.DataFrame(
-        [modernised(record["parameters"]) for record in records], index=[record["run"] for record in records]
-    )
+    names = [record["run"] for record in records]
+    return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
 
 def runs_with(
@@ -311,7 +310,7 @@ def runs_with(
     expected = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
-    for name, value in (expected | parameters).items():
+    for name, value in (expected | modernised(parameters)).items():
         same = runs[name] == value if name in runs else pd.Series(False, runs.index)
         if value == expected.get(name):  # a run older than the parameter was made with what is now its default
             same |= runs[name].isna() if name in runs else True
@@ -325,7 +324,7 @@ def runs_with(
 
 def parameters_of(file: str) -> dict:
     """What a parameter file below params/ changes, without `vectors` and the parameters that sweeps vary."""
-    path = root() / "params" / file
+    path = notebook_path("12_train_sst").parents[1] / "params" / file
     changed = {name: value for _, name, value in read_file(path)}
     return {name: value for name, value in changed.items() if name not in ("vectors", "sparsity", "seed")}
 

@@ -130,6 +130,12 @@ class _Uses(ast.NodeVisitor):
         if name in self.bound:
             self.uses.add((self.bound[name], tuple(names)))
 
+    def visit_Call(self, node: ast.Call) -> None:
+        called, first = ast.unparse(node.func).split(".")[-1], node.args[:1]
+        if called == "find_corpus" and first and isinstance(first[0], ast.Constant):
+            self.uses.add((CORPORA, (str(first[0].value),)))
+        self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and re.fullmatch(rf"{PACKAGE}(\.\w+)+", node.value):
             self.uses.add((PACKAGE, tuple(node.value.split(".")[1:])))  # a module that is imported by its name

@@ -22,7 +22,7 @@ from pydantic import create_model
 
 from rationale.errors import BadInput
 from rationale.runs.settings import ReadingSettings, TheorySettings
-from rationale.settings import Settings, accepts, did_you_mean, optional, plain_types
+from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
 from rationale.training import settings as tasks
 
 # Where the names of a notebook that names no class are defined
@@ -83,8 +83,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
         See `settings_class`; also if a value in the cell is not accepted.
     """
     cls, cell = _read(notebook)
-    rest = {name: field.get_default() for name, field in cls.model_fields.items() if name not in cell}
-    return {**cell, **rest}
+    names = [name for group in components(cls).values() for name in group if name not in cell]
+    return cell | {name: cls.model_fields[name].get_default(call_default_factory=True) for name in names}
 
 
 def parameters_cell(notebook: Path) -> list[str]:
@@ -121,7 +121,7 @@ def _read_text(notebook: Path, text: str) -> tuple[type[Settings], dict[str, Any
     where = f"{shown(notebook)}: parameters cell: "
     written = _assignments(tagged[0], where)
     nodes = [node for _, source in cells for node in _parsed(source)]
-    cls = _named_class(nodes) or _class_of_cell(list(written), where)
+    cls = _named_class(nodes) or _class_of_cell(tuple(written), where)
     cell = {}
     for name, (annotation, value) in written.items():
         if name not in cls.model_fields:
@@ -177,7 +177,8 @@ def _definition(name: str) -> tuple[Any, Any] | None:
     return None
 
 
-def _class_of_cell(names: list[str], where: str) -> type[Settings]:
+@cache
+def _class_of_cell(names: tuple[str, ...], where: str) -> type[Settings]:
     """The settings of a cell, and no others."""
     fields = {name: _definition(name) for name in names}
     for name, definition in fields.items():
@@ -332,7 +333,7 @@ def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -
         A name that is no setting, a value that is not accepted, or values that exclude each other.
     """
     annotated = [name for name in namespace.get("__annotations__", {}) if name in namespace]
-    cls = _class_of_cell(annotated, "") if cls is None else cls
+    cls = _class_of_cell(tuple(annotated), "") if cls is None else cls
     names = [name for name in annotated if name in cls.model_fields] + list(_injected(namespace))
     return cls.checked({name: namespace[name] for name in dict.fromkeys(names)})
 

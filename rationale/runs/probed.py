@@ -1,7 +1,6 @@
 """Load what a finished run of `14_train_probes` has saved: the model that was probed, and its probes."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
@@ -15,7 +14,7 @@ from rationale.training.settings import ProbingSettings
 class ProbedRun(NamedTuple):
     """A finished run of `14_train_probes`, loaded."""
 
-    parameters: SimpleNamespace
+    parameters: ProbingSettings
     task: ProbedTask
     frozen: FrozenModel
     probes: dict[str, Probe]  # by target: inputs, states

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from rationale.training.probing import AttributionResult
 
-FORMAT = 2  # of model.safetensors; files without this fact are of the format before it
+FORMAT = 2  # of model.safetensors; files of format 1 do not say theirs, and still load
 OTHERS = {  # tasks whose models do not read new texts, and what their runs are
     "generation": "an encoder-decoder, whose answers are in said.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
@@ -246,7 +246,7 @@ def load_run(folder: Path | str) -> SavedRun:
         raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
     try:
         tensors, facts = read_tensors(path)
-        task = facts["task"] if "format" in facts else _task_before_formats(facts)
+        task = facts["task"] if _format(facts, path) == FORMAT else _task_of_format_1(facts)
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**modernised(facts["parameters"]))
@@ -264,8 +264,16 @@ def load_run(folder: Path | str) -> SavedRun:
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
 
 
-def _task_before_formats(facts: dict) -> str:
-    """The task of a run that was saved before the fact `task` was: known by what such a file holds."""
+def _format(facts: dict, path: Path) -> int:
+    """The format of a file; files of the first one do not say theirs."""
+    number = facts.get("format", 1)
+    if number not in (1, FORMAT):
+        raise BadInput(f"{path}: a model of format {number}; accepted is {FORMAT}, or the one before it")
+    return number
+
+
+def _task_of_format_1(facts: dict) -> str:
+    """The task of a run whose file does not name it, known by what else the file holds."""
     if "vocabularies" in facts:
         return "generation"
     if "vocabulary" not in facts and "methods" in facts["parameters"]:

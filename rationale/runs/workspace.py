@@ -78,7 +78,7 @@ def lock_file(path: Path, seconds: float) -> IO[str]:
     BlockingIOError
         If another process still holds the lock.
     """
-    file, deadline = open(path, "w"), time.time() + seconds
+    file, deadline = open(path, "w"), time.time() + seconds  # noqa: SIM115  (open as long as the lock is held)
     while fcntl:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Train: one loop, its checkpoint and model selection, and one file per arc."""
 
 from rationale.training.alignment import train_aligner
-from rationale.training.checkpoint import TrainingState, read_tensors, write_tensors
+from rationale.training.checkpoint import TrainingState, all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_figures
 from rationale.training.extraction import Result, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
@@ -35,6 +35,7 @@ __all__ = [
     "ProbedTask",
     "Result",
     "TrainingState",
+    "all_tensors",
     "attribute",
     "attribute_batch",
     "build_optimizer",
@@ -48,6 +49,7 @@ __all__ = [
     "fit",
     "freeze",
     "importance_quantile",
+    "load_trained",
     "load_weights",
     "predict_answers",
     "rationale_figures",

@@ -6,6 +6,7 @@ the machine has read the whole text, but it is the baseline to beat. It needs th
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +25,7 @@ COSTS = (0.01, 0.1, 1.0, 10.0)  # of violating the margin (C); the best on dev i
 def features(tokens: Sequence[str]) -> Iterator[str]:
     """Each word, then each pair of adjacent words: n + (n - 1) features."""
     yield from tokens
-    yield from map("\t".join, zip(tokens, tokens[1:], strict=False))
+    yield from map("\t".join, pairwise(tokens))
 
 
 def word_scores(tokens: Sequence[str], weight_of: dict[str, float], signed: bool) -> Tensor:

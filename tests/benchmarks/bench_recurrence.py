@@ -103,7 +103,7 @@ def cases(rows: int = 64, steps: int = 128) -> dict[str, dict[str, Callable]]:
     return {
         f"one training step, dependent hardkuma, RCNN, {sizes}": ways,
         f"RCNN encoder, forward and backward, {sizes}": {
-            "one step after the other": encoder_pass(functools.partial(plain.encode, encoder), inputs, batch.mask),
+            "one step after the other": encoder_pass(functools.partial(plain.read, encoder), inputs, batch.mask),
             "the scan": encoder_pass(encoder, inputs, batch.mask),
         },
     }
