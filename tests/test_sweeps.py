@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from rationale.errors import BadInput
-from rationale.runs import root, sweeps
+from rationale.runs import notebook_path, root, sweeps
 from rationale.runs.parameters import modernised, resolve
 from rationale.runs.sweeps import read_sweep
+from tests.smoke import NOTEBOOKS, needed_first, small, smoke_items, smoke_parameters
 from tests.test_runs import HEADER
 
 TRAIN = (
@@ -336,6 +337,35 @@ def test_the_profiles_are_readable_and_keep_going():
 def test_every_sweep_of_the_repository_is_valid():
     for path in (root() / "params" / "sweeps").glob("*.yaml"):
         assert read_sweep(path.stem).runs
+
+
+NOTEBOOKS_OF = {  # which notebooks the files of a folder below params/ are for
+    "attention": ["13_train_nli", "15_train_seq2seq"],
+    "beer": ["11_train_reviews"],
+    "nli": ["13_train_nli"],
+    "probes": ["14_train_probes"],
+    "reviews": ["11_train_reviews"],
+    "seq2seq": ["15_train_seq2seq"],
+    "sst": ["12_train_sst"],
+}
+
+
+def test_every_parameter_file_is_accepted_by_its_notebooks():
+    folders = [path for path in (root() / "params").iterdir() if path.is_dir() and path.name != "sweeps"]
+    assert {folder.name for folder in folders} == set(NOTEBOOKS_OF)
+    for path in (path for folder in folders for path in folder.iterdir()):
+        for notebook in NOTEBOOKS_OF[path.parent.name]:
+            assert resolve(notebook_path(notebook), [path]), path
+    assert resolve(notebook_path("10_first_rationale"), [root() / "params" / "demo.yaml"])
+
+
+def test_the_smoke_parameters_of_every_notebook_are_accepted():
+    assert set(small()) == {path.stem for path in NOTEBOOKS}
+    for notebook in NOTEBOOKS:
+        given, first = smoke_parameters(notebook), needed_first(notebook)
+        resolved = resolve(notebook, smoke_items(notebook))
+        assert {name: resolved[name] for name in given} == given, notebook.stem
+        assert first is None or (first in NOTEBOOKS and "runs_dir" in resolved), notebook.stem
 
 
 def parameters_of_committed_runs() -> dict[str, dict]:
