@@ -12,18 +12,18 @@ from rationale.models import Aligner, IntraAttention, RecurrentPair, build_align
 from rationale.nn import MAPPINGS, sample
 from rationale.nn.fast import apply_to_joined
 from rationale.objectives import build_objective
-from rationale.runs.parameters import UNLESS_NAMED
+from rationale.training.settings import AlignmentSettings
 from tests.small import parameters
 
 NLI = {
     "corpus": "nli_small", "model": "softmax", "gamma": 1.0, "lam": 0.1, "power": 1.5, "normalised": False,
-    "intra": False, "hidden_size": 6, "selection": 1.0, "measure": "training", "schedule": "plateau",
+    "intra": False, "hidden_size": 6, "selection": None, "measure": "training", "schedule": "plateau",
 }  # fmt: skip
 
 
 def settings(**changes):
     p = parameters()
-    for name, value in (UNLESS_NAMED | NLI | changes).items():
+    for name, value in (AlignmentSettings(corpus="nli_small").model_dump() | NLI | changes).items():
         setattr(p, name, value)
     return p
 

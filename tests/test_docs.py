@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rationale.runs import root
-from rationale.runs.parameters import KEYS
+from rationale.training import settings
 from tools.book.pages import modules, public_names, tree
 
 NOTATION = (root() / "NOTATION.md").read_text(encoding="utf-8")
@@ -58,7 +58,8 @@ def names_in_code() -> set[str]:
     """Whatever the package calls something: functions, classes, arguments, variables, parameters, metrics."""
     evaluation = ast.walk(tree("rationale.training.evaluation"))
     metrics = [key for node in evaluation if isinstance(node, ast.Dict) for key in node.keys]
-    found = set(KEYS) | {key.value for key in metrics if isinstance(key, ast.Constant)}
+    names = {name for cls in vars(settings).values() if isinstance(cls, type) for name in cls.model_fields}
+    found = names | {key.value for key in metrics if isinstance(key, ast.Constant)}
     for path in (root() / "rationale").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found |= {getattr(node, field, None) for field in ("name", "arg", "attr", "id")}

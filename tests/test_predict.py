@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,10 +16,11 @@ from rationale import training
 from rationale.data.corpora.sst import read_sst
 from rationale.data.corpora.synthetic import read_synthetic
 from rationale.data.snli_format import LABELS
-from rationale.data.tokenise import tokenise
+from rationale.data.tokenise import split_text, tokenise
 from rationale.errors import BadInput
 from rationale.runs.predict import _shown, main, predict, read_texts
-from rationale.runs.saved import load_run, save_run
+from rationale.runs.reading import read_text
+from rationale.runs.saved import SavedRun, load_run, save_run
 from tests import test_aligner as aligners
 
 
@@ -89,7 +91,8 @@ def test_scores_are_given_as_numbers(scored, capsys):
 @pytest.mark.parametrize(("corpus", "last"), [("beer", "overall"), ("hotels", "service")])
 def test_of_all_aspects_each_score_has_its_name(corpus, last):
     row = {"tokens": ["fine"], "z": [1.0], "prediction": [0.1, 0.2, 0.3, 0.4, 0.5], "unknown": []}
-    answer = _shown(row, SimpleNamespace(parameters=SimpleNamespace(corpus=corpus, aspect="all"))).split("   ")[0]
+    p = SimpleNamespace(corpus=corpus, aspect="all")
+    answer = _shown(row, SavedRun(SimpleNamespace(head=None), None, p, None, "extraction")).split("   ")[0]
     assert answer.split(", ")[-1] == f"{last} 0.50" and answer.count(",") == 4
 
 
@@ -251,6 +254,44 @@ def test_texts_of_a_file_are_tokenised(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("It isn't.\nFine .", encoding="utf-8")
     assert read_texts(path) == [["It", "is", "n't", "."], ["Fine", "."]]
+
+
+RAW = "Staff/service and/or clean.But it isn't!"
+SPLIT = "staff / service and / or clean . but it is n't !"
+
+
+@pytest.fixture(scope="module")
+def of_hotels(tmp_path_factory):
+    """The folder of a run on hotel reviews, whose texts are split by `split_words`."""
+    folder = tmp_path_factory.mktemp("hotels")
+    p = SimpleNamespace(**vars(parameters(epochs=1)) | {"corpus": "hotels", "aspect": "service"})
+    save_run(folder, train(folder, epochs=1), p)
+    return str(folder)
+
+
+def test_new_texts_are_split_as_the_texts_in_training_were(of_hotels, capsys, tmp_path):
+    (tmp_path / "texts.txt").write_text(f"{RAW}\n")
+    for source in (("--text", RAW), ("--file", str(tmp_path / "texts.txt"))):
+        row = json.loads(told(capsys, of_hotels, *source, "--jsonl")[1])
+        assert row["tokens"] == SPLIT.split(), source
+    assert read_text(load_run(of_hotels), RAW).tokens == SPLIT.split()
+
+
+def test_a_run_saved_before_tokenisers_were_has_that_of_its_corpus(of_hotels, scored, tmp_path):
+    assert load_run(of_hotels).tokeniser == "words" and load_run(scored).tokeniser == "treebank"
+    tensors, facts = training.read_tensors(Path(of_hotels) / "model.safetensors")
+    assert facts.pop("tokeniser") == "words"
+    training.write_tensors(tmp_path / "model.safetensors", tensors, facts)
+    assert load_run(tmp_path).tokeniser == "words"
+    training.write_tensors(tmp_path / "model.safetensors", tensors, facts | {"tokeniser": "singing"})
+    with pytest.raises(BadInput, match="no model of this project, or of another version .*singing"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("tokeniser", ["treebank", "words", "spaces"])
+def test_the_sides_of_a_pair_are_split_by_themselves(tokeniser):
+    assert split_text("a dog . ||| it barks .", tokeniser) == "a dog . ||| it barks .".split()
+    assert split_text("|||", tokeniser) == ["|||"] and split_text("a", tokeniser) == ["a"]
 
 
 def test_a_word_is_also_known_in_its_other_spellings(scored):

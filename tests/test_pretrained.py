@@ -16,7 +16,7 @@ from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
@@ -127,7 +127,7 @@ def test_attention_is_a_distribution_over_real_positions_and_leaves_the_fused_on
 
 def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     batch = batch_of(folder)
-    p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
+    p = notebook_settings(notebook_path("14_train_probes"), hidden_size=3)
     _, tokenizer = models.load_encoder(folder)
     batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):

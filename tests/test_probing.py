@@ -10,15 +10,15 @@ from test_probes import a_batch, frozen_counter
 from rationale import explain, metrics, training
 from rationale.errors import BadInput
 from rationale.runs import notebook_path, saved
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 
 METHODS = ["states", "inputs", "erasure"]
 
 
 def small(**changes):
-    values = defaults(notebook_path("14_train_probes"))
-    values |= {"num_train": 80, "num_dev": 20, "num_test": 12, "embedding_size": 6, "hidden_size": 4, "batch_size": 16}
-    return completed(values | {"model_epochs": 2, "epochs": 2, "num_steps": 3, "methods": METHODS} | changes)
+    values = {"num_train": 80, "num_dev": 20, "num_test": 12, "embedding_size": 6, "hidden_size": 4, "batch_size": 16}
+    values |= {"model_epochs": 2, "epochs": 2, "num_steps": 3, "methods": METHODS}
+    return notebook_settings(notebook_path("14_train_probes"), **values | changes)
 
 
 def probed(folder, **changes):

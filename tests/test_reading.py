@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import ipywidgets
 import pandas as pd
@@ -14,6 +15,8 @@ import yaml
 from small import classified, corpus, parameters, train
 
 from rationale import training
+from rationale.data import Example
+from rationale.data.corpora import synthetic
 from rationale.data.tokenise import tokenise
 from rationale.errors import BadInput
 from rationale.explorers import common, layers, rates, sentence
@@ -110,6 +113,19 @@ def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, 
     assert explorer.predictions["rationale"] == explorer.predictions["whole text"]
     explorer.force({3: "shut"})
     assert explorer.predictions["your gates"] != explorer.predictions["whole text"]
+
+
+def test_a_run_on_all_aspects_names_every_score(tmp_path):
+    splits = {
+        name: [Example(review.tokens, review.scores) for review in synthetic.reviews(20, name)]
+        for name in ("train", "dev", "test")
+    }
+    p = SimpleNamespace(**vars(parameters(epochs=1)) | {"corpus": "beer", "aspect": "all"})
+    save_run(tmp_path, training.train_extractor(p, splits, "scores", 5, tmp_path), p)
+    explorer = sentence.explore_sentence([tmp_path], TEXT)
+    assert len(explorer.predictions["rationale"]) == 5
+    for name in ("look", "smell", "palate", "taste", "overall"):
+        assert re.search(rf"{name} \d\.\d\d", explorer.readout.value), explorer.readout.value
 
 
 def test_for_a_text_without_words_a_message_is_shown_until_a_word_is_typed(explorer):

@@ -9,8 +9,12 @@ import yaml
 
 from rationale.errors import BadInput
 from rationale.runs import committed, notebook_path, root
-from rationale.runs.parameters import UNLESS_NAMED, defaults
+from rationale.runs.parameters import defaults
 from tools import collect, readme_tables
+
+# Settings that the first runs did not name
+YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup",
+           "samples", "baseline", "multiplier_max", "schedule", "patience", "transitions", "dependent"}  # fmt: skip
 
 
 def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):
@@ -129,11 +133,11 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
 
 
 def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
-    priced = finished_run(tmp_path, "priced", model="bernoulli", selection=1.0, sparsity=0.025)
+    priced = finished_run(tmp_path, "priced", model="bernoulli", selection=None, sparsity=0.025)
     assert set(committed.rows_of(priced)["sparsity"]) == {0.025}
     old = finished_run(tmp_path, "old")
     known = yaml.safe_load((old / "params.yaml").read_text())
-    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
+    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in YOUNGER}))
     assert set(committed.rows_of(old)["sparsity"]) == {0.0}
 
 
@@ -160,7 +164,7 @@ def test_results_written_before_there_were_prices_are_read_and_merged_in_the_sam
     committed.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
     assert list(committed.read_results().columns) == committed.COLUMNS
     assert set(committed.read_results()["sparsity"]) == {0.0}
-    finished_run(home / "new", "new", model="bernoulli", selection=1.0, sparsity=0.05)
+    finished_run(home / "new", "new", model="bernoulli", selection=None, sparsity=0.05)
     collect.collect(home / "new")
     table = committed.read_results()
     assert list(table.columns) == committed.COLUMNS
@@ -201,7 +205,7 @@ def test_a_run_without_a_like_or_without_gates_has_no_agreement(tmp_path):
 def test_a_run_from_before_a_parameter_is_like_one_that_names_what_was_meant(tmp_path):
     old, new = finished_run(tmp_path, "old", device="cuda"), finished_run(tmp_path, "new", seed=2)
     known = yaml.safe_load((old / "params.yaml").read_text())
-    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in UNLESS_NAMED}))
+    (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in YOUNGER}))
     assert [float(row["value"].iloc[0]) for row in committed.agreements([old, new])] == [1.0, 1.0]
 
 
@@ -256,7 +260,7 @@ def test_a_run_of_no_training_notebook_is_refused(tmp_path):
 def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
     common = {"corpus": "beer", "aspect": "look", "vectors_scale": 1.0}
     priced = [
-        finished_run(tmp_path, f"p{price}", model="bernoulli", selection=1.0, sparsity=price, **common)
+        finished_run(tmp_path, f"p{price}", model="bernoulli", selection=None, sparsity=price, **common)
         for price in (0.1, 0.2)
     ]
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)

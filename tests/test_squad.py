@@ -14,7 +14,7 @@ from rationale.data.squad_format import read_squad_file
 from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 
 CONTEXT = "a dull film. a funny film."
 
@@ -145,7 +145,7 @@ def test_a_span_model_is_trained_and_probed_like_any_other(spans):
     frozen, batches = spans
     (batch,) = batches.in_order()
     assert training.AnswerLoss()(frozen.model, batch).loss.isfinite()
-    p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": 3})
+    p = notebook_settings(notebook_path("14_train_probes"), hidden_size=3)
     probe = training.build_probe(p, "inputs", frozen, batches)
     step = ProbeObjective(4, 1.0).train()(probe, batch)
     step.loss.backward()

@@ -1,9 +1,8 @@
-"""Data: readers that give `Example`s, word vectors, a vocabulary, and padded batches.
+"""Data: the corpora, word vectors, vocabularies, and padded batches.
 
-Readers, in `corpora`: `sst.read_sst`, `synthetic.read_synthetic`, `beer.read_beer`, `hotels.read_hotels`,
-`movies.read_movies`, `imdb_rationales.read_imdb_rationales`, `nli.read_nli`, `sentences.read_captions`,
-`sentences.read_mails`, `digits.read_digits`, `squad.read_squad`, `squad.read_xquad`.
-Vectors: `vectors.build_vocabulary`, `corpora.nli.build_pair_vocabulary`.
+Corpora: `corpora.find_corpus` finds one by name, each is a file of `corpora/`; `read.read_extraction`,
+`read.read_alignment`, `read.read_generation` and `read.read_probing` read what the parameters of a run name.
+Vocabularies: `vectors.build_vocabulary`, `pairs.build_pair_vocabulary`, `targets.build_text_vocabularies`.
 Batches: `batches.Batches`, `batches.PairBatches`.
 `python -m rationale.data` fetches, lists and checks the official archives.
 """

@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(options) -> int:
+def _list(_) -> int:
     print(f"data folder: {folder()} ({_origin()})\n")
     width = max(map(len, corpora.archives()))
     print(f"{'name':{width}}  here  what")

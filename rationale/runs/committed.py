@@ -217,7 +217,7 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = saved.read_parameters(run)
+        p = _defaults(run.parent.name) | saved.read_parameters(run)  # an older run means what is the default now
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)

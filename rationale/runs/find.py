@@ -25,7 +25,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
             p = saved.read_parameters(path.parent)
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
-            elif p.get("corpus") in of_texts:
+            elif "model" in p and p.get("corpus") in of_texts:
                 runs_by_use["texts"].append(path.parent)
     runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}

@@ -37,6 +37,7 @@ from rationale.runs.parameters import modernised
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.extraction import Result
 from rationale.training.generation import GenerationResult
+from rationale.training.settings import AlignmentSettings, ExtractionSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,7 @@ OTHERS = {  # tasks whose models do not read new texts, and what their runs are
     "generation": "an encoder-decoder, whose answers are in said.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
 }
+SETTINGS = {"extraction": ExtractionSettings, "alignment": AlignmentSettings}
 BUILDERS = {"extraction": build_extractor, "alignment": build_aligner}  # by task: models that read new texts
 
 
@@ -249,7 +251,7 @@ def load_run(folder: Path | str) -> SavedRun:
         task = facts["task"] if _format(facts, path) == FORMAT else _task_of_format_1(facts)
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
-        p = SimpleNamespace(**modernised(facts["parameters"]))
+        p = SimpleNamespace(**_meant(task, facts["parameters"]))
         model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run that does not say it: that of its corpus
@@ -270,6 +272,12 @@ def _format(facts: dict, path: Path) -> int:
     if number not in (1, FORMAT):
         raise BadInput(f"{path}: a model of format {number}; accepted is {FORMAT}, or the one before it")
     return number
+
+
+def _meant(task: str, parameters: dict) -> dict:
+    """The parameters of a run, with the default of each setting that is younger than the run."""
+    fields = SETTINGS[task].model_fields.items()
+    return {name: field.get_default() for name, field in fields if not field.is_required()} | modernised(parameters)
 
 
 def _task_of_format_1(facts: dict) -> str:

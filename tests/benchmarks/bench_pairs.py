@@ -21,7 +21,7 @@ from rationale.models import build_aligner, build_seq2seq
 from rationale.nn import MAPPINGS
 from rationale.objectives import WordLoss, build_objective
 from rationale.runs import committed, notebook_path
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 from tests import plain
 
 SNLI = (15, 9)  # mean words of a premise and a hypothesis, NULL included
@@ -32,9 +32,9 @@ PAPERS_DROPOUT = 0.2
 
 def parameters(notebook: str, **changes) -> SimpleNamespace:
     """The defaults of a notebook and these changes; fusedmax and oscarmax at the paper's prices."""
-    usual = defaults(notebook_path(notebook))
-    lam = committed.PRICES.get(changes.get("model"), usual["lam"])
-    return completed(usual | {"lam": lam} | changes)
+    price = committed.PRICES.get(changes.get("model"))
+    priced = {} if price is None else {"lam": price}
+    return notebook_settings(notebook_path(notebook), **priced | changes)
 
 
 def batch_of(rows: int, words: tuple[int, int]) -> Batch:

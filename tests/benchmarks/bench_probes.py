@@ -15,7 +15,7 @@ from rationale import models, training
 from rationale.data import Batch
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
-from rationale.runs.parameters import completed, defaults
+from rationale.runs.parameters import notebook_settings
 
 WORDS, LAYERS, SIZE = 30, 6, 384
 
@@ -76,7 +76,7 @@ def plain_step(frozen: FrozenModel, batch: Batch) -> tuple[Callable, Callable]:
 
 def probe_step(frozen: FrozenModel, batch: Batch, kind: str, width: int) -> tuple[Callable, Callable]:
     """(the whole step, its loss alone)."""
-    p = completed(defaults(notebook_path("14_train_probes")) | {"hidden_size": width})
+    p = notebook_settings(notebook_path("14_train_probes"), hidden_size=width)
     probe = training.build_probe(p, kind, frozen, OneBatch(batch))
     objective, optimizer = ProbeObjective(len(frozen.layers), p.margin).train(), training.build_optimizer(probe, p)
 

@@ -34,7 +34,7 @@ from rationale.data.corpora.sst import read_sst
 from rationale.errors import BadInput
 from rationale.models import Extractor, build_extractor
 from rationale.objectives import build_objective
-from rationale.runs.parameters import completed, defaults, read_file
+from rationale.runs.parameters import notebook_settings, read_file
 from rationale.training import loop
 
 ROOT = Path(__file__).parents[2]
@@ -258,10 +258,9 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
 def parameters(**changes) -> SimpleNamespace:
     """The defaults of notebook 12, which are the paper's sizes (for model bernoulli, `BERNOULLI`), with changes."""
-    p = defaults(ROOT / "notebooks" / "12_train_sst.py")
     if changes.get("model") == "bernoulli":
-        p |= {name: value for _, name, value in read_file(BERNOULLI)}
-    return completed(p | changes)
+        changes = {name: value for _, name, value in read_file(BERNOULLI)} | {"sparsity": 0.01} | changes
+    return notebook_settings(ROOT / "notebooks" / "12_train_sst.py", **changes)
 
 
 @functools.cache

@@ -351,9 +351,9 @@ def write_beer_format(
             for review in reviews(num, f"{name} {split}", correlation, seed):
                 scores = " ".join(f"{score:.4f}" for score in review.scores)
                 lines.append(f"{scores}\t{' '.join(review.tokens)}\n")
-            with open(folder / f"reviews.{name}.{split}.txt.gz", "wb") as raw:
-                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
-                    file.write("".join(lines).encode())
+            packed = folder / f"reviews.{name}.{split}.txt.gz"
+            with open(packed, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
+                file.write("".join(lines).encode())
     with open(folder / "annotations.json", "w", encoding="utf-8", newline="\n") as file:
         for review in reviews(num_annotated, "annotated", correlation, seed):
             record = {"x": review.tokens, "y": review.scores}
