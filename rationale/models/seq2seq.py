@@ -109,7 +109,7 @@ class Seq2Seq(nn.Module):
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
     def has_zero_jacobian(self, weights: Tensor) -> Tensor:
-        """Where the attention gave weights [..., S] at which it has no gradient, bool [...]; see `has_zero_jacobian`."""
+        """Where the attention weights [..., S] have no gradient, bool [...]; see `nn.has_zero_jacobian`."""
         return has_zero_jacobian(weights, self.mapping, self.arguments.get("lam", 0.0))
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
