@@ -47,7 +47,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     """Five finished runs of a second, by name."""
     top = tmp_path_factory.mktemp("outputs") / "10_first_rationale"
     folders = {f"s{s}": finished(top / f"s{s}", epochs=1, selection=s) for s in (0.2, 0.6, 0.4)}
-    folders["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=1.0)
+    folders["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=None)
     folders["classes"] = finished(top / "classes", epochs=1, pool="max", seed=5)
     return folders
 
