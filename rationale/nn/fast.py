@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.distributions.numerics import log_uniform
+from rationale.distributions.protocol import GateDistribution
 from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, sample
@@ -61,6 +61,7 @@ class ReLUDropped(Function):
 def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
     """layers([words; others]) [N, S] of [N, H] each, without the copy that joining them makes."""
     first, *rest = layers
+    assert isinstance(first, nn.Linear)
     of_words, of_others = first.weight.chunk(2, 1)
     units = F.linear(words, of_words, first.bias) + F.linear(others, of_others)
     for layer in rest:
@@ -162,7 +163,7 @@ class Scan(torch.autograd.Function):
 # ---------------------------------------------------------------------------------------------------- dependent gates
 def select(
     gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
-) -> tuple[Tensor, Distribution, Tensor | None]:
+) -> tuple[Tensor, GateDistribution, Tensor | None]:
     """`selector.select_in_order`: z [B, T], the gates, and the logarithm of the chance of a switch or None."""
     states = states.transpose(0, 1)  # [T, B, S]
     weight, bias = gate.linear()
@@ -170,14 +171,13 @@ def select(
     asked = F.linear(states, of_states, bias)  # [T, B, G]: of the gates, all that does not depend on the memory
     of_states, of_z = cell.inputs.weight.split((states.shape[-1], 1), 1)
     projected = F.linear(states, of_states, cell.input_bias)  # [T, B, 3H]: of the cell, all but z
-    pathwise = draw is sample and gate.has_rsample
-    noise = log_uniform(asked.shape[:2], asked) if pathwise else None
+    noise = log_uniform(asked.shape[:2], asked) if draw is sample and gate.has_rsample else None
 
     def decide(raw: Tensor, t: int) -> Tensor:
-        return gate.of(raw).rsample_at(noise[t]) if pathwise else draw(gate.of(raw))
+        return draw(gate.of(raw)) if noise is None else gate.of(raw).rsample_at(noise[t])
 
     def slopes(raw: Tensor) -> Tensor | None:
-        if not pathwise:
+        if noise is None:
             return None
         with torch.enable_grad():
             raw = raw.detach().requires_grad_()
@@ -187,13 +187,13 @@ def select(
     *memory, z = MemoryScan.apply(asked, projected, of_memory, recurrent, bias, of_z, decide, slopes)
     raw = asked + F.linear(memory[0], of_memory)  # [T, B, G]: the loop's, all at once
     gates, switches = gate.of(raw.transpose(0, 1)), None
-    if pathwise:
+    if noise is not None:
         drawn = gates.rsample_at(noise.T)
         z = drawn.T + (z - drawn.T).detach()  # the loop's value to the last digit, with its gradient
         if look_ahead:
             before = [part[:-1] for part in memory]
 
-            def after(value: Tensor) -> Distribution:
+            def after(value: Tensor) -> GateDistribution:
                 hidden, _, _ = cell(projected[:-1] + value.unsqueeze(-1) * of_z, before)
                 return gate.of(asked[1:] + F.linear(hidden, of_memory))
 
@@ -229,12 +229,12 @@ class MemoryScan(torch.autograd.Function):
             _, first, second = states[t]
             second = torch.lerp(first + two, second, gates[t])
             states.append((torch.tanh(second + bias), torch.lerp(one, first, gates[t]), second))
-        z = torch.stack(z)
+        drawn = torch.stack(z)
         hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
         ctx.slopes = slopes
-        ctx.save_for_backward(asked, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
-        ctx.mark_non_differentiable(z)
-        return hidden[:-1], first[:-1], second[:-1], z
+        ctx.save_for_backward(asked, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), drawn)
+        ctx.mark_non_differentiable(drawn)
+        return hidden[:-1], first[:-1], second[:-1], drawn
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -247,24 +247,25 @@ class MemoryScan(torch.autograd.Function):
         of_raw = ctx.slopes(raw)  # dz / draw; becomes the gradient of raw
         joint = recurrent if of_raw is None else torch.cat([recurrent, asks])
         h = c1 = c2 = torch.zeros_like(hidden[0])
-        of_inputs, of_asked, of_bias = [None] * len(steps), [None] * len(steps), [None] * len(steps)
+        of_inputs, of_asked, of_bias = [], [], []  # of each step, the last one first
         for t in reversed(steps):
-            of_bias[t] = h * curve[t]
-            c2 = c2 + of_bias[t]
+            of_bias.append(h * curve[t])
+            c2 = c2 + of_bias[-1]
             of_gate = torch.addcmul(c2 * through_second[t], c1, through_first[t])
             kept1, kept2 = c1 * gates[t], c2 * gates[t]
             of_two = c2 - kept2
-            of_inputs[t] = torch.cat([c1 - kept1, of_two, of_gate], 1)  # [B, 3H]
+            of_inputs.append(torch.cat([c1 - kept1, of_two, of_gate], 1))  # [B, 3H]
             if of_raw is not None:
-                of_asked[t] = (of_inputs[t] @ of_z).unsqueeze(1) * of_raw[t]
-                of_gate = torch.cat([of_gate, of_asked[t]], 1)
+                of_asked.append((of_inputs[-1] @ of_z).unsqueeze(1) * of_raw[t])
+                of_gate = torch.cat([of_gate, of_asked[-1]], 1)
             h = torch.addmm(of_hidden[t], of_gate, joint)
             c1, c2 = of_first[t] + kept1 + of_two, of_second[t] + kept2
-        of_inputs, of_bias = torch.stack(of_inputs), torch.stack(of_bias).sum((0, 1))
+        all_inputs, whole_bias = torch.stack(of_inputs[::-1]), torch.stack(of_bias[::-1]).sum((0, 1))
         before = hidden[:-1].flatten(0, 1)
-        of_recurrent = of_inputs[..., 2 * size :].flatten(0, 1).T @ before
-        of_weight_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
+        of_recurrent = all_inputs[..., 2 * size :].flatten(0, 1).T @ before
+        of_weight_of_z = all_inputs.flatten(0, 1).T @ z.flatten()
+        rest = of_recurrent, whole_bias, of_weight_of_z, None, None
         if of_raw is None:
-            return None, of_inputs, None, of_recurrent, of_bias, of_weight_of_z, None, None
-        of_asked = torch.stack(of_asked)
-        return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_weight_of_z, None, None
+            return None, all_inputs, None, *rest
+        all_asked = torch.stack(of_asked[::-1])
+        return all_asked, all_inputs, all_asked.flatten(0, 1).T @ before, *rest
