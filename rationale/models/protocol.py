@@ -9,7 +9,7 @@ from rationale.distributions.protocol import GateDistribution
 from rationale.nn.heads import Head
 from rationale.nn.sampling import Draw
 
-Tokens = TypeVar("Tokens", contravariant=True)  # what a model reads: Tensor (texts) or Sides (pairs of texts)
+Read = TypeVar("Read", contravariant=True)  # what a model reads: Tensor (texts) or Sides (pairs of texts)
 
 
 class Output(NamedTuple):
@@ -53,7 +53,7 @@ class Trainable(Protocol):
     def load_state_dict(self, state_dict: dict[str, Tensor]) -> Any: ...
 
 
-class RationaleModel(Trainable, Protocol[Tokens]):
+class RationaleModel(Trainable, Protocol[Read]):
     """What the rationale objective and the evaluation ask of a model of texts or of pairs of texts.
 
     Attributes
@@ -72,10 +72,10 @@ class RationaleModel(Trainable, Protocol[Tokens]):
     @property
     def has_gates(self) -> bool: ...
 
-    def __call__(self, tokens: Tokens, mask: Tensor, num_samples: int = 1) -> Output:
+    def __call__(self, tokens: Read, mask: Tensor, num_samples: int = 1) -> Output:
         """One pass: draws from the gates in training mode, decides by the rule in evaluation mode."""
 
-    def gates(self, tokens: Tokens, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
+    def gates(self, tokens: Read, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """The gates alone; None for a model without gates."""
 
     def decided(self, mask: Tensor) -> Draw:

@@ -5,7 +5,7 @@ import, and is imported where it is needed.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout
-from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
+from rationale.nn.encoders import ENCODERS, Encoder, LSTMEncoder, RCNNEncoder
 from rationale.nn.gates import (
     GATES,
     RULES,
@@ -17,7 +17,7 @@ from rationale.nn.gates import (
     decide,
     top_k,
 )
-from rationale.nn.heads import HEADS, Classes, Scores
+from rationale.nn.heads import HEADS, Classes, Head, Scores
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
 from rationale.nn.rcnn import RCNNCell, State
@@ -49,10 +49,12 @@ __all__ = [
     "Classes",
     "Draw",
     "Dropout",
+    "Encoder",
     "FinalPool",
     "Gate",
     "HardConcreteGate",
     "HardKumaGate",
+    "Head",
     "LSTMEncoder",
     "LastPool",
     "Mapping",

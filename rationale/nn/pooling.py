@@ -16,7 +16,7 @@ class Pool(nn.Module):
     name : str
         The value of the setting `pool` that chooses this pool.
     weighs_words : bool
-        Whether it has `weights(states, mask)`: one number [B, T] per word, larger where the word counts more.
+        Whether it has `weights`: one number per word, larger where the word counts more.
 
     Parameters
     ----------
@@ -35,6 +35,10 @@ class Pool(nn.Module):
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
         """States [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
+        raise NotImplementedError
+
+    def weights(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What each word counts, [B, T]; only of a pool with `weighs_words`."""
         raise NotImplementedError
 
 

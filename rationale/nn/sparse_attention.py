@@ -20,7 +20,6 @@ Their Jacobians are symmetric and never built: a backward pass is a few averages
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
