@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
-from rationale.models.seq2seq import Memory, Seq2Seq
+from rationale.models.seq2seq import EncodedSource, Seq2Seq
 from rationale.settings import Settings, setting
 
 
@@ -43,7 +43,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     model.eval()
     rows, width = len(source), source.shape[1]
     memory, (h, c) = model.read(source, mask)
-    memory = Memory(*(part.repeat_interleave(beam, 0) for part in memory))
+    memory = EncodedSource(*(part.repeat_interleave(beam, 0) for part in memory))
     state = h.repeat_interleave(beam, 1), c.repeat_interleave(beam, 1)
     output = memory.states.new_zeros(rows * beam, model.join.out_features)
     end, words = model.start, torch.full((rows * beam,), model.start, device=source.device)

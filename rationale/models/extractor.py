@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from rationale.distributions.protocol import GateDistribution
 from rationale.models.protocol import Output
-from rationale.models.selector import MEMORY, DependentSelector, Selector
+from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
 from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
@@ -242,8 +242,8 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
     if p.model in GATES:
         features, gate = encoder(), GATES[p.model]
         if p.dependent:
-            built = gate.build(features.output_size + MEMORY, p)
-            cell = RCNNCell(features.output_size + 1, MEMORY)
+            built = gate.build(features.output_size + MEMORY_SIZE, p)
+            cell = RCNNCell(features.output_size + 1, MEMORY_SIZE)
             selector = DependentSelector(features, built, cell, p.dropout, p.look_ahead)
         else:
             selector = Selector(features, gate.build(features.output_size, p), p.dropout)

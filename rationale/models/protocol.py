@@ -90,4 +90,4 @@ class EncoderDecoder(Trainable, Protocol):
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]: ...
 
-    def settled(self, weights: Tensor) -> Tensor: ...  # where the attention has no gradient
+    def has_zero_jacobian(self, weights: Tensor) -> Tensor: ...  # where the attention has no gradient

@@ -14,7 +14,7 @@ from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, repeated, sample
 
-MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
+MEMORY_SIZE = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
 
 
 class Selection(NamedTuple):

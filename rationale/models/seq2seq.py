@@ -17,11 +17,11 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, settled, unused_by
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, has_zero_jacobian, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
-State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+DecoderState = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
 
 
 class Seq2SeqSettings(MappingSettings):
@@ -37,7 +37,7 @@ class Seq2SeqSettings(MappingSettings):
         yield from unused_by(self, self.model)
 
 
-class Memory(NamedTuple):
+class EncodedSource(NamedTuple):
     """What the decoder sees of B sources."""
 
     states: Tensor  # [B, S, H]
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
 class Decoded(NamedTuple):
     """What the decoder knows after a step."""
 
-    state: State
+    state: DecoderState
     output: Tensor  # [B, H]: o_t, which is fed back
     weights: Tensor  # [B, S]
 
@@ -83,20 +83,20 @@ class Seq2Seq(nn.Module):
         self.output, self.dropout = nn.Linear(size, num_target), Dropout(dropout)
         self.mapping, self.arguments = mapping, arguments
 
-    def read(self, tokens: Tensor, mask: Tensor) -> tuple[Memory, State]:
+    def read(self, tokens: Tensor, mask: Tensor) -> tuple[EncodedSource, DecoderState]:
         """Sources [B, S] as memory, and the state the decoder begins with."""
         embedded = self.dropout(self.source(tokens))
         packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, (h, c) = self.encoder(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=tokens.shape[1])  # [B, S, H]
         h, c = (torch.cat([x[0::2], x[1::2]], -1) for x in (h, c))  # both directions of a layer side by side
-        return Memory(states, self.key(states), mask), (h, c)
+        return EncodedSource(states, self.key(states), mask), (h, c)
 
     def embed(self, words: Tensor) -> Tensor:
         """Words of the target [...] as vectors [..., H]."""
         return self.dropout(self.target(words))
 
-    def step(self, memory: Memory, state: State, said: Tensor, fed: Tensor) -> Decoded:
+    def step(self, memory: EncodedSource, state: DecoderState, said: Tensor, fed: Tensor) -> Decoded:
         """One word on: `said` [B, H] the word before, embedded, `fed` [B, H] the output of the step before."""
         inputs = torch.cat([said, fed], -1)
         hidden: list[Tensor] = []
@@ -110,9 +110,9 @@ class Seq2Seq(nn.Module):
         output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
-    def settled(self, weights: Tensor) -> Tensor:
-        """Where the attention gave weights [..., S] at which it has no gradient, bool [...]; see `settled`."""
-        return settled(weights, self.mapping, self.arguments.get("lam", 0.0))
+    def has_zero_jacobian(self, weights: Tensor) -> Tensor:
+        """Where the attention weights [..., S] have no gradient, bool [...]; see `nn.has_zero_jacobian`."""
+        return has_zero_jacobian(weights, self.mapping, self.arguments.get("lam", 0.0))
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """o [B, T, H] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""

@@ -19,5 +19,5 @@ class WordLoss(nn.Module):
         outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
         real = sides.second_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])
-        without = model.settled(weights.detach()[real]).to(loss.dtype).mean()
+        without = model.has_zero_jacobian(weights.detach()[real]).to(loss.dtype).mean()
         return LossOutput(loss, {"task": loss.detach(), "settled": without})
