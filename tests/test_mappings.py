@@ -369,7 +369,7 @@ def test_without_a_price_oscarmax_is_sparsemax_at_ties_too():
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf"), float("inf")])
 def test_scores_that_are_not_finite_are_refused_unless_they_are_masked(name, bad):
     x = torch.tensor([[0.0, 1.0], [0.5, bad]])
-    with pytest.raises(ValueError, match=f"found {bad}, accepted are finite numbers"):
+    with pytest.raises(ValueError, match=f"got {bad}, accepted are finite numbers"):
         EVERY[name](x)
     assert EVERY[name](x, torch.tensor([[True, True], [True, False]]))[1].tolist() == [1.0, 0.0]
 

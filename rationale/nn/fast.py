@@ -114,8 +114,8 @@ class Scan(torch.autograd.Function):
         grad_projected = inputs.new_empty(3, directions, steps, rows, size)
         grad_bias = torch.zeros_like(hidden[0])
         transposed, read, grad_states = recurrent.mT, keep.to(inputs).unbind(1), grad_states.unbind(1)
-        grad_incoming = grad_projected[:2].unbind(2)  # of each step; so grad_second and grad_gate
-        grad_second, grad_gate = grad_projected[1].unbind(1), grad_projected[2].unbind(1)
+        grad_incoming = grad_projected[:2].unbind(2)
+        grad_second, grad_gate = (part.unbind(1) for part in grad_projected[1:])
         states, before, gates = hidden[1:].unbind(0), sums.unbind(0), gates.unbind(0)
         h, c = torch.zeros_like(hidden[0]), torch.zeros_like(sums[0])
         for t in reversed(range(steps)):

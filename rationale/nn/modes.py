@@ -8,6 +8,8 @@ from torch import nn
 
 
 class HasModes(Protocol):
+    """What `evaluating` requires of a model: modules with modes."""
+
     def modules(self) -> Iterator[nn.Module]: ...
     def eval(self) -> object: ...
 
