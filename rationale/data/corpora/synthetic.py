@@ -405,7 +405,8 @@ def _other_clause(rng: random.Random, templates: tuple) -> list:
 
 def _expand(rng: random.Random, template: str, aspect: str | None, judgement: float) -> tuple[float, list]:
     """Fill a template; returns the grade of its opinion (the last, if it has several) and the clause."""
-    grade, clause, column, owner = 0.5, [], -1 if aspect is None else ASPECTS.index(aspect), -1
+    clause: list[tuple[str, int]] = []
+    grade, column, owner = 0.5, -1 if aspect is None else ASPECTS.index(aspect), -1
     for symbol in template.split():
         if symbol == "[":
             owner = column
@@ -427,7 +428,7 @@ def _words(rng: random.Random, symbol: str, aspect: str | None) -> list[str]:
     if not symbol.startswith("{"):
         return [symbol]
     slot = symbol[1:-1]
-    if slot == "aspect":
+    if slot == "aspect" and aspect is not None:
         return [_pick(rng, _ASPECT_WORDS[aspect])]
     if slot == "any_aspect":
         return [_pick(rng, _ASPECT_WORDS[_pick(rng, ASPECTS)])]
