@@ -391,7 +391,8 @@ if "less noise" in ways:
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
-        for name, file in (("authors", "bernoulli_lagrangian_authors"), ("signed", "bernoulli_constrained"))}  # fmt: skip
+        for name, file in (("authors", "bernoulli_lagrangian_authors"),
+                           ("signed", "bernoulli_constrained"))}  # fmt: skip
 lagrangians = histories({name: committed_runs(name, **which) for name, which in held.items()})
 paths = {f"{name}, expected": curve for name, curve in by_epoch(lagrangians, "dev_rate_expected").items()}
 paths |= {f"{name}, selected": curve for name, curve in by_epoch(lagrangians, "dev_rate_selected").items()}

@@ -13,8 +13,8 @@ from rationale.runs.parameters import defaults
 from tools import collect, readme_tables
 
 # Settings that the first runs did not name
-YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup", "samples",
-           "baseline", "multiplier_max", "schedule", "patience", "transitions", "dependent"}  # fmt: skip
+YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup",
+           "samples", "baseline", "multiplier_max", "schedule", "patience", "transitions", "dependent"}  # fmt: skip
 
 
 def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):

@@ -53,8 +53,8 @@ def test_a_loaded_run_predicts_and_selects_the_same_on_new_text(tmp_path, change
     assert vars(loaded.parameters) == vars(parameters(epochs=1, **changes)) and loaded.labels is None
 
 
-YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup", "samples",
-           "baseline", "multiplier_max", "schedule", "patience"}  # fmt: skip
+YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup",
+           "samples", "baseline", "multiplier_max", "schedule", "patience"}  # fmt: skip
 
 
 def test_a_model_saved_before_there_were_these_parameters_still_loads(tmp_path, run):

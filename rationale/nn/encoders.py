@@ -1,15 +1,9 @@
-"""Encoders: from embedded tokens to one state per token and one state per text.
+"""Encoders: from embedded tokens to one state per token and one state per text."""
 
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
-an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first
-in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
-"""
-
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from rationale.nn import fast
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
@@ -24,13 +18,42 @@ class EncoderSettings(Settings):
     dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
-class LSTMEncoder(nn.Module):
+class Encoder(nn.Module):
+    """A network that reads embedded tokens in both directions.
+
+    Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
+
+    Attributes
+    ----------
+    name : str
+        The value of the setting `encoder` that chooses this encoder.
+    output_size : int
+        Size S of the states.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Sizes E and H; states have 2H numbers (forward, backward).
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.output_size = 2 * hidden_size
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs [B, T, E] and mask bool [B, T] to states [B, T, S] of all tokens and final [B, S] of the text."""
+        raise NotImplementedError
+
+
+class LSTMEncoder(Encoder):
     """Bidirectional LSTM, one layer, without packing.
 
     The backward direction is a second LSTM that reads each row in reverse *within its own length*, so it
     starts at the true last token and padding is only ever read after the text. That is exactly what packed
-    sequences compute, at the speed of padded ones (see `make bench`); with batches of similar length
-    little padding is left.
+    sequences compute, at the speed of padded ones (see `make bench`). Batches of texts of similar length contain
+    little padding.
 
     Parameters
     ----------
@@ -41,10 +64,9 @@ class LSTMEncoder(nn.Module):
     name = "lstm"
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead = nn.LSTM(input_size, hidden_size, batch_first=True)
         self.back = nn.LSTM(input_size, hidden_size, batch_first=True)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.
@@ -73,16 +95,15 @@ class LSTMEncoder(nn.Module):
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
-    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]; whole rows, five times as fast as `gather`."""
-    first = torch.arange(len(values), device=values.device).unsqueeze(1) * values.shape[1]  # [B, 1]
-    return F.embedding(first + index, values.flatten(0, 1))
+    """values[b, index[b, s]]: [B, T, H], [B, S] -> [B, S, H]."""
+    return values.gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
-class RCNNEncoder(nn.Module):
+class RCNNEncoder(Encoder):
     """Bidirectional recurrent convolution of order 2; half the parameters of an LSTM of its size.
 
-    The backward direction is a second cell that reads the row from its end. Where `mask` is False a step is skipped
-    in truth: the state stays what it was. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
+    The backward direction is a second cell that reads the row from its end. A step where `mask` is False
+    is skipped: the state does not change. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
     the states of the text without them, and `mask` may have holes.
 
     Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016; Bastings et al. 2019, app. B.
@@ -95,16 +116,15 @@ class RCNNEncoder(nn.Module):
     Attributes
     ----------
     fast : bool
-        True: `fast.scan_both_ways`. False: `rcnn.scan_both_ways`, which computes the same one step after the other.
+        True: `fast.scan_both_ways`. False: `rcnn.scan_both_ways`, which computes the same result step by step.
     """
 
     name = "rcnn"
     fast = True
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead, self.back = RCNNCell(input_size, hidden_size), RCNNCell(input_size, hidden_size)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.
@@ -118,10 +138,10 @@ class RCNNEncoder(nn.Module):
         Returns
         -------
         states [B, T, 2H], final [B, 2H]
-            At a token that is not read stand the states before it in either direction; zeros before the first.
+            A token that is not read has the last state before it in each direction: zeros if no token was read before.
         """
         scan = fast.scan_both_ways if self.fast else scan_both_ways
         return scan(self.ahead, self.back, inputs, mask)
 
 
-ENCODERS: dict[str, type[nn.Module]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}
+ENCODERS: dict[str, type[Encoder]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}

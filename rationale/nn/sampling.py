@@ -1,36 +1,37 @@
-"""Draws from gates, for a batch once or several times; switches between gates that depend on each other."""
+"""Draws from gates, one or several per text of a batch; switches between gates that depend on each other."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
 
-Draw = Callable[[Distribution], Tensor]  # from gates to their values
+from rationale.distributions.protocol import GateDistribution
+
+Draw = Callable[[GateDistribution], Tensor]  # a function from gates to their values
 
 
 def repeated(values: Tensor, num_samples: int) -> Tensor:
-    """[B, ...] -> [K B, ...], the whole batch after itself; not a copy where K = 1."""
+    """[B, ...] -> [K B, ...]: the whole batch, K times in a row; not copied if K = 1."""
     return values if num_samples == 1 else torch.cat([values] * num_samples)
 
 
-def sample(gates: Distribution) -> Tensor:
-    """One draw, which passes gradients on where the distribution has `rsample`."""
+def sample(gates: GateDistribution) -> Tensor:
+    """One draw, through which gradients pass if the distribution has `rsample`."""
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
-def log_switches(gates: Distribution, noise: Tensor, after: Callable[[Tensor], Distribution]) -> Tensor:
+def log_switches(gates: GateDistribution, noise: Tensor, after: Callable[[Tensor], GateDistribution]) -> Tensor:
     """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}) of dependent gates; unbiased.
 
         P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
 
-    The memory moves on twice, once from z_t = 0 and once from a draw of z_t given that it is not 0; what was in
-    fact drawn does not matter. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
+    The memory is advanced twice, once with z_t = 0 and once with a draw of z_t given that it is not 0; the value that
+    was actually drawn is not used. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
 
     Parameters
     ----------
     gates : distribution of batch shape [...]
-        Of z_t, given what was drawn before it.
+        The distribution of z_t, given the values drawn before it.
     noise : [...]
         Logarithms of uniform numbers, `log_uniform`.
     after : function

@@ -3,21 +3,22 @@
     minimise  E[task loss]  subject to  rate = target
     minimise  E[task loss + sparsity * selected words + coherence * switches]
 
-Where the gates are independent given the text, the expected number of selected tokens and of switches are sums
-of products of masses: no sampling, no score-function gradient. The expected task loss has a gradient through
-the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the score function.
+Where the gates are independent given the text, the expected numbers of selected tokens and of switches are sums
+of products of masses, so they need neither sampling nor the score function. The gradient of the expected task loss
+is taken through the draw (HardKuma) or, for gates whose draws pass no gradient (Bernoulli), by the score function.
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn.functional import pad
 
-from rationale.data.batches import Batch
-from rationale.models.protocol import Head, Output, RationaleModel
+from rationale.data.batches import Batch, Tokens
+from rationale.distributions.protocol import GateDistribution
+from rationale.models.protocol import Output, RationaleModel
+from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
@@ -47,7 +48,7 @@ class LossOutput(NamedTuple):
 
 
 class RationaleObjective(nn.Module):
-    """Task loss of a sampled rationale, and what keeps the rationale short: penalties or constraints.
+    """Task loss of a sampled rationale, plus the penalties or constraints that keep the rationale short.
 
     Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
 
@@ -58,31 +59,33 @@ class RationaleObjective(nn.Module):
     transitions : Constraint or None
         Holds the switches per token.
     measure : "training", "expected" or "selected"
-        What the selection constraint compares with its target. training: the expected rate of the training
-        pass, dropout included, averaged over texts (the authors'; without dropout the rate is another, on
+        The rate that the selection constraint compares with its target. training: the expected rate of the training
+        pass, dropout included, averaged over texts, as in the authors' code (without dropout the rate differs, on
         SST by 10 points). expected: the same without dropout, as at test time. selected: the share of *words*
-        that the test-time rule selects, without dropout. The gradient is that of the training pass in all.
+        that the test-time rule selects, without dropout. In all three, the gradient is that of the training pass.
     every : int, >= 1
         Training steps between two measurements without dropout; each costs one more pass of the selector.
     sparsity, coherence : float, >= 0
         Price of a selected word and of a switch, in units of the task loss. Both count per text, not per word.
     penalty : "expected" or "sampled"
-        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that its
-        gradient, and that of a constraint, comes from the score function, as in Lei et al.
+        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that the gradients of
+        the penalty and of a constraint come from the score function, as in Lei et al.
     samples : int, K >= 1
         Draws per text and training step.
     baseline : one of `BASELINES`
-        What the score function subtracts from a cost. average: the moving average of the costs of earlier
+        The value that the score function subtracts from a cost. average: the moving average of the costs of earlier
         steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
         pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
     warmup : int, >= 0
-        Training steps over which the prices rise from 0; evaluation uses the full ones.
+        Training steps over which the prices rise from 0; evaluation uses the full prices.
     entropy : float, >= 0
-        Reward for a nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a
-        gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
+        Reward per nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a gate
+        whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
+    steps: Tensor  # buffers, []: training steps so far
+    average: Tensor  # of the costs; only for the baseline of this name
 
     def __init__(
         self,
@@ -117,24 +120,24 @@ class RationaleObjective(nn.Module):
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
-    def forward(self, model: RationaleModel, batch: Batch) -> LossOutput:
+    def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
         output = model(batch.tokens, batch.mask, self.samples)
         if output.gates is None or not self.training:
             return self.loss(output, batch, model.head)
         self._update(model, output, batch)
         reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
-        step = self.loss(output, batch, model.head, reference)
+        result = self.loss(output, batch, model.head, reference)
         self.steps += 1
-        return step
+        return result
 
     def loss(self, output: Output, batch: Batch, head: Head, reference: Tensor | None = None) -> LossOutput:
-        """The loss of a pass already made, with the multipliers as they stand.
+        """The loss of a given forward pass, with the current multipliers.
 
         Parameters
         ----------
         output : Output
-            Of one draw per text, or of several.
+            Of one or several draws per text.
         batch : Batch
         head : Head
         reference : [B] or None
@@ -155,34 +158,35 @@ class RationaleObjective(nn.Module):
             if constraint is not None or name == "rate":
                 log_value, log_rest = logs(output, mask)
                 parts[name] = log_value.detach().exp()
-            some = name == "rate" or mask.shape[1] > 1  # texts of one word cannot switch
-            if constraint is not None and some and not self._counts(output.gates):
+            defined = name == "rate" or mask.shape[1] > 1  # a text of one word has no switches
+            if constraint is not None and defined and not self._counts(output.gates):
                 loss = loss + constraint(log_value, log_rest)
         if self.training and not output.gates.has_rsample:
-            # the price of independent gates is a closed form whose own gradient is all of it
+            # a closed-form price of independent gates needs no score function: its own gradient is complete
             cost = task + price if output.dependent or self._counts(output.gates) else task
             cost = cost.detach().view(num_samples, -1)  # [K, B]
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
 
-    def _counts(self, gates: Distribution) -> bool:
+    def _counts(self, gates: GateDistribution) -> bool:
         """Whether prices and constraints count the draw instead of taking an expectation."""
         return self.penalty == "sampled" and not gates.has_rsample
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
-        """What the selection of each row costs, [K B]; rises during the warm-up."""
-        counts = self._counts(output.gates)
+        """The price of the selection of each row, [K B]; rises during the warm-up."""
+        gates = output.required_gates()
+        counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
             return output.z.new_zeros(len(mask))
         if counts:
             words, switches = count_selected(output.z), count_switches(output.z, mask)
         else:
-            shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
+            shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
             words = torch.where(mask, kept, 0.0).sum(1)
             if output.log_switches is not None:
                 switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
-            elif output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
+            elif output.dependent and not gates.has_rsample:  # the next gate, given the value of this one
                 switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
                 switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
             else:
@@ -194,14 +198,15 @@ class RationaleObjective(nn.Module):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
-            price = price - self.entropy * torch.where(mask, output.gates.entropy(), 0.0).sum(1)
+            price = price - self.entropy * torch.where(mask, gates.entropy(), 0.0).sum(1)
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
-        """What is subtracted from the costs [K, B]; never depends on the draw it is subtracted from."""
+        """The baseline of the costs [K, B]; the baseline of a draw never depends on this draw."""
         if self.baseline == "leave_one_out":
             return leave_one_out(cost)
         if self.baseline == "self_critical":
+            assert reference is not None  # `forward` has computed it
             return reference
         if self.baseline == "none":
             return 0.0
@@ -210,43 +215,46 @@ class RationaleObjective(nn.Module):
         return before
 
     @torch.no_grad()
-    def _self_critical(self, model: RationaleModel, batch: Batch) -> Tensor:
-        """Cost [B] of what the model would select and predict at test time."""
+    def _self_critical(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> Tensor:
+        """Cost [B] of the selection and prediction that the model makes at test time."""
         with evaluating(model):
             output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
-        counts = self._counts(output.gates) or output.dependent
+        counts = self._counts(output.required_gates()) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
     def _rate(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
-        return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
+        gates = output.required_gates()
+        return log_mean(gates.log_prob_nonzero, mask), log_mean(gates.log_prob_zero, mask)
 
     @staticmethod
     def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
+        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus this mean.
 
-        In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
+        Computed in log space, so the values and gradients stay finite if all gates are shut (or open).
         """
         switch = output.log_switches
         if switch is None:
-            shut, kept = output.gates.log_prob_zero, output.gates.log_prob_nonzero
+            gates = output.required_gates()
+            shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
             switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
         log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
-    def _update(self, model: RationaleModel, output: Output, batch: Batch) -> None:
+    def _update(self, model: RationaleModel[Tokens], output: Output, batch: Batch[Tokens]) -> None:
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
             self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
+            self.selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
+            assert gates is not None  # `output` had some
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
@@ -255,18 +263,18 @@ class RationaleObjective(nn.Module):
                 self.selection.update(chosen.sum(), batch.mask.sum())
 
 
-def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
-    """The objective that the parameters of a run describe.
+def build_objective(p: object, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
+    """The objective that the settings of a run describe.
 
     Parameters
     ----------
-    p : parameters
-        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from it; what it
-        does not have keeps its default.
+    p : settings
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
+        setting that `p` does not have keeps its default.
     steps_per_epoch : int
         Training steps per epoch; `warmup` counts in epochs.
     has_gates : bool
-        That of the model; where it is False, only the task loss is left.
+        Whether the model has gates; False leaves only the task loss.
     """
 
     if not has_gates:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import SPLITS, Corpus
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.files import readable
 from rationale.errors import BadInput, typed
 
@@ -26,7 +26,7 @@ EXPECTED_WORD_LABELS = {
     "dev": (146, 992, 18231, 1511, 394),
     "test": (306, 2007, 36325, 3059, 708),
 }
-OFFICIAL = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
+OFFICIAL_URL = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
 
 
 def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
@@ -51,7 +51,7 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
         A file is missing, a tree is malformed (file and line are named), or train.txt also holds the dev
         trees.
     """
-    trees = _trees_folder(Path(path) if path is not None else folder() / "sst")
+    trees = _trees_folder(Path(path) if path is not None else data_folder() / "sst")
     splits = {split: _read_trees(trees / f"{split}.txt") for split in SPLITS}
     _refuse_dev_in_train(splits, trees)
     return splits
@@ -67,9 +67,12 @@ def parse_tree(line: str) -> Example:
     ValueError
         Says what is wrong and what is accepted; `read_sst` adds file and line.
     """
-    tokens, word_labels = [], []
-    starts, ends, labels = [], [], []  # of the nodes, in the order they open
-    open_nodes = []
+    tokens: list[str] = []
+    word_labels: list[int] = []
+    starts: list[int] = []  # of the nodes, in the order they open; so ends and labels
+    ends: list[int] = []
+    labels: list[int] = []
+    open_nodes: list[int] = []
     opened = False  # the piece before this one was an opening: a word may follow
     if not line.strip():
         raise ValueError("empty line; accepted: one tree a line")
@@ -108,7 +111,7 @@ def differences(splits: dict[str, list[Example]]) -> list[str]:
     lines = []
     for split in SPLITS:
         sentences = _histogram(example.label for example in splits[split])
-        words = _histogram(label for example in splits[split] for label in example.word_labels)
+        words = _histogram(label for example in splits[split] for label in example.word_labels or ())
         for what, found, official in [
             ("sentences", sentences, EXPECTED_LABELS[split]),
             ("words", words, EXPECTED_WORD_LABELS[split]),
@@ -123,13 +126,13 @@ _NUMBERS = {str(label): label for label in range(len(LABELS))}
 
 def _trees_folder(path: Path) -> Path | zipfile.Path:
     """Where the three files lie: here, in `trees`, or in the official archive (read in place)."""
-    archive = path if path.suffix == ".zip" else path / Path(OFFICIAL).name
-    places = [path, path / "trees"]
+    archive = path if path.suffix == ".zip" else path / Path(OFFICIAL_URL).name
+    places: list[Path | zipfile.Path] = [path, path / "trees"]
     if archive.is_file():
         try:
             places.append(zipfile.Path(archive) / "trees")
         except zipfile.BadZipFile as error:
-            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL}") from error
+            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL_URL}") from error
     for place in places:
         if all((place / f"{split}.txt").is_file() for split in SPLITS):
             return place
@@ -159,7 +162,7 @@ def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path | zipfile
     if len(splits["train"]) == official + len(dev) and splits["train"][official:] == dev:
         raise BadInput(
             f"{trees / 'train.txt'}:{official + 1}: from here on the trees are those of dev.txt (a known "
-            f"bad copy); accepted: the official {official} lines, from {OFFICIAL}"
+            f"bad copy); accepted: the official {official} lines, from {OFFICIAL_URL}"
         )
 
 
@@ -177,14 +180,14 @@ def check_sst(root: Path) -> list[str]:
 ARCHIVE = Archive(
     name="sst",
     what="Stanford Sentiment Treebank: sentences with a sentiment for every phrase (Socher et al. 2013)",
-    page=OFFICIAL,
+    page=OFFICIAL_URL,
     terms="research",
     places=(("sst/train.txt", "sst/dev.txt", "sst/test.txt"), ("sst/trainDevTestTrees_PTB.zip",)),
     counts="8544 / 1101 / 2210 trees, labels of sentences and of words",
     check=check_sst,
     downloads=(
         Download(
-            OFFICIAL,
+            OFFICIAL_URL,
             "sst/trainDevTestTrees_PTB.zip",
             members=tuple((f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")),
         ),

@@ -11,6 +11,8 @@ the phrases are the gold rationale. What makes it a task:
 - aspects are also named where nobody has an opinion (`the label promises a lot about the nose`);
 - a second opinion may refer back (`and it stays dull`), or stand in one sentence with another aspect's.
 
+The file is long because the words and templates of the grammar stand in it; it is one idea, a text and its truth.
+
 Everything is drawn from `random.Random.random()` alone, whose sequence Python guarantees for a seed, so the
 same arguments give the same reviews on every machine.
 """
@@ -187,7 +189,7 @@ PLAIN_CLAUSES = (
     "{brewery} has changed the {any_aspect} since {month}",
 )
 CONNECTIVES = (", but", ", while", ", and", ", yet", "; then again ,", ", though", ", whereas")
-ENDINGS = (".", ".", ".", ".", ".", "!", "...")
+SENTENCE_ENDINGS = (".", ".", ".", ".", ".", "!", "...")
 SLOTS = {
     "colour": (
         "amber|golden|copper|hazy straw|deep brown|pitch black|ruby|pale yellow|"
@@ -403,7 +405,8 @@ def _other_clause(rng: random.Random, templates: tuple) -> list:
 
 def _expand(rng: random.Random, template: str, aspect: str | None, judgement: float) -> tuple[float, list]:
     """Fill a template; returns the grade of its opinion (the last, if it has several) and the clause."""
-    grade, clause, column, owner = 0.5, [], -1 if aspect is None else ASPECTS.index(aspect), -1
+    clause: list[tuple[str, int]] = []
+    grade, column, owner = 0.5, -1 if aspect is None else ASPECTS.index(aspect), -1
     for symbol in template.split():
         if symbol == "[":
             owner = column
@@ -425,7 +428,7 @@ def _words(rng: random.Random, symbol: str, aspect: str | None) -> list[str]:
     if not symbol.startswith("{"):
         return [symbol]
     slot = symbol[1:-1]
-    if slot == "aspect":
+    if slot == "aspect" and aspect is not None:
         return [_pick(rng, _ASPECT_WORDS[aspect])]
     if slot == "any_aspect":
         return [_pick(rng, _ASPECT_WORDS[_pick(rng, ASPECTS)])]
@@ -468,7 +471,7 @@ def _joined(rng: random.Random, clauses: list[list]) -> tuple[list[str], list[in
     for i, clause in enumerate(order):
         pairs += clause
         goes_on = i + 1 < len(order) and rng.random() < JOINED
-        pairs += [(word, -1) for word in _pick(rng, CONNECTIVES if goes_on else ENDINGS).split()]
+        pairs += [(word, -1) for word in _pick(rng, CONNECTIVES if goes_on else SENTENCE_ENDINGS).split()]
     tokens = [word for word, _ in pairs]
     for i, word in enumerate(tokens[:-1]):
         if word == "a" and tokens[i + 1][0] in "aeiou":
