@@ -64,6 +64,8 @@ for step in range(begin, 20 if p.vectors == "slow" else 3):
     (folder / "part" / "checkpoint.txt").write_text("of a part")
     print("step", step, flush=True)
     time.sleep(0.1 if p.vectors == "slow" else 0)
+while p.vectors == "held" and not (folder.parent / "go").exists():
+    time.sleep(0.05)
 if p.vectors == "fail" and not (folder / "mended").exists():
     raise RuntimeError("the roof is on fire")
 
@@ -167,7 +169,7 @@ def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, cap
     "item, part",
     [
         ("sed=2", "did you mean seed"),
-        ("selection=1.3", "(0, 1]"),
+        ("selection=1.3", "(0, 1)"),
         ("selection=1e-5", "write 1.0e-5"),
         ("nowhere.yaml", "no such file"),
     ],
@@ -247,12 +249,13 @@ def test_an_interrupted_run_continues_where_it_was(tiny, capsys, number, code):
 
 
 def test_a_second_runner_of_the_same_run_is_refused_or_waits(tiny):
-    first = start(tiny, "vectors=slow")
-    wait_for_step(first, 1)
+    first = start(tiny, "vectors=held")
+    wait_for_step(first, 2)
     with pytest.raises(BadInput, match="another process executes this run"):
-        go(tiny, "vectors=slow")
-    waiting = start(tiny, "vectors=slow", "--wait")
+        go(tiny, "vectors=held")
+    waiting = start(tiny, "vectors=held", "--wait")
     assert "waiting for the process" in waiting.stdout.readline()
+    (tiny.parent / "out" / "tiny" / "go").touch()
     assert first.wait() == 0, first.stderr.read()
     out, err = waiting.communicate()
     assert waiting.returncode == 0 and "already finished" in out, out + err
@@ -325,7 +328,7 @@ def test_help_names_the_exit_codes_and_examples(capsys):
 def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
     assert __main__.main([str(tiny), "--list"]) == 0
     out = capsys.readouterr().out
-    assert "selection: 0.4\n" in out and "a number in (0, 1]" in out
+    assert "selection: 0.4\n" in out and "a number in (0, 1)" in out
 
 
 def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys, monkeypatch):
