@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rationale.data.example import data_folder
 from rationale.data.files import brief
-from rationale.errors import BadInput, typed
+from rationale.errors import BadInput, optional, typed
 
 # `by_hand` of what has no public address; {} is its folder
 MADE_HERE = "it was made for this project and has no public address; put the files into {}, or use another set"
@@ -188,9 +188,8 @@ def how_to_get(archive: Archive) -> str:
 
 def _download(archive: Archive, download: Download, staging: Path) -> list[Path]:
     """Fetch one file into the staging folder; returns the files it gave."""
-    import pooch
-    import requests
-
+    pooch = optional("pooch", f"fetching {archive.name}", "data")
+    requests = optional("requests", f"fetching {archive.name}", "data")
     pooch.get_logger().setLevel(logging.WARNING)
     target = staging / download.path
     known_hash = download.sha256 and f"sha256:{download.sha256}"

@@ -1,6 +1,7 @@
 """One example of a corpus, and where the data folder is."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -54,11 +55,17 @@ def data_folder() -> Path:
         Not created, not checked: a reader says what is missing in it.
     """
     chosen = os.environ.get("RATIONALE_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
-    import pooch
+    return Path(chosen).expanduser() if chosen else _cache_folder()
 
-    return Path(pooch.os_cache("rationale"))
+
+def _cache_folder() -> Path:
+    """The folder in which this user's programs keep what can be fetched again: `pooch.os_cache("rationale")`."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(local) / "rationale" / "rationale" / "Cache"
+    chosen = os.environ.get("XDG_CACHE_HOME", "").strip()
+    usual = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return (Path(chosen) if os.path.isabs(chosen) else usual) / "rationale"
 
 
 class Question(NamedTuple):

@@ -149,8 +149,7 @@ def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample
     answers, targets : [N, 2], first and last position
     examples : N of `to_spans`
     """
-    from torchmetrics.functional.text import squad  # the extra `pretrained`
-
+    squad = optional("torchmetrics.functional.text", "scores of spans", "pretrained").squad
     answers = answers.long()
     said = [
         {"id": str(i), "prediction_text": example.answer(*ends)}

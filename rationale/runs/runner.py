@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.files import write_text
 from rationale.runs.environment import USUAL, describe_environment, environment_set
 from rationale.runs.fingerprint import fingerprint
@@ -117,11 +117,10 @@ def _execute(
     notebook: Path, params: dict[str, Any], changed: dict[str, Any], code: str, work: "WorkFolder", threads: int | None
 ) -> None:
     """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
-    import jupytext
-    import nbconvert
-    import nbformat
-    import papermill
-    from traitlets.config import Config
+    jupytext, nbconvert, nbformat, papermill, traitlets = (
+        optional(name, "running a notebook", "notebooks")
+        for name in ("jupytext", "nbconvert", "nbformat", "papermill", "traitlets.config")
+    )
 
     print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
@@ -154,7 +153,7 @@ def _execute(
                 stderr_file=sys.stderr,
                 autosave_cell_every=5,
                 shutdown_kernel="immediate",
-                config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+                config=traitlets.Config({"KernelManager": {"transport_encryption": "auto"}}),
             )
             if not str(error).startswith("Kernel died before"):
                 break
@@ -194,8 +193,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
     An interruption kills the kernels that the call started, and is raised again once the thread has ended.
     """
-    import psutil
-
+    psutil = optional("psutil", "running a notebook", "notebooks")
     before = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
         called = pool.submit(function, *args, **kwargs)
