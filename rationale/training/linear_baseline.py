@@ -66,7 +66,7 @@ def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, n
     BadInput
         If there are too few reviews to train on, or all of one class.
     """
-    optional("sklearn", "model: svm", "baselines")
+    optional("sklearn", "model svm", "baselines")
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.svm import LinearSVC, LinearSVR
 

@@ -200,7 +200,7 @@ def _report(row: dict, choice: ModelSelection, epochs: int, log) -> None:
 
 
 def _tensorboard(folder: Path):
-    optional("tensorboard", "tensorboard: true", "tensorboard")
+    optional("tensorboard", "tensorboard", "tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder / "tensorboard")
