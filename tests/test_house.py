@@ -205,7 +205,7 @@ NEEDING = {  # code that needs an extra, and the message that names it
     "import rationale.figures": "figures: matplotlib notebooks",
     "import rationale.explorers": "explorers: ipywidgets notebooks",
     "from rationale.runs import committed": "tables of results: pandas notebooks",
-    "from pathlib import Path\nfrom rationale.runs import parameters\nparameters.settings_class(Path('notebooks/12_train_sst.py'))": (
+    "from rationale.runs import notebook_path, parameters\nparameters.defaults(notebook_path('12_train_sst'))": (
         "reading a notebook: jupytext notebooks"
     ),
     "from rationale.metrics import rouge\nrouge(['a'], [['a']])": "ROUGE: rouge_score generation",
