@@ -11,6 +11,8 @@ the phrases are the gold rationale. What makes it a task:
 - aspects are also named where nobody has an opinion (`the label promises a lot about the nose`);
 - a second opinion may refer back (`and it stays dull`), or stand in one sentence with another aspect's.
 
+The file is long because the words and templates of the grammar stand in it; it is one idea, a text and its truth.
+
 Everything is drawn from `random.Random.random()` alone, whose sequence Python guarantees for a seed, so the
 same arguments give the same reviews on every machine.
 """
