@@ -1,6 +1,6 @@
-"""The layout of Rush et al. 2015, "sumdata": Gigaword's sentences and headlines to train on, several test sets.
+"""The layout of Rush et al. 2015, "sumdata": Gigaword's sentences and headlines for training, several test sets.
 
-Source: Rush et al. 2015; https://github.com/harvardnlp/sent-summary. The texts come tokenised, digits as `#`.
+Source: Rush et al. 2015; https://github.com/harvardnlp/sent-summary. The texts are tokenised, with digits as `#`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ DEV = ("train/valid.article.filter.txt", ("train/valid.title.filter.txt",))
 
 
 def read_headlines(test: tuple[str, Sequence[str]], path: Path | str | None = None) -> Targets:
-    """Gigaword's sentences with headlines as train and dev, and a test set of one's choice.
+    """Gigaword's sentences with headlines as train and dev, and a given test set.
 
     Parameters
     ----------
