@@ -117,7 +117,7 @@ class Corpus:
 
 def in_turn(examples: list[Example]) -> list[Example]:
     """The examples, alternating between classes, each class in its own order: the first ones cover all classes."""
-    seen: dict[int, int] = {}
+    seen: dict[int | tuple[float, ...], int] = {}
     places = []
     for example in examples:
         places.append((seen.setdefault(example.label, 0), example.label))

@@ -1,8 +1,9 @@
 """Texts as word pieces of a transformer, and properties of the pieces: parts of speech, sentiments, answer spans."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from rationale.errors import optional
 class WordPieces:
     """A tokenizer with the interface of a vocabulary, as `Batches` requires: from pieces to numbers."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self.pad = tokenizer.pad_token_id
 
@@ -106,7 +107,7 @@ class SpanExample(Example):
         Range of characters of each piece in its text, which is the question or the paragraph.
     """
 
-    question: Question | None = None
+    question: Question = field(kw_only=True)
     offsets: tuple[tuple[int, int], ...] = ()
 
     def answer(self, first: int, last: int) -> str:
@@ -157,7 +158,7 @@ def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample
         {"id": str(i), "prediction_text": example.answer(*ends)}
         for i, (example, ends) in enumerate(zip(examples, answers.tolist(), strict=True))
     ]
-    references = []
+    references: list[dict[str, Any]] = []
     for i, example in enumerate(examples):
         starts, texts = zip(*example.question.answers, strict=True)
         references.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})

@@ -11,19 +11,14 @@ class Dropout(nn.Dropout):
     def __init__(self, p: float = 0.5):
         super().__init__(p)
 
-    def _left_to_torch(self, inputs: Tensor) -> bool:
-        return not self.training or not 0 < self.p <= 255 / 256 or inputs.device.type != "cpu"
-
     def forward(self, inputs: Tensor) -> Tensor:
-        if self._left_to_torch(inputs):
+        if not self.training or not 0 < self.p <= 255 / 256 or inputs.device.type != "cpu":
             return super().forward(inputs)
-        return inputs * fast.kept_units(inputs, self.p)[0]
+        return inputs * fast.kept_units(inputs, self.p)
 
 
 class ReLUDropout(Dropout):
-    """ReLU, then dropout, in one pass over the units forward and one backward."""
+    """ReLU, then dropout."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self._left_to_torch(inputs):
-            return super().forward(inputs.relu())
-        return fast.ReLUDropped.apply(inputs, self.p)
+        return super().forward(inputs.relu())
