@@ -58,12 +58,12 @@ def readable(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
     return checked
 
 
-def count_differences(found: dict[str, int], expected: dict[str, int]) -> list[str]:
+def count_differences(counts: dict[str, int], expected: dict[str, int]) -> list[str]:
     """The counts that differ from the expected ones, one line each."""
     return [
-        f"{what}: {found.get(what, 0):,} instead of {number:,}"
+        f"{what}: {counts.get(what, 0):,} instead of {number:,}"
         for what, number in expected.items()
-        if found.get(what, 0) != number
+        if counts.get(what, 0) != number
     ]
 
 

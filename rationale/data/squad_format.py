@@ -84,7 +84,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
         for path, (articles, paragraphs, questions) in expected.items():
             data = json.loads((root / path).read_text(encoding="utf-8"))["data"]
             held = [paragraph for article in data for paragraph in article["paragraphs"]]
-            found = {
+            counts = {
                 "articles": len(data),
                 "paragraphs": len(held),
                 "questions": sum(len(p["qas"]) for p in held),
@@ -92,7 +92,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
             problems += [
                 f"{path}: {problem}"
                 for problem in count_differences(
-                    found, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
+                    counts, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
                 )
             ]
         return problems

@@ -37,11 +37,11 @@ def read_headlines(test: tuple[str, Sequence[str]], path: Path | str | None = No
 @readable
 def check_sumdata(root: Path) -> list[str]:
     """Gigaword and DUC 2004: lines of each file."""
-    found = {}
+    counts = {}
     for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
         with open_text(only_file(root, f"sumdata/{name}*")) as file:
-            found[name] = sum(1 for _ in file)
-    return count_differences(found, dict.fromkeys(found, 500))
+            counts[name] = sum(1 for _ in file)
+    return count_differences(counts, dict.fromkeys(counts, 500))
 
 
 SUMDATA = Archive(
