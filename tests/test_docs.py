@@ -5,11 +5,11 @@ import doctest
 import importlib
 import re
 
-import pytest
 import torch
 
 from rationale.runs import root
 from rationale.training import settings
+from tests.every import every
 from tools.book.pages import modules, public_names, tree
 
 NOTATION = (root() / "NOTATION.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def with_examples() -> list[str]:
     return [module for module in modules() if ">>> " in ast.unparse(tree(module))]
 
 
-@pytest.mark.parametrize("module", with_examples())
+@every(with_examples())
 def test_the_examples_of_docstrings_run_and_give_what_they_say(module: str) -> None:
     found = importlib.import_module(module)
     said: list[str] = []
