@@ -21,6 +21,7 @@ import yaml
 from pydantic import create_model
 
 from rationale.errors import BadInput
+from rationale.errors import optional as import_optional
 from rationale.runs.settings import ReadingSettings, TheorySettings
 from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
 
@@ -38,11 +39,10 @@ def import_jupytext() -> ModuleType:
     if hidden:
         sys.modules[parser] = None  # type: ignore[assignment]  # not installed, so to speak; typeshed knows modules only
     try:
-        import jupytext
+        return import_optional("jupytext", "reading a notebook", "notebooks")
     finally:
         if hidden:
             sys.modules.pop(parser, None)
-    return jupytext
 
 
 def _code_cells(notebook: Path, text: str) -> list[tuple[list[str], str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.files import write_text
 from rationale.runs.environment import USUAL, describe_environment, environment_set
 from rationale.runs.fingerprint import fingerprint
@@ -49,9 +49,8 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
     Exception
         The error of the cell that failed, with `ename` and `evalue`; or why the kernel died.
     """
-    import papermill
-    from traitlets.config import Config
-
+    papermill = optional("papermill", "running a notebook", "notebooks")
+    config = optional("traitlets.config", "running a notebook", "notebooks")
     for chatty in ("papermill", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
     source = notebook.read_bytes()
@@ -69,7 +68,7 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
             stderr_file=sys.stderr,
             autosave_cell_every=5,
             shutdown_kernel="immediate",
-            config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+            config=config.Config({"KernelManager": {"transport_encryption": "auto"}}),
         )
         if not str(error).startswith("Kernel died before"):
             break
@@ -79,8 +78,7 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
 
 def lab_page(notebook: Any, title: str) -> str:
     """An executed notebook as a page that looks like JupyterLab."""
-    import nbconvert
-
+    nbconvert = optional("nbconvert", "a page of a run", "notebooks")
     resources = {"metadata": {"name": title}}
     return nbconvert.HTMLExporter(template_name="lab").from_notebook_node(notebook, resources=resources)[0]
 
@@ -182,8 +180,7 @@ def _execute(
     to_html: ToHtml,
 ) -> None:
     """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
-    import nbformat
-
+    nbformat = optional("nbformat", "running a notebook", "notebooks")
     print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
     began = time.time()
@@ -237,8 +234,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
     An interruption kills the kernels that the call started, and is raised again once the thread has ended.
     """
-    import psutil
-
+    psutil = optional("psutil", "running a notebook", "notebooks")
     before = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
         called = pool.submit(function, *args, **kwargs)
