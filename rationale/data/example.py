@@ -19,7 +19,7 @@ class SplitSettings(Settings):
 
 @dataclass(frozen=True)
 class Example:
-    """One text with its label and whatever people annotated in it.
+    """One text with its label and its annotations.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class Example:
     label : int or tuple of float
         A class index, or K scores in [0, 1].
     rationale : tuple of bool, length T, or None
-        Gold rationale: True where the word belongs to it. None: nobody annotated this text;
-        all False: somebody did, and found nothing.
+        Gold rationale: True for the words that belong to it. None: nobody annotated this text;
+        all False: an annotator marked no word.
     word_labels : tuple of int, length T, or None
-        Label of each word by itself (SST: 0 very negative .. 4 very positive).
+        Label of each word on its own (SST: 0 very negative .. 4 very positive).
     phrases : tuple of (start, end, label), or None
         Label of each phrase, tokens [start, end). SST: every node of the tree, the whole sentence first.
     second : tuple of str, or None
-        The second text, where there is one: the hypothesis of a premise, the target of a source, a query about
+        The second text, if there is one: the hypothesis of a premise, the target of a source, a query about
         `tokens`.
     """
 
@@ -47,12 +47,12 @@ class Example:
 
 
 def data_folder() -> Path:
-    """The folder of the data: `RATIONALE_DATA` if it is set, else this user's cache folder.
+    """The data folder: `RATIONALE_DATA` if it is set, else this user's cache folder.
 
     Returns
     -------
     Path
-        Not created, not checked: a reader says what is missing in it.
+        The folder is neither created nor checked: a reader reports missing files.
     """
     chosen = os.environ.get("RATIONALE_DATA")
     return Path(chosen).expanduser() if chosen else _cache_folder()
@@ -75,4 +75,4 @@ class Question(NamedTuple):
     title: str  # of the article
     context: str
     question: str
-    answers: tuple[tuple[int, str], ...]  # (first character, text), the first is the one to train on
+    answers: tuple[tuple[int, str], ...]  # (first character, text); the first answer is used in training
