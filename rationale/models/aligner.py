@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.data.batches import Sides
@@ -24,9 +23,9 @@ from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
 from rationale.nn.fast import apply_to_joined
 from rationale.nn.gates import GateSettings, decide
-from rationale.nn.heads import HEADS
+from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
-from rationale.nn.sampling import Draw, repeated, sample
+from rationale.nn.sampling import Draw, GateDistribution, repeated, sample
 from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
@@ -101,7 +100,7 @@ class Alignment(NamedTuple):
     of_hypothesis: Tensor
     of_premise: Tensor
     z: Tensor
-    gates: Distribution | None
+    gates: GateDistribution | None
 
 
 class SimplexAttention(nn.Module):
@@ -235,12 +234,13 @@ class Aligner(nn.Module):
     """
 
     task, aligns = "alignment", True
+    vectors: Tensor
 
     def __init__(
         self,
         vectors: Tensor,
         attention: SimplexAttention | HardKumaAttention,
-        head: nn.Module,
+        head: Head,
         size: int,
         dropout: float,
         intra: IntraAttention | None = None,
@@ -281,7 +281,7 @@ class Aligner(nn.Module):
         """The test-time rule, ready for the gates of a batch with this mask of cells."""
         return lambda gates: decide(gates, self.rule, mask)
 
-    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """The gates alone, batch shape [B, P Q]; None if the weights are a mapping's."""
         return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
@@ -317,9 +317,10 @@ class RecurrentPair(nn.Module):
     """
 
     task, aligns, has_gates = "alignment", False, False
+    vectors: Tensor
     selector = None
 
-    def __init__(self, vectors: Tensor, head: nn.Module, size: int, dropout: float):
+    def __init__(self, vectors: Tensor, head: Head, size: int, dropout: float):
         super().__init__()
         self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)

@@ -12,19 +12,18 @@ from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS, EncoderSettings
+from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
 from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
-from rationale.nn.heads import HEADS
+from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
-from rationale.nn.sampling import Draw, repeated, sample
+from rationale.nn.sampling import Draw, GateDistribution, repeated, sample
 from rationale.settings import OneOf, setting
 
 # Extractors without gates, and the pool of each where it is not a setting
@@ -60,7 +59,7 @@ class Predictor(nn.Module):
     """
 
     def __init__(
-        self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
+        self, encoder: Encoder, head: Head, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
     ):
         super().__init__()
         if mode not in ("zero", "compact"):
@@ -120,6 +119,7 @@ class Extractor(nn.Module):
     """
 
     task = "extraction"
+    vectors: Tensor
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Extractor(nn.Module):
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
-    def head(self) -> nn.Module:
+    def head(self) -> Head:
         return self.predictor.head
 
     @property
@@ -157,7 +157,7 @@ class Extractor(nn.Module):
         """The test-time rule, ready for the gates of a batch with this mask."""
         return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
 
-    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """The gates alone, batch shape [B, T]. Dependent gates are fed with `draw` (None: the test-time rule)."""
         if self.selector is None:
             return None
@@ -175,16 +175,15 @@ class Extractor(nn.Module):
             Draws per text. The output has K B rows, the whole batch after itself.
         """
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
-        if self.selector is not None:
-            draw = sample if self.training else self.decided(rows)
-            z, gates, switches = self.selector(embedded, mask, draw, num_samples)
-        else:
+        if self.selector is None:
             z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
-            z, gates, switches = repeated(z, num_samples), None, None
+            z = repeated(z, num_samples) * rows  # [K B, T]
+            return Output(self.predictor(repeated(embedded, num_samples), rows, z), z, None)
+        draw = sample if self.training else self.decided(rows)
+        z, gates, switches = self.selector(embedded, mask, draw, num_samples)
         z = z * rows  # [K B, T]
-        dependent = gates is not None and self.selector.dependent
         prediction = self.predictor(repeated(embedded, num_samples), rows, z)
-        return Output(prediction, z, gates, dependent, switches)
+        return Output(prediction, z, gates, self.selector.dependent, switches)
 
     def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """1 for the words that a model without gates reads at test time, [B, T]: see `rule`."""
@@ -206,7 +205,7 @@ class Extractor(nn.Module):
             If the model has neither gates nor attention.
         """
         if self.selector is not None:
-            return self.gates(tokens, mask).log_prob_nonzero
+            return self.selector.gates(self.embed(tokens), mask, self.decided(mask)).log_prob_nonzero
         if not self.predictor.pool.weighs_words:
             raise ValueError("a model without gates and without attention says nothing about single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
@@ -234,10 +233,10 @@ def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Ext
     p = ExtractorSettings.of(p)
     size = vectors.shape[1]
 
-    def encoder() -> nn.Module:
+    def encoder() -> Encoder:
         return ENCODERS[p.encoder](size, p.hidden_size)
 
-    selector = None
+    selector: Selector | None = None
     if p.model in GATES:
         features, gate = encoder(), GATES[p.model]
         if p.dependent:

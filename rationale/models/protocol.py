@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
-from torch.distributions import Distribution
 
 from rationale.data.batches import Sides
-from rationale.nn.sampling import Draw
+from rationale.nn.heads import Head
+from rationale.nn.sampling import Draw, GateDistribution
 
 
 class Output(NamedTuple):
@@ -15,21 +15,9 @@ class Output(NamedTuple):
 
     prediction: Tensor  # [K B, C]: logits (classes) or scores in [0, 1]; K draws per text, mostly 1
     z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
-    gates: Distribution | None  # of batch shape [K B, T]; None for a model that reads everything
+    gates: GateDistribution | None  # of batch shape [K B, T]; None for a model that reads everything
     dependent: bool = False  # True where a gate depends on the draws before it
     log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t), of a selector that looks ahead
-
-
-class Head(Protocol):
-    """What is asked of a head (`nn.heads`)."""
-
-    name: str  # by which a saved run finds it
-    metric: str
-    higher_is_better: bool
-
-    def loss(self, prediction: Tensor, target: Tensor) -> Tensor: ...  # [B]
-    def score(self, prediction: Tensor, target: Tensor) -> Tensor: ...  # [B]
-    def answer(self, prediction: Tensor) -> Tensor: ...
 
 
 class Trainable(Protocol):
@@ -73,7 +61,7 @@ class RationaleModel(Trainable, Protocol):
     def __call__(self, tokens: Tensor | Sides, mask: Tensor, num_samples: int = 1) -> Output:
         """One pass: draws from the gates in training mode, decides by the rule in evaluation mode."""
 
-    def gates(self, tokens: Tensor | Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, tokens: Tensor | Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """The gates alone; None for a model without gates."""
 
     def decided(self, mask: Tensor) -> Draw:

@@ -98,7 +98,7 @@ class Seq2Seq(nn.Module):
 
     def step(self, memory: Memory, state: State, said: Tensor, fed: Tensor) -> Decoded:
         """One word on: `said` [B, H] the word before, embedded, `fed` [B, H] the output of the step before."""
-        inputs, hidden, cell = torch.cat([said, fed], -1), [], []
+        inputs, hidden, cell = torch.cat([said, fed], -1), list[Tensor](), list[Tensor]()
         for layer, lstm in enumerate(self.cells):
             h, c = lstm(inputs, (state[0][layer], state[1][layer]))
             hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)

@@ -5,7 +5,7 @@ import, and is imported where it is needed.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout
-from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
+from rationale.nn.encoders import ENCODERS, Encoder, LSTMEncoder, RCNNEncoder
 from rationale.nn.gates import (
     GATES,
     RULES,
@@ -17,11 +17,11 @@ from rationale.nn.gates import (
     decide,
     top_k,
 )
-from rationale.nn.heads import HEADS, Classes, Scores
+from rationale.nn.heads import HEADS, Classes, Head, Scores
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
 from rationale.nn.rcnn import RCNNCell, State
-from rationale.nn.sampling import Draw, log_switches, repeated, sample
+from rationale.nn.sampling import Draw, GateDistribution, log_switches, repeated, sample
 from rationale.nn.sparse_attention import (
     LARGEST_PRICE,
     MAPPINGS,
@@ -38,8 +38,10 @@ from rationale.nn.sparse_attention import (
 
 __all__ = [
     "ENCODERS",
+    "Encoder",
     "GATES",
     "HEADS",
+    "Head",
     "LARGEST_PRICE",
     "MAPPINGS",
     "POOLS",
@@ -51,6 +53,7 @@ __all__ = [
     "Dropout",
     "FinalPool",
     "Gate",
+    "GateDistribution",
     "HardConcreteGate",
     "HardKumaGate",
     "LSTMEncoder",

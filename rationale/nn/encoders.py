@@ -5,7 +5,7 @@ an attribute `output_size` (S), and the `name` by which the setting `encoder` ch
 in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,14 @@ class EncoderSettings(Settings):
     dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
-class LSTMEncoder(nn.Module):
+class Encoder(nn.Module):
+    """A network that reads a text: `encoder(inputs, mask) -> (states, final)`, built by `Encoder(E, hidden_size)`."""
+
+    name: ClassVar[str]
+    output_size: int
+
+
+class LSTMEncoder(Encoder):
     """Bidirectional LSTM, one layer, without packing.
 
     The backward direction is a second LSTM that reads each row in reverse *within its own length*, so it
@@ -76,7 +83,7 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
     return values.gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
-class RCNNEncoder(nn.Module):
+class RCNNEncoder(Encoder):
     """Bidirectional recurrent convolution of order 2; half the parameters of an LSTM of its size.
 
     The backward direction is a second cell that reads the row from its end. Where `mask` is False a step is skipped
@@ -122,4 +129,4 @@ class RCNNEncoder(nn.Module):
         return scan(self.ahead, self.back, inputs, mask)
 
 
-ENCODERS: dict[str, type[nn.Module]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}
+ENCODERS: dict[str, type[Encoder]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}

@@ -14,15 +14,16 @@ the step before (projections of the inputs, gradients of the weights, slopes of 
 steps at once, outside the loop; the loop holds one small matrix product and a few elementwise steps.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.distributions.numerics import log_uniform
 from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
-from rationale.nn.sampling import Draw, log_switches, sample
+from rationale.nn.sampling import Draw, GateDistribution, log_switches, sample
 
 
 # ---------------------------------------------------------------------------------------------------- dropout, layers
@@ -42,6 +43,7 @@ def kept_units(like: Tensor, p: float) -> Tensor:
 def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
     """layers([words; others]) [N, S] of [N, H] each, without the copy that joining them makes."""
     first, *rest = layers
+    assert isinstance(first, nn.Linear)
     of_words, of_others = first.weight.chunk(2, 1)
     units = F.linear(words, of_words, first.bias) + F.linear(others, of_others)
     for layer in rest:
@@ -143,7 +145,7 @@ class Scan(torch.autograd.Function):
 # ---------------------------------------------------------------------------------------------------- dependent gates
 def select(
     gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
-) -> tuple[Tensor, Distribution, Tensor | None]:
+) -> tuple[Tensor, GateDistribution, Tensor | None]:
     """`selector.select_in_order`: z [B, T], the gates, and the logarithm of the chance of a switch or None."""
     states = states.transpose(0, 1)  # [T, B, S]
     weight, bias = gate.linear()
@@ -152,7 +154,7 @@ def select(
     of_states, of_z = cell.inputs.weight.split((states.shape[-1], 1), 1)
     projected = F.linear(states, of_states, cell.input_bias)  # [T, B, 3H]: of the cell, all but z
     pathwise = draw is sample and gate.has_rsample
-    noise = log_uniform(asked.shape[:2], asked) if pathwise else None
+    noise: Any = log_uniform(asked.shape[:2], asked) if pathwise else None
 
     def decide(raw: Tensor, t: int) -> Tensor:
         return gate.of(raw).rsample_at(noise[t]) if pathwise else draw(gate.of(raw))
@@ -174,7 +176,7 @@ def select(
         if look_ahead:
             before = [part[:-1] for part in memory]
 
-            def after(value: Tensor) -> Distribution:
+            def after(value: Tensor) -> GateDistribution:
                 hidden, _, _ = cell(projected[:-1] + value.unsqueeze(-1) * of_z, before)
                 return gate.of(asked[1:] + F.linear(hidden, of_memory))
 
@@ -201,16 +203,16 @@ class MemoryScan(torch.autograd.Function):
         size = len(bias)
         joint = torch.cat([recurrent, asks]).T  # one product a step
         state = (torch.zeros_like(projected[0, :, :size]),) * 3
-        states, gates, z = [state], [], []
+        states, gates, draws = [state], [], []
         for t, (inputs, ask) in enumerate(zip(projected.unbind(0), asked.unbind(0), strict=True)):
             of_gate, of_raw = (states[t][0] @ joint).split((size, len(asks)), 1)
-            z.append(decide(ask + of_raw, t))
-            one, two, gate = torch.addcmul(inputs, z[t].unsqueeze(1), of_z).chunk(3, 1)
+            draws.append(decide(ask + of_raw, t))
+            one, two, gate = torch.addcmul(inputs, draws[t].unsqueeze(1), of_z).chunk(3, 1)
             gates.append((gate + of_gate).sigmoid_())
             _, first, second = states[t]
             second = torch.lerp(first + two, second, gates[t])
             states.append((torch.tanh(second + bias), torch.lerp(one, first, gates[t]), second))
-        z = torch.stack(z)
+        z = torch.stack(draws)
         hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
         ctx.slopes = slopes
         ctx.save_for_backward(asked, asks, recurrent, of_z, hidden, first, second, torch.stack(gates), z)
@@ -228,24 +230,24 @@ class MemoryScan(torch.autograd.Function):
         of_raw = ctx.slopes(raw)  # dz / draw; becomes the gradient of raw
         joint = recurrent if of_raw is None else torch.cat([recurrent, asks])
         h = c1 = c2 = torch.zeros_like(hidden[0])
-        of_inputs, of_asked, of_bias = [None] * len(steps), [None] * len(steps), [None] * len(steps)
+        inputs_of, asked_of, bias_of = ([torch.empty(0)] * len(steps) for _ in range(3))  # of each step
         for t in reversed(steps):
-            of_bias[t] = h * curve[t]
-            c2 = c2 + of_bias[t]
+            bias_of[t] = h * curve[t]
+            c2 = c2 + bias_of[t]
             of_gate = torch.addcmul(c2 * through_second[t], c1, through_first[t])
             kept1, kept2 = c1 * gates[t], c2 * gates[t]
             of_two = c2 - kept2
-            of_inputs[t] = torch.cat([c1 - kept1, of_two, of_gate], 1)  # [B, 3H]
+            inputs_of[t] = torch.cat([c1 - kept1, of_two, of_gate], 1)  # [B, 3H]
             if of_raw is not None:
-                of_asked[t] = (of_inputs[t] @ of_z).unsqueeze(1) * of_raw[t]
-                of_gate = torch.cat([of_gate, of_asked[t]], 1)
+                asked_of[t] = (inputs_of[t] @ of_z).unsqueeze(1) * of_raw[t]
+                of_gate = torch.cat([of_gate, asked_of[t]], 1)
             h = torch.addmm(of_hidden[t], of_gate, joint)
             c1, c2 = of_first[t] + kept1 + of_two, of_second[t] + kept2
-        of_inputs, of_bias = torch.stack(of_inputs), torch.stack(of_bias).sum((0, 1))
+        of_inputs, of_bias = torch.stack(inputs_of), torch.stack(bias_of).sum((0, 1))
         before = hidden[:-1].flatten(0, 1)
         of_recurrent = of_inputs[..., 2 * size :].flatten(0, 1).T @ before
         of_weight_of_z = of_inputs.flatten(0, 1).T @ z.flatten()
         if of_raw is None:
             return None, of_inputs, None, of_recurrent, of_bias, of_weight_of_z, None, None
-        of_asked = torch.stack(of_asked)
+        of_asked = torch.stack(asked_of)
         return of_asked, of_inputs, of_asked.flatten(0, 1).T @ before, of_recurrent, of_bias, of_weight_of_z, None, None

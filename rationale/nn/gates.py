@@ -95,7 +95,8 @@ class Gate(nn.Module):
     @classmethod
     def build(cls, num_features: int, p: Any) -> "Gate":
         """The gate that the settings of a run describe. Uses left and right, if the gate is stretched."""
-        return cls(num_features, left=p.left, right=p.right) if cls.stretched else cls(num_features)
+        support: dict[str, Any] = {"left": p.left, "right": p.right} if cls.stretched else {}
+        return cls(num_features, **support)
 
     def linear(self) -> tuple[Tensor, Tensor]:
         """Weight [G, H] and bias [G] of all layers in one."""
@@ -103,7 +104,7 @@ class Gate(nn.Module):
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
     def of(self, raw: Tensor) -> Any:
-        """Outputs [..., G] of the layers to a distribution of batch shape [...]."""
+        """Outputs [..., G] of the layers to a distribution of batch shape [...]; see `GateDistribution`."""
         raise NotImplementedError
 
     def forward(self, features: Tensor) -> Any:
@@ -202,7 +203,7 @@ class StraightThroughGate(BernoulliGate):
     distribution = StraightThroughBernoulli
 
 
-def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
+def decide(gates: Any, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
     """The value of each gate at test time, by a named rule.
 
         argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the

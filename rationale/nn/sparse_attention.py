@@ -219,7 +219,9 @@ def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:
     """Scores [..., T] through every mapping of `MAPPINGS`, by name; `lam` goes to fusedmax and oscarmax."""
-    priced = {name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()}
+    priced: dict[str, Any] = {
+        name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()
+    }
     return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
@@ -355,10 +357,10 @@ class _SquaredNorm(torch.autograd.Function):
         weights = np.empty_like(rows)
         if not fast_rows.squared_norm(rows, there, gamma, p, weights):
             raise _not_finite(scores if mask is None else scores[mask])
-        weights = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
-        ctx.save_for_backward(weights)
+        kept = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
+        ctx.save_for_backward(kept)
         ctx.gamma, ctx.p = gamma, p
-        return weights
+        return kept
 
     @staticmethod
     @once_differentiable
@@ -387,7 +389,7 @@ def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
     values = values.detach().cpu()
     values = values if values.dtype in (torch.float32, torch.float64) else values.float()
     shape = values.shape[:-1].numel(), values.shape[-1]
-    values = values.reshape(shape).contiguous().numpy()
+    rows = values.reshape(shape).contiguous().numpy()
     if mask is None:
-        return values, np.empty((0, 0), dtype=np.bool_)
-    return values, mask.detach().cpu().reshape(shape).contiguous().numpy()
+        return rows, np.empty((0, 0), dtype=np.bool_)
+    return rows, mask.detach().cpu().reshape(shape).contiguous().numpy()

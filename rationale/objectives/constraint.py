@@ -103,6 +103,11 @@ class Constraint(nn.Module):
     tensor(True)
     """
 
+    multiplier: Tensor
+    gap: Tensor
+    amount: Tensor
+    size: Tensor
+
     def __init__(
         self,
         target: float,

@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn.functional import pad
 
 from rationale.data.batches import Batch
-from rationale.models.protocol import Head, Output, RationaleModel
+from rationale.models.protocol import Output, RationaleModel
+from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
-from rationale.nn.sampling import repeated, sample
+from rationale.nn.sampling import GateDistribution, repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
@@ -37,6 +37,12 @@ class PriceSettings(Settings):
     penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
     entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
     warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
+
+
+def _present(gates: GateDistribution | None) -> GateDistribution:
+    if gates is None:
+        raise ValueError("gates: got None, accepted is the pass of a model with gates")
+    return gates
 
 
 class LossOutput(NamedTuple):
@@ -82,6 +88,8 @@ class RationaleObjective(nn.Module):
         gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
     """
 
+    steps: Tensor
+    average: Tensor
     AVERAGING = 0.95  # share of the past in the moving average of the cost
 
     def __init__(
@@ -166,23 +174,24 @@ class RationaleObjective(nn.Module):
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
 
-    def _counts(self, gates: Distribution) -> bool:
+    def _counts(self, gates: GateDistribution) -> bool:
         """Whether prices and constraints count the draw instead of taking an expectation."""
         return self.penalty == "sampled" and not gates.has_rsample
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
         """What the selection of each row costs, [K B]; rises during the warm-up."""
-        counts = self._counts(output.gates)
+        gates = _present(output.gates)
+        counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
             return output.z.new_zeros(len(mask))
         if counts:
             words, switches = count_selected(output.z), count_switches(output.z, mask)
         else:
-            shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
+            shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
             words = torch.where(mask, kept, 0.0).sum(1)
             if output.log_switches is not None:
                 switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
-            elif output.dependent and not output.gates.has_rsample:  # the next gate, given what this one was
+            elif output.dependent and not gates.has_rsample:  # the next gate, given what this one was
                 switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
                 switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
             else:
@@ -194,7 +203,7 @@ class RationaleObjective(nn.Module):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
-            price = price - self.entropy * torch.where(mask, output.gates.entropy(), 0.0).sum(1)
+            price = price - self.entropy * torch.where(mask, gates.entropy(), 0.0).sum(1)
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
@@ -202,6 +211,8 @@ class RationaleObjective(nn.Module):
         if self.baseline == "leave_one_out":
             return leave_one_out(cost)
         if self.baseline == "self_critical":
+            if reference is None:
+                raise ValueError("reference: got None, baseline self_critical needs the cost of each text")
             return reference
         if self.baseline == "none":
             return 0.0
@@ -215,13 +226,15 @@ class RationaleObjective(nn.Module):
         with evaluating(model):
             output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
-        counts = self._counts(output.gates) or output.dependent
+        counts = self._counts(_present(output.gates)) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
     def _rate(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
-        return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
+        return log_mean(_present(output.gates).log_prob_nonzero, mask), log_mean(
+            _present(output.gates).log_prob_zero, mask
+        )
 
     @staticmethod
     def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,7 +244,7 @@ class RationaleObjective(nn.Module):
         """
         switch = output.log_switches
         if switch is None:
-            shut, kept = output.gates.log_prob_zero, output.gates.log_prob_nonzero
+            shut, kept = _present(output.gates).log_prob_zero, _present(output.gates).log_prob_nonzero
             switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
         log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
@@ -243,10 +256,10 @@ class RationaleObjective(nn.Module):
         if self.transitions is not None:
             self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
+            self.selection.update(log_mean(_present(output.gates).log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
-                gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
+                gates = _present(model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None))
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)

@@ -1,9 +1,11 @@
 """The loss of an encoder-decoder: cross-entropy per target word."""
 
+from typing import cast
+
 from torch import nn
 from torch.nn import functional as F
 
-from rationale.data.batches import Batch
+from rationale.data.batches import Batch, Sides
 from rationale.models.protocol import EncoderDecoder
 from rationale.objectives.loss import LossOutput
 
@@ -15,7 +17,7 @@ class WordLoss(nn.Module):
     """
 
     def forward(self, model: EncoderDecoder, batch: Batch) -> LossOutput:
-        sides = batch.tokens
+        sides = cast(Sides, batch.tokens)
         outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
         real = sides.second_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])
