@@ -37,11 +37,11 @@ from rationale.explorers import explore_mappings
 from rationale.nn import (
     MAPPINGS,
     all_mappings,
-    dead,
     fast_rows,
     fusedmax,
+    has_zero_jacobian,
+    in_dead_zone,
     oscarmax,
-    settled,
     softmax,
     sparsemax,
     sq_pnorm_max,
@@ -364,20 +364,20 @@ figures.show(fig)
 # %%
 shares = {}
 for lam in (0.01, 0.1, 1.0):
-    shares[f"lam = {lam:g}"] = [dead(scale * scores_of(400, 12), lam=lam).double().mean().item() for scale in
+    shares[f"lam = {lam:g}"] = [in_dead_zone(scale * scores_of(400, 12), lam=lam).double().mean().item() for scale in
                                 np.logspace(-3, 1, 25)]  # fmt: skip
 
 # %% tags=["check"]
 small = (0.01 * scores_of(300, 12)).requires_grad_()
 flat = fusedmax(small, lam=0.1)
 of_small = torch.autograd.grad((flat * scores_of(300, 12)).sum(), small)[0]
-zone = dead(small.detach(), lam=0.1)
+zone = in_dead_zone(small.detach(), lam=0.1)
 assert zone.double().mean() > 0.9, "fresh scores are in the zone"
 assert (of_small[zone].abs() < 1e-15).all() and (flat[zone] - 1 / 12).abs().max() < 1e-12, "(A7)"
 for gamma in (0.5, 1.0, 2.0):
     away = 0.05 * gamma * scores_of(300, 12)
     uniform = (fusedmax(away, lam=0.1, gamma=gamma) - 1 / 12).abs().amax(-1) < 1e-12
-    assert (uniform == dead(away, lam=0.1, gamma=gamma)).all() and 0.05 < uniform.double().mean() < 0.95, "(A7)"
+    assert (uniform == in_dead_zone(away, lam=0.1, gamma=gamma)).all() and 0.05 < uniform.double().mean() < 0.95, "(A7)"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.4))
@@ -411,7 +411,7 @@ def trained(lam_at) -> list[tuple[float, float]]:
         said = (fusedmax(scores, lam=lam_at(number)).unsqueeze(-1) * tokens).sum(1) @ read
         loss = torch.nn.functional.softplus(-label * said).mean()
         optimizer.zero_grad(), loss.backward(), optimizer.step()
-        seen.append((loss.item(), dead(scores.detach(), lam=0.5).double().mean().item()))
+        seen.append((loss.item(), in_dead_zone(scores.detach(), lam=0.5).double().mean().item()))
     return seen
 
 
@@ -448,11 +448,12 @@ figures.show(fig)
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)
 prices = {"fusedmax": 0.1, "oscarmax": 0.01}
-closed = {name: [settled(mapping(wide, gamma=gamma), name, prices.get(name, 0)).double().mean().item()
+closed = {name: [has_zero_jacobian(mapping(wide, gamma=gamma), name, prices.get(name, 0)).double().mean().item()
                  for gamma in flatness.tolist()] for name, mapping in MAPPINGS.items()}  # fmt: skip
 tied = torch.tensor([1.0, -5.0, 1.0, 1.0], dtype=torch.float64)  # one word three times, for example
 for name, mapping in MAPPINGS.items():
-    print(f"{name:12} {mapping(tied).numpy().round(3)} settled: {settled(mapping(tied), name, prices.get(name, 0))}")
+    y = mapping(tied)
+    print(f"{name:12} {y.numpy().round(3)} zero Jacobian: {has_zero_jacobian(y, name, prices.get(name, 0))}")
 
 # %% tags=["check"]
 both = torch.cat([wide, wide.round(), tied.repeat(1, 3)])  # without ties and with
@@ -460,7 +461,7 @@ for name, mapping in MAPPINGS.items():
     v = both.clone().requires_grad_()
     y = mapping(v)
     slope = torch.autograd.grad((y * scores_of(*both.shape)).sum(), v)[0]
-    assert ((slope.abs().amax(-1) < 1e-12) == settled(y, name, prices.get(name, 0))).all(), f"{name}: (A8)"
+    assert ((slope.abs().amax(-1) < 1e-12) == has_zero_jacobian(y, name, prices.get(name, 0))).all(), f"{name}: (A8)"
     assert closed[name] == sorted(closed[name], reverse=True), f"{name}: the flatter, the fewer rows are settled"
 assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(closed["softmax"]) == 0
 

@@ -176,7 +176,7 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 # **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
 # *Predict* what filling all such gaps does to the precision (`guess`, "up" or "down"; it is compared, not marked).
 # *Change* the rationales of the test set so: `filled`, a list of bool tensors, one a review. *Explain* what the
-# constraint on the switches asks of a model, and what `transitions=0` would change.
+# constraint on the switches asks of a model, and what `transitions=null` would change.
 
 # %% tags=["solution"]
 guess = "down"

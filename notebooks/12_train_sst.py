@@ -100,8 +100,9 @@ state = result.model.state_dict()
 trained = sum(value.numel() for name, value in state.items() if name != "vectors")
 size, width = result.model.vectors.shape[1], p.hidden_size
 lstm = 2 * 4 * width * (size + width + 2)
-gate = {"hardkuma": 2, "hard_concrete": 1, "bernoulli": 1, "straight_through": 1}.get(p.model, 0)
-if p.model != "attention" and p.pool in ("final", "mean", "max") and not p.dependent:
+gate = 0 if result.model.selector is None else len(result.model.selector.gate.linear()[1])  # numbers per gate
+usual = p.encoder == "lstm" and p.pool in ("final", "mean", "max") and not p.dependent
+if usual and p.model != "attention":
     expected_size = lstm * (1 + (gate > 0)) + gate * (2 * width + 1) + 2 * width * 5 + 5
     assert trained == expected_size, (trained, expected_size)
 print(f"{trained:,} trained parameters")

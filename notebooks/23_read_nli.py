@@ -29,7 +29,7 @@ from IPython.display import display
 
 from rationale import figures
 from rationale.data.snli_format import LABELS
-from rationale.nn import MAPPINGS, settled
+from rationale.nn import MAPPINGS, has_zero_jacobian
 from rationale.runs import committed, results_folder, root, saved, validated
 
 # %%
@@ -153,7 +153,8 @@ for name, found in matrices.items():
     null = np.concatenate([z[:, 0] for z in found])
     opened = np.concatenate([(z != 0).sum(1) for z in found])
     of_run = saved.read_parameters(sources[name])
-    still = [settled(torch.tensor(z), of_run["model"], of_run["lam"]) for z in found if of_run["model"] in MAPPINGS]
+    still = [has_zero_jacobian(torch.tensor(z), of_run["model"], of_run["lam"])
+             for z in found if of_run["model"] in MAPPINGS]  # fmt: skip
     facts.append([name, (opened == 0).mean(), (opened == 1).mean(), np.concatenate(still).mean() if still else None,
                   opened.mean(), sums.mean(), null.mean()])
 names = ["run", "words that meet none", "one", "settled", "words met", "weight spent", "of it on NULL"]

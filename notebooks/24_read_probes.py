@@ -151,10 +151,10 @@ for path in folders["toy"][:1]:
     figures.save_figure(fig, folder / "figures", "digits_states")
     display(figures.show(fig))
     lengths = [len(e.tokens) for e in examples]
-    judged = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
+    with_digit = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
     for method in (method for method in METHODS if method in texts):
         found = np.concatenate([np.array(layers)[1] / max(max(layers[1]), 1e-30) for layers in texts[method]])
-        kept_by_kind[method] = [found[(kinds == k) & judged].sum() / max(1, ((kinds == k) & judged).sum())
+        kept_by_kind[method] = [found[(kinds == k) & with_digit].sum() / max(1, ((kinds == k) & with_digit).sum())
                                 for k in range(3)]
 
 # %% tags=["figure"]
@@ -352,7 +352,7 @@ if "masks_with_baseline" in by_method:
 
 # %% tags=["figure"]
 def draw_kept(method, table, kinds, name):
-    """How many layers keep the words of each kind; `table` is that of `kept_by_kind`."""
+    """How many layers keep the words of each kind; `table` is that of `mean_by_category`."""
     kept_in = {kind: table[kind].sum() for kind in kinds if kind in table}
     fig, ax = figures.new_figure(size=(13, 4.6))
     most = max((kind for kind in kept_in if kind not in SEPARATORS), key=kept_in.get)

@@ -30,7 +30,7 @@ import torch
 from IPython.display import display
 
 from rationale import figures
-from rationale.nn import MAPPINGS, settled
+from rationale.nn import MAPPINGS, has_zero_jacobian
 from rationale.runs import committed, results_folder, root, saved, validated
 
 # %%
@@ -186,7 +186,8 @@ for name, rows in read.items():
     equal = sum(((w[:, 1:] == w[:, :-1]) & b).sum() for w, b in zip(some, both, strict=True))
     of_run = saved.read_parameters(root() / p.runs_dir / name)
     different = np.mean([len(set(w.argmax(1))) / len(w) for w in some])
-    no_gradient = np.concatenate([settled(torch.tensor(w), of_run["model"], of_run["lam"]) for w in some]).mean()
+    is_zero = [has_zero_jacobian(torch.tensor(w), of_run["model"], of_run["lam"]) for w in some]
+    no_gradient = np.concatenate(is_zero).mean()
     facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
                   different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
 columns = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a draft beside `path` with `write`, then rename it to `path` in one step.
 
     The draft always has the same name, so that one that a killed process has left is overwritten.

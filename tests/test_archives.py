@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rationale.data import __main__, archives, corpora, folder, vector_archives
+from rationale.data import __main__, archives, corpora, data_folder, vector_archives
 from rationale.data.archives import Archive, Download
 from rationale.errors import BadInput
 
@@ -106,17 +106,17 @@ def left(root: Path) -> list[str]:
 def test_fetch_puts_the_members_in_their_places_and_leaves_nothing_else(server):
     content = zipped({"trees/train.txt": TREES * 3, "trees/readme.txt": "not wanted"})
     archive = toy(put(server, "toy.zip", content), hashlib.sha256(content).hexdigest())
-    assert archives.fetch(archive) == [folder() / "toy" / "train.txt"]
-    assert (folder() / "toy" / "train.txt").read_text() == TREES * 3
-    assert left(folder()) == ["toy", "toy/train.txt"]
+    assert archives.fetch(archive) == [data_folder() / "toy" / "train.txt"]
+    assert (data_folder() / "toy" / "train.txt").read_text() == TREES * 3
+    assert left(data_folder()) == ["toy", "toy/train.txt"]
 
 
 def test_fetch_keeps_a_whole_file_when_no_members_are_wanted(server):
     content = zipped({"vectors.3d.txt": "the 0.1 0.2 0.3\ncat 1 2 3\n"})
     archive = whole(put(server, "vectors.zip", content))
     archives.fetch(archive)
-    assert (folder() / "vectors" / "vectors.zip").read_bytes() == content
-    assert left(folder()) == ["vectors", "vectors/vectors.zip"]
+    assert (data_folder() / "vectors" / "vectors.zip").read_bytes() == content
+    assert left(data_folder()) == ["vectors", "vectors/vectors.zip"]
 
 
 def test_what_is_there_is_not_downloaded_again(server):
@@ -129,9 +129,9 @@ def test_what_is_there_is_not_downloaded_again(server):
 def test_again_downloads_again(server):
     archive = toy(put(server, "toy.zip", zipped({"trees/train.txt": TREES * 3})))
     archives.fetch(archive)
-    (folder() / "toy" / "train.txt").write_text("edited\n")
+    (data_folder() / "toy" / "train.txt").write_text("edited\n")
     archives.fetch(archive, again=True)
-    assert (folder() / "toy" / "train.txt").read_text() == TREES * 3
+    assert (data_folder() / "toy" / "train.txt").read_text() == TREES * 3
     assert len(Handler.requests) == 2
 
 
@@ -143,7 +143,7 @@ def refused(server, archive: Archive, *words: str) -> None:
     for word in ("By hand", archive.name, *words):
         assert word in message, f"{word!r} is not in {message!r}"
     assert "\n" not in message
-    assert left(folder()) == [], f"left behind: {left(folder())}"
+    assert left(data_folder()) == [], f"left behind: {left(data_folder())}"
 
 
 def test_a_wrong_hash_is_refused(server):
@@ -205,7 +205,7 @@ def test_offline_is_told_with_what_to_do_by_hand(server):
         server,
         toy("http://127.0.0.1:1/toy.zip"),
         "cannot be fetched",
-        f"trees/train.txt as {folder() / 'toy' / 'train.txt'}",
+        f"trees/train.txt as {data_folder() / 'toy' / 'train.txt'}",
     )
 
 
@@ -218,8 +218,8 @@ def test_a_good_file_survives_a_failed_fetch(server):
     ):
         with pytest.raises(BadInput):
             archives.fetch(broken, again=True)
-        assert (folder() / "toy" / "train.txt").read_text() == TREES * 3
-        assert left(folder()) == ["toy", "toy/train.txt"]
+        assert (data_folder() / "toy" / "train.txt").read_text() == TREES * 3
+        assert left(data_folder()) == ["toy", "toy/train.txt"]
 
 
 def test_an_interrupted_fetch_leaves_nothing_behind(server, monkeypatch):
@@ -231,7 +231,7 @@ def test_an_interrupted_fetch_leaves_nothing_behind(server, monkeypatch):
     monkeypatch.setattr(pooch, "retrieve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         archives.fetch(toy(f"{server[1]}/toy.zip"))
-    assert left(folder()) == []
+    assert left(data_folder()) == []
 
 
 def test_several_files_come_together_or_not_at_all(server):
@@ -244,7 +244,7 @@ def test_several_files_come_together_or_not_at_all(server):
 
 
 def test_a_data_folder_that_is_a_file_is_told(server):
-    folder().write_text("")
+    data_folder().write_text("")
     with pytest.raises(BadInput, match="cannot write into"):
         archives.fetch(toy(f"{server[1]}/toy.zip"))
 
@@ -286,12 +286,12 @@ def registry(server, monkeypatch):
 
 def test_the_commands_fetch_and_check(registry, capsys):
     assert __main__.main(["fetch", "toy"]) == 0
-    assert str(folder() / "toy" / "train.txt") in capsys.readouterr().out
+    assert str(data_folder() / "toy" / "train.txt") in capsys.readouterr().out
     assert __main__.main(["fetch", "toy"]) == 0
     assert "already there" in capsys.readouterr().out
     assert __main__.main(["check", "toy"]) == 0
     assert "toy: OK (3 trees)" in capsys.readouterr().out
-    (folder() / "toy" / "train.txt").write_text(TREES)
+    (data_folder() / "toy" / "train.txt").write_text(TREES)
     assert __main__.main(["check"]) == 2
     assert "toy: WRONG 1 trees instead of 3" in capsys.readouterr().out
 
@@ -301,7 +301,7 @@ def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
     capsys.readouterr()
     assert __main__.main(["list"]) == 0
     out = capsys.readouterr().out
-    assert str(folder()) in out and "sha256 not known; 3 trees" in out and "it is lost" in out
+    assert str(data_folder()) in out and "sha256 not known; 3 trees" in out and "it is lost" in out
     lines = out.splitlines()
     assert any(line.split()[:2] == ["toy", "yes"] for line in lines), out
     assert any(line.split()[:2] == ["gone", "no"] for line in lines), out
@@ -330,7 +330,7 @@ def test_checking_what_is_missing_says_how_to_get_it(registry, capsys):
 
 def test_one_failure_does_not_keep_the_others_from_being_fetched(registry, capsys):
     assert __main__.main(["fetch", "gone", "toy"]) == 2
-    assert (folder() / "toy" / "train.txt").exists()
+    assert (data_folder() / "toy" / "train.txt").exists()
 
 
 def test_no_progress_bar_in_logs(registry, capsys):

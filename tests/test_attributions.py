@@ -1,5 +1,6 @@
 """Attributions: each method is what its formula says, on a model whose truth is known."""
 
+import inspect
 import itertools
 import math
 
@@ -12,7 +13,7 @@ from rationale import explain
 from rationale.data import Example, PairBatches
 from rationale.data.corpora.toy import read_digits
 from rationale.distributions import Bernoulli
-from rationale.explain import compare_with_gold, divergence
+from rationale.explain import METHODS, PROBE_TARGETS, compare_with_gold, divergence
 
 TRUTH = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
 
@@ -217,3 +218,31 @@ def test_a_search_under_a_margin_keeps_the_distribution_and_not_only_the_answer(
             assert apart <= margin
     assert sizes[100.0] == [0] * len(answer), "any mask will do"
     assert all(small <= large for small, large in zip(sizes[0.05], sizes[1e-9], strict=True))
+
+
+# --- the table of methods
+
+
+def test_a_method_needs_exactly_the_options_that_its_function_takes():
+    options = {
+        "num_steps": "needs_steps", "margin": "needs_margin", "mean": "needs_moments", "longest": "needs_short_texts",
+    }  # fmt: skip
+    for name, method in METHODS.items():
+        assert method.name == name and method.is_probe == (name in PROBE_TARGETS)
+        if not method.is_probe:
+            taken = inspect.signature(method.function).parameters
+            for option, need in options.items():
+                assert (option in taken) == getattr(method, need), f"{name}: {option}"
+
+
+def test_what_a_method_misses_is_said_in_words_and_nothing_is_missing_otherwise():
+    everything = {"single_answer": True, "attention_weights": True, "short_texts": True}
+    assert not any(method.missing(**everything) for method in METHODS.values())
+    without = {
+        "single_answer": {"integrated_gradients", "information_bottleneck"},
+        "attention_weights": {"attention"},
+        "short_texts": {"erasure"},
+    }
+    for fact, names in without.items():
+        found = {name for name, method in METHODS.items() if method.missing(**everything | {fact: False})}
+        assert found == names, fact

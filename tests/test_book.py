@@ -154,7 +154,7 @@ def test_the_reference_gives_each_parameter_its_own_default_and_each_field_its_c
     )
     (support,) = (part.value for part in found["nn.gates.HardKumaGate"].docstring.parsed if part.kind == "parameters")
     assert {part.name: str(part.value) for part in support} == {"num_features": "None", "left": "-0.1", "right": "1.1"}
-    assert "[B, S, H]" in found["models.seq2seq.Memory.states"].docstring.value
+    assert "[B, S, H]" in found["models.seq2seq.EncodedSource.states"].docstring.value
     assert "state" in found["models.seq2seq.Decoded"].members, "a field with a type is shown"
     assert "size" not in found["models.digit_counter.DigitCounter"].members, (
         "a value with neither type nor comment is not"

@@ -11,7 +11,7 @@ import pytest
 from rationale.data import corpora
 from rationale.data.corpora import archives, corpus_names, find_archive, find_corpus
 from rationale.data.corpus import TASKS, Corpus, Request
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.read import read_alignment, read_extraction, read_generation, read_probing
 from rationale.data.tokenise import TOKENISERS, split_text
 from rationale.errors import BadInput
@@ -20,14 +20,14 @@ NAMES = corpus_names()
 OWN = '''"""Texts of one's own: a class, a tab, the text."""
 
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.tokenise import split_words
 
 
 def read_own():
     splits = {}
     for name in ("train", "dev", "test"):
-        rows = (line.split("\\t") for line in (folder() / "own" / f"{name}.txt").read_text().splitlines())
+        rows = (line.split("\\t") for line in (data_folder() / "own" / f"{name}.txt").read_text().splitlines())
         splits[name] = [Example(tuple(split_words(text)), int(label)) for label, text in rows]
     return splits
 
@@ -190,7 +190,7 @@ def read(corpus: Corpus) -> dict[str, list[Example]]:
 @pytest.mark.parametrize("name", [name for name in NAMES if find_corpus(name).tasks])
 def test_texts_are_split_into_the_tokens_that_the_tokeniser_of_the_corpus_gives(name):
     corpus = find_corpus(name)
-    if corpus.archive and not corpus.archive.files(folder()):
+    if corpus.archive and not corpus.archive.files(data_folder()):
         pytest.skip(f"{name} is not in the data folder")
     splits = read(corpus)
     assert list(splits) == ["train", "dev", "test"]

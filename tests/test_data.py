@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rationale.data import Example, Vocabulary, build_vocabulary, folder, read_vectors
+from rationale.data import Example, Vocabulary, build_vocabulary, data_folder, read_vectors
 from rationale.data.corpora import sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
@@ -22,12 +22,12 @@ TREE = "(3 (2 It) (4 (2 's) (4 (3 lovely) (2 .))))"
 
 def test_folder_is_what_rationale_data_says(monkeypatch, tmp_path):
     monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
-    assert folder() == tmp_path
+    assert data_folder() == tmp_path
 
 
 def test_folder_is_the_cache_without_rationale_data(monkeypatch):
     monkeypatch.delenv("RATIONALE_DATA", raising=False)
-    assert folder().name == "rationale"
+    assert data_folder().name == "rationale"
 
 
 # --- trees

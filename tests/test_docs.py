@@ -17,7 +17,7 @@ TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.matc
 SYMBOLS, EQUATIONS = [row for row in TABLE if len(row) == 5], [row for row in TABLE if len(row) == 4]
 MATHEMATICS = (
     "distributions.unit_interval", "distributions.rectified", "nn.gates", "nn.sparse_attention", "objectives.penalties",
-    "objectives.constraint", "objectives.score_function", "explain.diffmask",
+    "objectives.constraint", "objectives.score_function", "explain.diffmask", "explain.frozen",
 )  # fmt: skip
 LABELS = re.compile(r"\\tag\{(\w+)\}")
 

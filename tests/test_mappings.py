@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.autograd import gradcheck
 
-from rationale.nn import dead, fusedmax, oscarmax, settled, softmax, sparse_attention, sparsemax, sq_pnorm_max
+from rationale.nn import (
+    fusedmax,
+    has_zero_jacobian,
+    in_dead_zone,
+    oscarmax,
+    softmax,
+    sparse_attention,
+    sparsemax,
+    sq_pnorm_max,
+)
 from rationale.runs import parameters
 
 PUBLISHED = functools.partial(oscarmax, published=True)
@@ -228,7 +237,7 @@ def test_fusedmax_is_uniform_without_gradient_exactly_where_the_criterion_says(s
     y = fusedmax(x, mask, lam=0.1)
     (y * torch.randn(300, 8, dtype=torch.float64)).sum().backward()
     flat = ((y - 1 / mask.sum(-1, keepdim=True).double()).abs().where(mask, 0.0) < 1e-12).all(-1)
-    criterion = dead(x.detach(), mask, lam=0.1)
+    criterion = in_dead_zone(x.detach(), mask, lam=0.1)
     assert (flat == criterion).all(), "uniform iff the criterion says so"
     assert (x.grad[criterion].abs() < 1e-12).all(), "no gradient there"
     assert criterion.all() or scale > 0.01, "fresh scores are all dead"
@@ -245,7 +254,7 @@ def test_a_row_is_settled_where_its_jacobian_is_zero(name, scale, ties):
     y = EVERY[name](x, torch.arange(7) < lengths.unsqueeze(1))
     (slope,) = torch.autograd.grad((y * torch.randn_like(y)).sum(), x)
     noise = 0.0 if name == "softmax" else 1e-12  # softmax is nearly decided long before it is
-    flat, found = slope.abs().amax(-1) <= noise, settled(y.detach(), name, PRICES.get(name, 0.0))
+    flat, found = slope.abs().amax(-1) <= noise, has_zero_jacobian(y.detach(), name, PRICES.get(name, 0.0))
     assert torch.equal(found, flat), f"{(found != flat).sum()} of 300 rows, such as {y[found != flat][:3].tolist()}"
     assert found[lengths == 1].all(), "a row of one score has nothing to decide"
     some = found[lengths > 1].double().mean()
@@ -260,24 +269,24 @@ def test_without_a_price_equal_weights_are_no_group_and_nothing_is_dead():
     for name, mapping in {"fusedmax": fusedmax, "oscarmax": oscarmax}.items():
         y = mapping(x, lam=0.0)
         (slope,) = torch.autograd.grad(y[:, 0].sum(), x)
-        assert slope.abs().max() > 0.3 and not settled(y, name, lam=0.0).any(), name
-    assert not dead(x, lam=0.0).any() and dead(x, lam=1e-9).all()
+        assert slope.abs().max() > 0.3 and not has_zero_jacobian(y, name, lam=0.0).any(), name
+    assert not in_dead_zone(x, lam=0.0).any() and in_dead_zone(x, lam=1e-9).all()
 
 
 def test_equal_weights_that_are_no_neighbours_are_two_groups_of_fusedmax_and_one_of_oscarmax():
     apart = torch.tensor([[0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    assert settled(apart, "fusedmax", lam=0.1).tolist() == [False, True, False, True]
-    assert settled(apart, "oscarmax", lam=0.1).tolist() == [True, True, False, True]
-    assert settled(apart, "sparsemax").tolist() == [False, False, False, True]
+    assert has_zero_jacobian(apart, "fusedmax", lam=0.1).tolist() == [False, True, False, True]
+    assert has_zero_jacobian(apart, "oscarmax", lam=0.1).tolist() == [True, True, False, True]
+    assert has_zero_jacobian(apart, "sparsemax").tolist() == [False, False, False, True]
 
 
 def test_the_dead_zone_of_large_scores_is_that_of_the_map():
     x = (1e4 + 0.05 * torch.randn(2000, 8, generator=torch.Generator().manual_seed(1))).float()
     uniform = (fusedmax(x.double(), lam=0.1) - 1 / 8).abs().amax(-1) < 1e-12
-    assert torch.equal(dead(x, lam=0.1), uniform) and 0.1 < uniform.double().mean() < 0.9
-    assert dead(torch.zeros(2, 0)).shape == (2,)
-    with pytest.raises(ValueError, match="found nan"):
-        dead(torch.tensor([0.0, torch.nan]))
+    assert torch.equal(in_dead_zone(x, lam=0.1), uniform) and 0.1 < uniform.double().mean() < 0.9
+    assert in_dead_zone(torch.zeros(2, 0)).shape == (2,)
+    with pytest.raises(ValueError, match="got nan"):
+        in_dead_zone(torch.tensor([0.0, torch.nan]))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -360,7 +369,7 @@ def test_without_a_price_oscarmax_is_sparsemax_at_ties_too():
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf"), float("inf")])
 def test_scores_that_are_not_finite_are_refused_unless_they_are_masked(name, bad):
     x = torch.tensor([[0.0, 1.0], [0.5, bad]])
-    with pytest.raises(ValueError, match=f"found {bad}, accepted are finite numbers"):
+    with pytest.raises(ValueError, match=f"got {bad}, accepted are finite numbers"):
         EVERY[name](x)
     assert EVERY[name](x, torch.tensor([[True, True], [True, False]]))[1].tolist() == [1.0, 0.0]
 

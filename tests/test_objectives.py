@@ -408,7 +408,7 @@ def test_a_model_that_reads_everything_has_the_task_alone():
 def test_the_constraint_on_switches_holds_them(dynamics, target, low, high):
     """From 0.14 down and up; the authors' rule only bounds them from above."""
     changes = {"transitions": target, "dynamics": dynamics, "multiplier_init": 0.5, "multiplier_rate": 0.5}
-    changes |= {"dropout": 0.0, "selection": 1.0}
+    changes |= {"dropout": 0.0, "selection": None}
     model, objective = model_of(**changes), build_objective(parameters(**changes))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(120):
@@ -444,7 +444,7 @@ def test_build_objective_makes_the_constraints_that_are_asked_for():
     for changes, wanted in [
         ({}, (True, False)),
         ({"transitions": 0.1}, (True, True)),
-        ({"selection": 1.0}, (False, False)),
+        ({"selection": None}, (False, False)),
     ]:
         objective = build_objective(parameters(**changes))
         assert (objective.selection is not None, objective.transitions is not None) == wanted, f"{changes}"

@@ -131,7 +131,7 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
     _, tokenizer = models.load_encoder(folder)
     batches = Batches(word_pieces.to_pieces(TEXTS, tokenizer), word_pieces.WordPieces(tokenizer), 3)
     for votes in ("mlp", "bilinear"):
-        p.votes = votes
+        p = p.model_copy(update={"votes": votes})
         for target in ("inputs", "states"):
             probe = training.build_probe(p, target, frozen, batches)
             for _ in range(3):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rationale.data import Example, archives, folder, sumdata, tokenise
+from rationale.data import Example, archives, data_folder, sumdata, tokenise
 from rationale.data.corpora import (
     aeslc,
     beer,
@@ -69,7 +69,7 @@ def gold_rate(examples: list[Example]) -> float:
 
 
 def needs(name: str) -> None:
-    if not find_archive(name).files(folder()):
+    if not find_archive(name).files(data_folder()):
         pytest.skip(f"{name} is not in the data folder")
 
 

@@ -47,7 +47,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     """Five finished runs of a second, by name."""
     top = tmp_path_factory.mktemp("outputs") / "10_first_rationale"
     folders = {f"s{s}": finished(top / f"s{s}", epochs=1, selection=s) for s in (0.2, 0.6, 0.4)}
-    folders["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=1.0)
+    folders["whole"] = finished(top / "whole", epochs=1, model="full_text", selection=None)
     folders["classes"] = finished(top / "classes", epochs=1, pool="max", seed=5)
     return folders
 
@@ -229,6 +229,7 @@ def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
     )
     assert layers.positions_near_answer({"tokens": ["a", "b"], "answer": None}) == [0, 1], "no question"
     monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
+    monkeypatch.setattr(saved, "read_parameters", lambda _: {"corpus": "xquad"})
     monkeypatch.setattr(layers, "masked_predictions", lambda *_: (torch.ones(2, 65) / 65, torch.ones(2, 65) / 65, 0.0))
     explorer = layers.explore_layers([Path("run")])
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value

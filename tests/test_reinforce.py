@@ -127,7 +127,7 @@ def batch_of(lengths=(6, 4, 1)) -> Batch:
 
 def model_of(double: bool = False, **changes):
     torch.manual_seed(0)
-    p = parameters(**({"model": "bernoulli", "dropout": 0.0, "selection": 1.0} | changes))
+    p = parameters(**({"model": "bernoulli", "dropout": 0.0, "selection": None} | changes))
     model = build_extractor(p, torch.randn(20, 8), "classes", 3)
     objective = build_objective(p)
     if double:
@@ -415,7 +415,7 @@ def test_an_objective_refuses_what_it_does_not_know(arguments, word):
 def test_a_step_of_a_bernoulli_model_lowers_the_cost_of_a_toy():
     """One word of six decides the class, each word costs 0.03: the model learns to keep little else."""
     torch.manual_seed(0)
-    p = parameters(model="bernoulli", selection=1.0, sparsity=0.03, samples=4, baseline="leave_one_out", dropout=0.0)
+    p = parameters(model="bernoulli", selection=None, sparsity=0.03, samples=4, baseline="leave_one_out", dropout=0.0)
     model = build_extractor(p, torch.randn(20, 8), "classes", 2).train()
     assert isinstance(model.head, Classes)
     objective = build_objective(p).train()

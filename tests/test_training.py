@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(tmp_path):
         {"model": "hard_concrete", "predictor": "compact"},
         {"dynamics": "authors", "multiplier_init": 0.01, "measure": "training", "model_choice": "authors"},
         {"measure": "selected", "transitions": 0.1, "bucketed": False, "rule": "threshold"},
-        {"selection": 1.0},
+        {"selection": None},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

@@ -8,7 +8,7 @@ Batches: `batches.Batches`, `batches.PairBatches`.
 """
 
 from rationale.data.batches import Batch, Batches, PairBatches, Sides, Vocabulary, encode
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.vectors import build_vocabulary, read_vectors, require_vectors
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Sides",
     "Vocabulary",
     "build_vocabulary",
+    "data_folder",
     "encode",
-    "folder",
     "read_vectors",
     "require_vectors",
 ]

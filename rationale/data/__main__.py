@@ -5,7 +5,7 @@ import os
 import sys
 
 from rationale.data import archives, corpora
-from rationale.data.example import folder
+from rationale.data.example import data_folder
 from rationale.errors import BadInput, command, typed
 
 OVERVIEW = """\
@@ -91,11 +91,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(_) -> int:
-    print(f"data folder: {folder()} ({_origin()})\n")
+    print(f"data folder: {data_folder()} ({_origin()})\n")
     width = max(map(len, corpora.archives()))
     print(f"{'name':{width}}  here  what")
     for archive in corpora.archives().values():
-        here = "yes" if archive.files(folder()) else "no"
+        here = "yes" if archive.files(data_folder()) else "no"
         hashed = [download.sha256 for download in archive.downloads]
         how = "sha256, " if hashed and all(hashed) else "sha256 not known; " if hashed else ""
         print(f"{archive.name:{width}}  {here:4}  {archive.what}")
@@ -115,7 +115,7 @@ def _fetch(options) -> int:
     wanted = [corpora.find_archive(name) for name in options.names]  # a wrong name stops all before any download
     failed = 0
     for archive in wanted:
-        before = archive.files(folder())
+        before = archive.files(data_folder())
         if archive.downloads and (options.again or not before):
             urls = ", ".join(download.url for download in archive.downloads)
             print(f"{archive.name}: fetching {urls} ({archive.terms})", flush=True)
@@ -133,7 +133,7 @@ def _fetch(options) -> int:
 
 
 def _check(options) -> int:
-    root = folder()
+    root = data_folder()
     wanted = [corpora.find_archive(name) for name in options.names]
     if not wanted:
         wanted = [archive for archive in corpora.archives().values() if archive.files(root)]

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rationale.data.example import folder
+from rationale.data.example import data_folder
 from rationale.data.files import brief
 from rationale.errors import BadInput, typed
 
@@ -86,7 +86,7 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
     ----------
     archive : Archive
     root : Path or None
-        The data folder; None: `rationale.data.folder()`.
+        The data folder; None: `rationale.data.data_folder()`.
     again : bool
         Fetch it although it is there. What is there is replaced only by a verified download.
 
@@ -101,7 +101,7 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
         It cannot be fetched by a program, the server cannot be reached or stops early, the sha256 is wrong,
         or the counts are: one line with what happened and what to do by hand. Nothing is changed then.
     """
-    root = Path(root or folder())
+    root = Path(root or data_folder())
     present = archive.files(root)
     if present and not again:
         return present
@@ -139,7 +139,7 @@ def verify(archive: Archive, root: Path | None = None) -> list[str]:
     BadInput
         It is not there.
     """
-    root = Path(root or folder())
+    root = Path(root or data_folder())
     if not archive.files(root):
         raise missing(archive, root)
     return archive.check(root)
@@ -165,7 +165,7 @@ def locate(archive: Archive, path: Path | str | None, unpacked: str) -> Path:
     BadInput
         It is not there.
     """
-    place = Path(path) if path is not None else folder() / archive.name
+    place = Path(path) if path is not None else data_folder() / archive.name
     if place.is_file():
         return place
     packed = [held for patterns in archive.places for pattern in patterns for held in place.glob(Path(pattern).name)]

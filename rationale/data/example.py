@@ -45,7 +45,7 @@ class Example:
     second: tuple[str, ...] | None = None
 
 
-def folder() -> Path:
+def data_folder() -> Path:
     """The folder of the data: `RATIONALE_DATA` if it is set, else this user's cache folder.
 
     Returns

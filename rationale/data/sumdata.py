@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rationale.data.archives import Archive
-from rationale.data.example import folder
+from rationale.data.example import data_folder
 from rationale.data.files import count_differences, only_file, open_text, readable
 from rationale.data.parallel_lines import read_tokenised
 from rationale.data.targets import Targets
@@ -30,7 +30,7 @@ def read_headlines(test: tuple[str, Sequence[str]], path: Path | str | None = No
     BadInput
         See `read_tokenised`.
     """
-    place = Path(path) if path is not None else folder() / "sumdata"
+    place = Path(path) if path is not None else data_folder() / "sumdata"
     return read_tokenised({"train": TRAIN, "dev": DEV, "test": test}, place, SUMDATA)
 
 

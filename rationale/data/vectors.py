@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.errors import BadInput, typed
 from rationale.settings import Settings, setting
 
-ENDINGS = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later ending wins
+SUFFIXES = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later suffix wins
 LARGEST = torch.finfo(torch.float32).max
-FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
+ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
 # The treebanks' spelling of brackets and quotes, and everybody else's.
 TREEBANK_TO_PLAIN = {
@@ -166,7 +166,7 @@ def spellings(word: str) -> list[str]:
 
 def _sources() -> dict[str, tuple[Path, str | None]]:
     """Name -> (file, member of the zip or None), for all vectors in the data folder."""
-    place = folder() / "vectors"
+    place = data_folder() / "vectors"
     sources = {}
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
@@ -174,8 +174,8 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
                 sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
         else:  # opening it will say what is wrong
             sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
-    for ending in ENDINGS:
-        sources |= {path.name.removesuffix(ending): (path, None) for path in place.glob("*" + ending)}
+    for suffix in SUFFIXES:
+        sources |= {path.name.removesuffix(suffix): (path, None) for path in place.glob("*" + suffix)}
     return sources
 
 
@@ -193,7 +193,7 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
         names = ", ".join(sorted(sources)) or "none yet"
         raise BadInput(
             f"vectors: {str(name_or_path)!r} not found; accepted: random, a file, or a name in "
-            f"{folder() / 'vectors'} ({names}); `{typed('rationale.data list')}` says what can be fetched"
+            f"{data_folder() / 'vectors'} ({names}); `{typed('rationale.data list')}` says what can be fetched"
         )
     return path, None
 
@@ -232,7 +232,7 @@ def _read_rows(file: Iterable[bytes], wanted: set[bytes], path: Path) -> tuple[d
             rows[word] = len(rows)
             numbers.extend(_numbers(line.rsplit(None, dim)[1:], f"{path}:{line_number}"))
     if not dim:
-        raise BadInput(f"{path}: empty; accepted: {FORMAT}")
+        raise BadInput(f"{path}: empty; accepted: {ROW_FORMAT}")
     return rows, numbers, dim
 
 
@@ -245,7 +245,7 @@ def _size(line: bytes, where: str) -> tuple[int, bool]:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not dim:
-        raise BadInput(f"{where}: {_shown(line)} is no row of vectors; accepted: {FORMAT}")
+        raise BadInput(f"{where}: {_shown(line)} is no row of vectors; accepted: {ROW_FORMAT}")
     return dim, False
 
 
@@ -269,7 +269,7 @@ def _numbers(fields: list[bytes], where: str) -> list[float]:
     except ValueError:
         pass
     wrong = next(field for field in fields if not _is_number(field))
-    raise BadInput(f"{where}: {_shown(wrong)} is no number; accepted: {FORMAT}")
+    raise BadInput(f"{where}: {_shown(wrong)} is no number; accepted: {ROW_FORMAT}")
 
 
 def _is_number(field: bytes) -> bool:

@@ -94,6 +94,13 @@ class BilinearVotes(nn.Module):
     Parameters
     ----------
     sizes : sizes D_0, ..., D_L of the states
+
+    Examples
+    --------
+    >>> votes = BilinearVotes([3, 2])
+    >>> logits = votes([torch.ones(1, 4, 3), torch.ones(1, 4, 2)])  # before training every gate is open
+    >>> logits[1].detach(), torch.equal(logits[0], logits[1])
+    (tensor([[5., 5., 5., 5.]]), True)
     """
 
     def __init__(self, sizes: Sequence[int]):

@@ -112,9 +112,17 @@ class LayersExplorer(ipywidgets.VBox):
         except BadInput as error:
             return f"the prediction after masking is not shown: {error}"
         row = self._texts.loc[self.sentence.value]
-        labels = find_corpus(saved.read_parameters(self.run.value)["corpus"]).labels
-        before, after = (html.escape(_format_prediction(one, row, labels)) for one in (before, after))
+        before, after = (html.escape(self._format_prediction(output, row)) for output in (before, after))
         return f"prediction <b>{before}</b>; after masking layer {layer} <b>{after}</b>; {distance:.3f} nats apart"
+
+    def _format_prediction(self, probabilities: Tensor, row) -> str:
+        """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end."""
+        best, index = probabilities.max(-1)
+        if probabilities.dim() == 2:
+            first, last = index.tolist()
+            return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
+        labels = find_corpus(saved.read_parameters(self.run.value)["corpus"]).labels
+        return f"{labels[int(index)]} {best:.2f}"
 
 
 load_probed = cache_per_run(2)(probed.load_probed)
@@ -165,15 +173,6 @@ def positions_near_answer(row: Mapping, reach: int = 12) -> list[int]:
         return [*range(len(tokens))]
     (first, last), paragraph = answer, tokens.index("[SEP]") + 1
     return [*range(paragraph), *range(max(paragraph, first - reach), min(len(tokens), last + reach + 1))]
-
-
-def _format_prediction(probabilities: Tensor, row, labels: Sequence[str]) -> str:
-    """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end."""
-    best, index = probabilities.max(-1)
-    if probabilities.dim() == 2:
-        first, last = index.tolist()
-        return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
-    return f"{labels[int(index)]} {best:.2f}"
 
 
 def _shorten_text(row, max_length: int = 90) -> str:

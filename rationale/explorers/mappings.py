@@ -7,7 +7,7 @@ import torch
 
 from rationale.explorers.common import enlarged_style, format_readout, image_field
 from rationale.figures import draw_mappings, live_figure, live_png
-from rationale.nn.sparse_attention import all_mappings, dead
+from rationale.nn.sparse_attention import all_mappings, in_dead_zone
 
 
 def explore_mappings(
@@ -75,6 +75,6 @@ class MappingExplorer(ipywidgets.VBox):
         weights = all_mappings(scores, self.gamma.value, self.lam.value)
         self.picture.value = live_png(draw_mappings(scores, weights, self._figure))
         zeros = ", ".join(f"{name} {(values == 0).sum()}" for name, values in weights.items())
-        in_dead_zone = bool(dead(scores, gamma=self.gamma.value, lam=self.lam.value))
-        warning = "<br><b>fusedmax is flat here and has no gradient</b>" if in_dead_zone else ""
+        is_flat = bool(in_dead_zone(scores, gamma=self.gamma.value, lam=self.lam.value))
+        warning = "<br><b>fusedmax is flat here and has no gradient</b>" if is_flat else ""
         self.readout.value = format_readout(f"weights of exactly 0:<br>{zeros}{warning}")

@@ -82,7 +82,8 @@ class RateExplorer(ipywidgets.VBox):
 
     def _read(self, change=None) -> None:
         """Read the text with every run of the sweep."""
-        runs = self.sweep.value if load_text_run(self.sweep.value[0]).tokens(self.text.value) else []
+        has_words = bool(load_text_run(self.sweep.value[0]).tokens(self.text.value))
+        runs = self.sweep.value if has_words else []
         self._readings = [read_text(load_text_run(run), self.text.value) for run in runs]
         self.redraw()
 

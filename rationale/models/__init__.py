@@ -18,8 +18,8 @@ from rationale.models.beam_search import Generation, beam_search
 from rationale.models.digit_counter import NUM_DIGITS, DigitCounter
 from rationale.models.extractor import Extractor, Predictor, build_extractor, compact
 from rationale.models.protocol import EncoderDecoder, Output, RationaleModel, Trainable
-from rationale.models.selector import MEMORY, DependentSelector, Selection, Selector, select_in_order
-from rationale.models.seq2seq import LAYERS, Decoded, Memory, Seq2Seq, State, build_seq2seq
+from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selection, Selector, select_in_order
+from rationale.models.seq2seq import LAYERS, Decoded, DecoderState, EncodedSource, Seq2Seq, build_seq2seq
 from rationale.models.transformers import (
     MINILM,
     PACKAGE,
@@ -34,7 +34,7 @@ from rationale.models.transformers import (
 __all__ = [
     "ATTENTIONS",
     "LAYERS",
-    "MEMORY",
+    "MEMORY_SIZE",
     "MINILM",
     "NUM_DIGITS",
     "PACKAGE",
@@ -43,15 +43,16 @@ __all__ = [
     "Alignment",
     "Classifier",
     "Decoded",
+    "DecoderState",
     "DependentSelector",
     "DigitCounter",
     "EmbeddingGRU",
+    "EncodedSource",
     "EncoderDecoder",
     "Extractor",
     "Generation",
     "HardKumaAttention",
     "IntraAttention",
-    "Memory",
     "Output",
     "Predictor",
     "RationaleModel",
@@ -61,7 +62,6 @@ __all__ = [
     "Seq2Seq",
     "SimplexAttention",
     "SpanFinder",
-    "State",
     "Trainable",
     "Words",
     "beam_search",

@@ -1,12 +1,12 @@
 """The aligner: decides whether one sentence follows from another by aligning their words.
 
     scores_ij = F(p_i) . F(q_j)
-    p_i meets sum_j weight_ij q_j,   q_j meets sum_i weight_ji p_i       weights: a mapping of scores, or HardKuma gates
-    prediction = head(H(sum_i G(p_i, what it meets), sum_j G(q_j, what it meets)))
+    p'_i = sum_j weight_ij q_j,   q'_j = sum_i weight_ji p_i       weights: a mapping of the scores, or HardKuma gates
+    prediction = head(H(sum_i G(p_i, p'_i), sum_j G(q_j, q'_j)))
 
 Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings et al. 2019, sec. 6; Niculae and Blondel
-2017. `z` is the matrix of weights, premise by hypothesis, flattened: [B, P Q], and its mask that of the cells, so the
-constraint, the loop and the evaluation are those of rationale extractors.
+2017. `z` is the matrix of weights, premise by hypothesis, flattened: [B, P Q], and its mask is the mask of the
+cells (pairs of words), so the constraint, the loop and the evaluation are the same as for rationale extractors.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,11 +29,11 @@ from rationale.nn.sampling import Draw, GateDistribution, repeated, sample
 from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
-REACH = 11  # intra-sentence attention: distances beyond share one weight
+REACH = 11  # intra-sentence attention: all larger distances share one number
 
 
 def aligner_models() -> tuple[str, ...]:
-    """The aligners that there are: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
+    """All aligners: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
     return (*MAPPINGS, "hardkuma", "recurrent")
 
 
@@ -57,14 +57,14 @@ class AlignerSettings(MappingSettings, GateSettings):
 
 
 class Words(NamedTuple):
-    """The words of both sides of B pairs as features, premises before hypotheses: a layer reads all of them at once."""
+    """Features of the words of both sides of B pairs, premises before hypotheses: one call reads all."""
 
     both: Tensor  # [B P + B Q, H]
     lengths: tuple[int, int]  # P, Q
 
     @classmethod
     def of(cls, premise: Tensor, hypothesis: Tensor) -> "Words":
-        """[B, P, ...] and [B, Q, ...], or the numbers of words [B, P] and [B, Q]."""
+        """From [B, P, ...] and [B, Q, ...]: features, or the indices [B, P] and [B, Q] of the words."""
         both = torch.cat([premise.flatten(0, 1), hypothesis.flatten(0, 1)])
         return cls(both, (premise.shape[1], hypothesis.shape[1]))
 
@@ -72,7 +72,7 @@ class Words(NamedTuple):
         return Words(layers(self.both), self.lengths)
 
     def sides(self) -> tuple[Tensor, Tensor]:
-        """[B, P, H] and [B, Q, H]; not copies."""
+        """[B, P, H] and [B, Q, H]; views, not copies."""
         rows = len(self.both) // sum(self.lengths)
         parts = self.both.split([rows * length for length in self.lengths])
         premise, hypothesis = (part.unflatten(0, (rows, -1)) for part in parts)
@@ -94,7 +94,7 @@ def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
 class Alignment(NamedTuple):
     """Weights of the hypothesis for each premise word [B, P, Q], and of the premise for each hypothesis word [B, Q, P].
 
-    z [B, P Q] is what counts as selected; gates are None unless the cells are gates.
+    z [B, P Q] is the selection; `gates` is None unless the cells are gates.
     """
 
     of_hypothesis: Tensor
@@ -111,10 +111,10 @@ class SimplexAttention(nn.Module):
     Parameters
     ----------
     num_features, size : int
-        Of a word, and of the space in which words are compared.
+        Sizes of a word's features, and of the space in which words are compared.
     mapping : one of `MAPPINGS`
     **arguments
-        Of the mapping: gamma, lam, p.
+        Arguments of the mapping: gamma, lam, p.
     """
 
     has_gates = False
@@ -129,19 +129,19 @@ class SimplexAttention(nn.Module):
         return cls(num_features, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
 
     def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
-        """`cells`: bool [B, P, Q]; `draw` is not needed."""
+        """`cells`: bool [B, P, Q]; `draw` is ignored."""
         scores, mapping = products(words.through(self.compare)), MAPPINGS[self.mapping]
         weights = mapping(scores, cells, **self.arguments)
         return Alignment(weights, mapping(scores.mT, cells.mT, **self.arguments), weights.flatten(1), None)
 
 
 class HardKumaAttention(nn.Module):
-    """A HardKuma gate for each pair of words; one matrix for both directions.
+    """A HardKuma gate for each pair of words; both directions use the same matrix.
 
         a_ij = softplus(A(p_i) . A(q_j)),   b_ij = softplus(B(p_i) . B(q_j))
 
-    A and B end in a ReLU, so both shapes are at least ln 2. As published the weights of a word do not sum to 1: what it
-    meets grows with the number of open gates. `normalised` divides by their sum.
+    A and B end in a ReLU, so both shapes are at least ln 2. As published, the weights of a word do not sum to 1, so
+    their total grows with the number of open gates. `normalised` divides the weights by their sum.
 
     Source: eq. (N3), notebooks/13_train_nli.py; Bastings et al. 2019, sec. 6.
 
@@ -151,6 +151,7 @@ class HardKumaAttention(nn.Module):
     left, right : float
         Support of the stretched gate.
     normalised : bool
+        Whether the weights of a word are divided by their sum.
     """
 
     has_gates = True
@@ -194,9 +195,9 @@ ATTENTIONS: dict[str, type[SimplexAttention] | type[HardKumaAttention]] = {
 
 
 class IntraAttention(nn.Module):
-    """Each word meets the other words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
+    """Each word attends to the words of its own sentence: [x_i; sum_j softmax_j(f(x_i) . f(x_j) + d(j - i)) x_j].
 
-    d is one learned number per distance, up to `REACH` either way. Source: eq. (N4), notebooks/13_train_nli.py;
+    d is one learned number per distance, up to `REACH` in each direction. Source: eq. (N4), notebooks/13_train_nli.py;
     Parikh et al. 2016, sec. 3.4. (In the authors' code of Bastings et al. this option stops with an error.)
 
     Parameters
@@ -210,7 +211,7 @@ class IntraAttention(nn.Module):
         self.distance = nn.Parameter(torch.zeros(2 * REACH + 1))
 
     def forward(self, words: Tensor, mask: Tensor) -> Tensor:
-        """[B, T, H] and bool [B, T] to [B, T, 2 H]."""
+        """From [B, T, H] and bool [B, T] to [B, T, 2 H]."""
         compared = self.compare(words)
         at = torch.arange(words.shape[1], device=words.device)
         apart = (at - at.unsqueeze(1)).clamp(-REACH, REACH) + REACH  # [T, T]: j - i
@@ -227,7 +228,7 @@ class Aligner(nn.Module):
     vectors : [V, E]
     attention : SimplexAttention or HardKumaAttention
     size : int
-        Of every layer; 200 in the paper.
+        Units of every layer; 200 in the paper.
     intra : IntraAttention or None
     rule : str
         Test-time rule of gates, one of `nn.RULES`.
@@ -256,13 +257,13 @@ class Aligner(nn.Module):
 
     @property
     def has_gates(self) -> bool:
-        """Whether the cells are gates, and not the weights of a mapping."""
+        """Whether the cells are gates rather than weights of a mapping."""
         return self.selector.has_gates
 
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
         words = Words.of(sides.first, sides.second).through(
-            lambda numbers: self.dropout(self.project(F.embedding(numbers, self.vectors)))
+            lambda indices: self.dropout(self.project(F.embedding(indices, self.vectors)))
         )
         if self.intra is None:
             return words
@@ -270,7 +271,7 @@ class Aligner(nn.Module):
         return Words.of(self.intra(premise, sides.first_mask), self.intra(hypothesis, sides.second_mask))
 
     def aligned(self, sides: Sides, mask: Tensor, draw: Draw, num_samples: int = 1) -> tuple[Words, Alignment]:
-        """Features of the words and their alignment, K times after each other."""
+        """Features of the words and their alignment; the batch is repeated K times."""
         words = self.read(sides)
         if num_samples > 1:
             words = Words.of(*(repeated(side, num_samples) for side in words.sides()))
@@ -278,11 +279,11 @@ class Aligner(nn.Module):
         return words, self.selector(words, cells, draw)
 
     def decided(self, mask: Tensor) -> Draw:
-        """The test-time rule, ready for the gates of a batch with this mask of cells."""
+        """The test-time rule as a function of the gates of a batch with this mask of cells."""
         return lambda gates: decide(gates, self.rule, mask)
 
     def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
-        """The gates alone, batch shape [B, P Q]; None if the weights are a mapping's."""
+        """Only the gates, batch shape [B, P Q]; None if the weights come from a mapping."""
         return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
@@ -296,16 +297,16 @@ class Aligner(nn.Module):
         num_samples : int, K >= 1
         """
         draw = sample if self.training else self.decided(repeated(mask, num_samples))
-        words, met = self.aligned(sides, mask, draw, num_samples)
+        words, alignment = self.aligned(sides, mask, draw, num_samples)
         premise, hypothesis = words.sides()
-        others = Words.of(met.of_hypothesis @ hypothesis, met.of_premise @ premise)
+        others = Words.of(alignment.of_hypothesis @ hypothesis, alignment.of_premise @ premise)
         compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
         masks = (repeated(m, num_samples) for m in (sides.first_mask, sides.second_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
             for side, real in zip(compared.sides(), masks, strict=True)
         ]
-        return Output(self.head(self.aggregate(torch.cat(summed, -1))), met.z, met.gates)
+        return Output(self.head(self.aggregate(torch.cat(summed, -1))), alignment.z, alignment.gates)
 
 
 class RecurrentPair(nn.Module):
@@ -329,7 +330,7 @@ class RecurrentPair(nn.Module):
         self.dropout, self.head = ReLUDropout(dropout), head
 
     def read(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Words [B, T] as a sentence [B, 2 H]."""
+        """From words [B, T] to one state per sentence [B, 2 H]."""
         words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
         return self.encoder(words, mask)[1]
 
@@ -347,7 +348,7 @@ class RecurrentPair(nn.Module):
 
 
 def build_aligner(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Aligner | RecurrentPair:
-    """The model that the parameters of a run describe, freshly initialised.
+    """The model that the settings of a run describe, newly initialised.
 
     Parameters
     ----------

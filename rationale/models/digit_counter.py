@@ -1,4 +1,4 @@
-"""The model of the toy task: it can filter digits only after it has seen the query, and count only after that.
+"""The model of the toy task: the digits are compared with the query first, filtered next, and counted last.
 
     h0_i = digit(x_i),   h1_i = W2 tanh(W1 [query(n); query(m); h0_i])  in 2 dimensions,   answer = head(GRU(h1))
 
@@ -23,7 +23,7 @@ class DigitCounter(nn.Module):
     num_words : int
         Size of the vocabulary of digits.
     size : int
-        Of embeddings and hidden layers; 64 in the paper.
+        Units of embeddings and hidden layers; 64 in the paper.
     """
 
     def __init__(self, num_words: int = NUM_DIGITS + 2, size: int = 64):
@@ -38,11 +38,11 @@ class DigitCounter(nn.Module):
         return [self.digit, self.filter]
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
-        """`sides`: digits [B, T] and query [B, 2]; `mask`: of the digits."""
+        """`sides`: digits [B, T] and query [B, 2]; `mask`: bool [B, T], of the digits."""
         query = self.query(sides.second).flatten(1).unsqueeze(1)  # [B, 1, 2 H]
         digits = self.digit(sides.first)
-        known = torch.cat([query.expand(-1, digits.shape[1], -1), digits], -1)
-        states, _ = self.counter(self.filter(torch.tanh(self.mix(known))))
+        joined = torch.cat([query.expand(-1, digits.shape[1], -1), digits], -1)
+        states, _ = self.counter(self.filter(torch.tanh(self.mix(joined))))
         last = (sides.first_mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
         return Output(self.head(states.gather(1, last).squeeze(1)), mask.to(states.dtype), None)
 

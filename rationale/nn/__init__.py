@@ -1,7 +1,8 @@
-"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. They know no task and no loss.
+"""Building blocks: gates, encoders, pooling, heads, dropout and sparse attention. None depends on a task or
+a loss.
 
-`fast` and `fast_rows` hold the fast forms of what the other modules define; `fast_rows` takes numba, which is slow to
-import, and is imported where it is needed.
+`fast` and `fast_rows` hold the fast forms of what the other modules define. `fast_rows` needs numba, which is slow to
+import, so it is imported only where it is used.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout
@@ -20,17 +21,17 @@ from rationale.nn.gates import (
 from rationale.nn.heads import HEADS, Classes, Head, Scores
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
-from rationale.nn.rcnn import RCNNCell, State
-from rationale.nn.sampling import Draw, GateDistribution, log_switches, repeated, sample
+from rationale.nn.rcnn import RCNNCell, RCNNState
+from rationale.nn.sampling import Draw, log_switches, repeated, sample
 from rationale.nn.sparse_attention import (
     LARGEST_PRICE,
     MAPPINGS,
     Mapping,
     all_mappings,
-    dead,
     fusedmax,
+    has_zero_jacobian,
+    in_dead_zone,
     oscarmax,
-    settled,
     softmax,
     sparsemax,
     sq_pnorm_max,
@@ -38,10 +39,8 @@ from rationale.nn.sparse_attention import (
 
 __all__ = [
     "ENCODERS",
-    "Encoder",
     "GATES",
     "HEADS",
-    "Head",
     "LARGEST_PRICE",
     "MAPPINGS",
     "POOLS",
@@ -51,11 +50,13 @@ __all__ = [
     "Classes",
     "Draw",
     "Dropout",
+    "Encoder",
     "FinalPool",
     "Gate",
     "GateDistribution",
     "HardConcreteGate",
     "HardKumaGate",
+    "Head",
     "LSTMEncoder",
     "LastPool",
     "Mapping",
@@ -64,20 +65,20 @@ __all__ = [
     "Pool",
     "RCNNCell",
     "RCNNEncoder",
+    "RCNNState",
     "ReLUDropout",
     "Scores",
-    "State",
     "StraightThroughGate",
     "all_mappings",
-    "dead",
     "decide",
     "fusedmax",
+    "has_zero_jacobian",
+    "in_dead_zone",
     "initialise",
     "log_switches",
     "oscarmax",
     "repeated",
     "sample",
-    "settled",
     "softmax",
     "sparsemax",
     "sq_pnorm_max",

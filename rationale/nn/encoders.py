@@ -35,8 +35,8 @@ class LSTMEncoder(Encoder):
 
     The backward direction is a second LSTM that reads each row in reverse *within its own length*, so it
     starts at the true last token and padding is only ever read after the text. That is exactly what packed
-    sequences compute, at the speed of padded ones (see `make bench`); with batches of similar length
-    little padding is left.
+    sequences compute, at the speed of padded ones (see `make bench`). Batches of texts of similar length contain
+    little padding.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
 class RCNNEncoder(Encoder):
     """Bidirectional recurrent convolution of order 2; half the parameters of an LSTM of its size.
 
-    The backward direction is a second cell that reads the row from its end. Where `mask` is False a step is skipped
-    in truth: the state stays what it was. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
+    The backward direction is a second cell that reads the row from its end. A step where `mask` is False
+    is skipped: the state does not change. So, unlike an LSTM over zero vectors, a text with tokens masked out gives
     the states of the text without them, and `mask` may have holes.
 
     Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016; Bastings et al. 2019, app. B.
@@ -100,7 +100,7 @@ class RCNNEncoder(Encoder):
     Attributes
     ----------
     fast : bool
-        True: `fast.scan_both_ways`. False: `rcnn.scan_both_ways`, which computes the same one step after the other.
+        True: `fast.scan_both_ways`. False: `rcnn.scan_both_ways`, which computes the same result step by step.
     """
 
     name = "rcnn"
@@ -123,7 +123,7 @@ class RCNNEncoder(Encoder):
         Returns
         -------
         states [B, T, 2H], final [B, 2H]
-            At a token that is not read stand the states before it in either direction; zeros before the first.
+            A token that is not read has the last state before it in each direction: zeros if no token was read before.
         """
         scan = fast.scan_both_ways if self.fast else scan_both_ways
         return scan(self.ahead, self.back, inputs, mask)

@@ -1,8 +1,8 @@
 """The rows of `sparse_attention`: an exact algorithm for each mapping, compiled by numba, which loops over the rows.
 
-The readable form and the fast form are the same lines here: numba compiles them as they stand, and `py_func` of each
-function is the plain Python. Everything is computed in float64, whatever the dtype of the rows. `sparse_attention`
-imports this file when it is first needed, because numba is slow to import.
+Here, the readable form and the fast form are the same code: numba compiles it as it is, and the attribute `py_func` of
+each function is the plain Python function. Everything is computed in float64, whatever the dtype of the rows.
+`sparse_attention` imports this module when it is first needed, because numba is slow to import.
 """
 
 import numpy as np
@@ -11,15 +11,15 @@ from rationale.errors import optional
 
 njit = optional("numba", "sparse attention", "fast").njit
 
-KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # what a penalty makes equal
+PENALTY_KINDS = {"nothing": 0, "steps": 1, "ties": 2, "published": 3}  # by what a penalty makes equal
 
 
 @njit(cache=True)
 def gather(row, there, masked, gamma, level, x, place):
-    """Copy what is there of a row, divided by gamma, to the front of `x`, and where it stood to `place`.
+    """Copy the unmasked scores of a row, divided by gamma, to the front of `x`, and their positions to `place`.
 
-    `level`: less the largest first; a constant changes no weight, and large scores lose no digits. Returns how many
-    there are, or -1 if one is not finite.
+    `level`: subtract the largest score first; a constant changes no weight, and large scores keep their precision.
+    Returns the number of unmasked scores, or -1 if one of them is not finite.
     """
     n, top = 0, -np.inf
     for t in range(row.size):
@@ -37,9 +37,9 @@ def gather(row, there, masked, gamma, level, x, place):
 
 @njit(cache=True)
 def threshold(x, n, top, above):
-    """tau with sum_i (x_i - top - tau)_+ = 1: take the mean of all, drop what is below, again (Michelot 1986).
+    """tau with sum_i (x_i - top - tau)_+ = 1: compute tau from all values, drop those below it, repeat (Michelot 1986).
 
-    Only what is less than 1 below the largest, `top`, can be in the support; `above` is room for it.
+    Only values less than 1 below the largest, `top`, can be in the support; they are stored in `above`.
     """
     total, count = 0.0, 0
     for i in range(n):
@@ -62,17 +62,17 @@ def threshold(x, n, top, above):
 
 @njit(cache=True)
 def smooth(x, n, lam, groups, low, high, knots, slopes, shifts):
-    """x <- argmin_y |y - x|^2 / 2 + lam sum |y_{i+1} - y_i|, in place; `groups`: the run each position is in.
+    """x <- argmin_y |y - x|^2 / 2 + lam sum |y_{i+1} - y_i|, in place; `groups`: the segment of each position.
 
     Dynamic programming (Johnson 2013): the derivative of the cost of the first i values, as a function of the last of
-    them, is increasing and piecewise linear; the next step cuts it off at -lam and lam, at the places low_i and
-    high_i. Going back, y_i is y_{i+1} cut off there: neighbours are equal or they are not, without rounding.
+    them, is increasing and piecewise linear; the next step clips it to [-lam, lam], at the points low_i and
+    high_i. Going backwards, y_i is y_{i+1} clipped to [low_i, high_i], so equal neighbours are exactly equal.
     """
     if n == 1 or lam == 0:
         for i in range(n):
             groups[i] = i
         return
-    # the derivative: slope_first y + shift_first, and each knot adds to both; mirrored from the right
+    # the derivative is first_slope y + first_shift at the left end, and each knot adds to both; mirrored from the right
     left, right = n - 1, n
     low[0], high[0] = x[0] - lam, x[0] + lam
     knots[left], slopes[left], shifts[left] = low[0], 1.0, lam - x[0]
@@ -112,7 +112,7 @@ def smooth(x, n, lam, groups, low, high, knots, slopes, shifts):
 
 @njit(cache=True)
 def descending(key, n, order):
-    """`order`: places of the keys, largest first. Rows are short, so insertion beats numpy's sort up to 128."""
+    """`order`: positions of the keys, largest first. Up to 128 keys, insertion sort is faster than numpy's sort."""
     if n > 128:
         order[:n] = np.argsort(-key[:n])
         return
@@ -126,9 +126,9 @@ def descending(key, n, order):
 
 @njit(cache=True)
 def pooled(x, n, lam, groups, signs, published, sums, sizes, key, order):
-    """x <- prox of the OSCAR penalty, in place; `groups`: the pool each position is in (pool adjacent violators).
+    """x <- prox of the OSCAR penalty, in place; `groups`: the pool of each position (pool adjacent violators).
 
-    Without a price there are no pools: ties keep gradients of their own.
+    If lam is 0 nothing is pooled, so equal values keep separate gradients.
     """
     for i in range(n):
         key[i] = abs(x[i]) if published else x[i]
@@ -174,7 +174,7 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
                 smooth(x, n, lam, group, low, high, knots, slopes, shifts)
             elif kind >= 2:
                 pooled(x, n, lam, group, sign, kind == 3, sums, sizes, low, order)
-            top = 0.0 if kind == 0 else x[:n].max()  # `gather` has taken it off, and no penalty has moved it
+            top = 0.0 if kind == 0 else x[:n].max()  # `gather` has subtracted it, and there is no penalty to change it
             tau = threshold(x, n, top, low)
             for i in range(n):
                 weights[r, place[i]] = max(x[i] - top - tau, 0.0)
@@ -190,7 +190,7 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
 
 @njit(cache=True)
 def project_back(grads, weights, groups, signs, gamma, of_scores):
-    """Gradient of the scores: the mean over the support taken off, then averaged over groups."""
+    """Gradient of the scores: subtract the mean over the support, then average over each group."""
     size = grads.shape[1]
     sums, sizes = np.empty(size), np.empty(size)
     for r in range(grads.shape[0]):
@@ -249,11 +249,11 @@ def squared_norm(rows, there, gamma, p, weights):
             return False
         if n == 0:
             continue
-        low, high = -1.0, -(n ** (-2 / q))  # one weight alone, and all equal
+        low, high = -1.0, -(n ** (-2 / q))  # tau for a single nonzero weight, and for equal weights
         tau = low
         for _ in range(100):
             scale, two, one, all_of = norm_sums(x, n, tau, q)
-            excess = scale * all_of**bend * one - 1  # falls in tau
+            excess = scale * all_of**bend * one - 1  # decreasing in tau
             if excess > 0:
                 low = tau
             else:

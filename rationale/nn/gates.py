@@ -5,7 +5,7 @@ at 0 ("unselected") and 1 ("selected"). In training the gate is sampled; at test
 `RULES` turns the distribution into a number. Whether a draw passes gradients is the attribute `has_rsample`
 of the distribution; where a draw passes none, the objective uses the score function.
 
-To add a gate, write one subclass of `Gate` with a `name`. It enters the table `GATES` when it is defined.
+To add a gate, write one subclass of `Gate` with a `name`. Defining it adds it to the table `GATES`.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class GateSettings(Settings):
 
 
 class DecisionSettings(Settings):
-    """From a gate to a number at test time."""
+    """How a gate becomes a number at test time."""
 
     rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold", "top_k"] = setting(
         "argmax", "how a gate becomes a number at test time"
@@ -50,7 +50,7 @@ class DecisionSettings(Settings):
 
 
 class Gate(nn.Module):
-    """Linear layers of one output each, by name, and `of`: from their outputs to a distribution.
+    """Named linear layers with one output each, and `of`, which turns their outputs into a distribution.
 
     A subclass that sets `name` is found in `GATES` by that name, and is all that a new gate needs.
 
@@ -59,7 +59,7 @@ class Gate(nn.Module):
     name : str
         The value of the setting `model` that chooses this gate.
     has_rsample : bool
-        Whether draws pass gradients; as the attribute of the distribution.
+        Whether draws pass gradients; the same as the attribute of the distribution.
     stretched : bool
         Whether the gate has a support (left, right), which `build` then takes from the settings.
     binary : bool
@@ -99,16 +99,16 @@ class Gate(nn.Module):
         return cls(num_features, **support)
 
     def linear(self) -> tuple[Tensor, Tensor]:
-        """Weight [G, H] and bias [G] of all layers in one."""
+        """Weight [G, H] and bias [G] of all layers together."""
         layers = [layer for layer in self.children() if isinstance(layer, nn.Linear)]
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
     def of(self, raw: Tensor) -> Any:
-        """Outputs [..., G] of the layers to a distribution of batch shape [...]; see `GateDistribution`."""
+        """From outputs [..., G] of the layers to a distribution of batch shape [...]; see `GateDistribution`."""
         raise NotImplementedError
 
     def forward(self, features: Tensor) -> Any:
-        """Features [..., H] to a distribution of batch shape [...]."""
+        """From features [..., H] to a distribution of batch shape [...]."""
         return self.of(F.linear(features, *self.linear()))
 
 
@@ -117,8 +117,9 @@ class HardKumaGate(Gate):
 
         a_t = MIN + softplus(w_a . h_t + c_a),   b_t = MIN + softplus(w_b . h_t + c_b)
 
-    Source: Bastings et al. 2019, sec. 5. The authors clamp to [1e-6, 100] instead, which cuts the gradient
-    outside; here the range is open above and bounded smoothly below at `MIN`, so a gate can always move.
+    Source: Bastings et al. 2019, sec. 5. The authors clamp to [1e-6, 100] instead, so the gradient is 0
+    outside this range; here the shapes have no upper bound and a smooth lower bound at `MIN`, so their gradient is
+    never exactly cut off.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class HardKumaGate(Gate):
         self.left, self.right = left, right
 
     def of(self, raw: Tensor) -> HardKuma:
-        """Outputs [..., 2] of the layers to a HardKuma of batch shape [...]."""
+        """From outputs [..., 2] of the layers to a HardKuma of batch shape [...]."""
         a, b = (self.MIN + F.softplus(raw)).unbind(-1)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
@@ -170,7 +171,7 @@ class HardConcreteGate(Gate):
         self.temperature, self.left, self.right = temperature, left, right
 
     def of(self, raw: Tensor) -> HardConcrete:
-        """Outputs [..., 1] of the layer to a Hard Concrete of batch shape [...]."""
+        """From outputs [..., 1] of the layer to a Hard Concrete of batch shape [...]."""
         return HardConcrete(raw.squeeze(-1), self.temperature, self.left, self.right, validate_args=False)
 
 
@@ -192,12 +193,12 @@ class BernoulliGate(Gate):
         super().__init__(num_features, "logits")
 
     def of(self, raw: Tensor) -> Bernoulli:
-        """Outputs [..., 1] of the layer to a Bernoulli of batch shape [...]."""
+        """From outputs [..., 1] of the layer to a Bernoulli of batch shape [...]."""
         return self.distribution(logits=raw.squeeze(-1), validate_args=False)
 
 
 class StraightThroughGate(BernoulliGate):
-    """The same gate, trained by passing the gradient straight through the draw."""
+    """A Bernoulli gate trained by passing the gradient straight through the draw."""
 
     name, has_rsample, needs_zeroed_words = "straight_through", True, True
     distribution = StraightThroughBernoulli
@@ -207,8 +208,8 @@ def decide(gates: Any, rule: str = "argmax", mask: Tensor | None = None, thresho
     """The value of each gate at test time, by a named rule.
 
         argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
-                            *base* variable. The paper's rule; ties as in the authors' code: the interval only
-                            where it is strictly likelier than both masses, 1 where the masses are equal.
+                            *base* variable. This is the paper's rule, with ties as in the authors' code: the interval
+                            wins only if it is strictly likelier than both masses; equal masses give 1.
         argmax_conditional  the same choice, but E[H | 0 < H < 1] where the interval wins
         expected            E[H]; hardly ever exactly 0
         threshold           1 where P(H != 0) >= threshold, else 0
@@ -226,7 +227,7 @@ def decide(gates: Any, rule: str = "argmax", mask: Tensor | None = None, thresho
     rule : str
         One of `RULES`.
     mask : bool [..., T] or None
-        True for real tokens; only `top_k` looks at it. None: all are real.
+        True for real tokens; only `top_k` uses it. None: all tokens are real.
     threshold : float, in [0, 1]
     budget : float, in (0, 1]
         Share of tokens that `top_k` keeps; see `top_k`.
@@ -276,12 +277,12 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
 
         k_i = max(1, round(budget T_i))
 
-    Among equal scores the earlier token wins, so exactly k are kept. Source: eq. (R9), notebooks/05_reinforce.py.
+    Among equal scores the earlier token is kept, so exactly k are kept. Source: eq. (R9), notebooks/05_reinforce.py.
 
     Parameters
     ----------
     scores : [..., T]
-        Any real numbers; larger is kept first. Scores at padding do not matter.
+        Any real numbers; the largest are kept. Scores at padding do not matter.
     mask : bool [..., T] or None
     budget : float, in (0, 1]
         Share of the tokens to keep.

@@ -1,4 +1,4 @@
-"""Heads: from the features of a text to classes or scores, each with its own loss and metric."""
+"""Heads: from the features of a text to classes or scores. Each has its own loss and metric."""
 
 from typing import ClassVar
 
@@ -62,7 +62,7 @@ class Classes(Head):
         return (prediction.argmax(1) == target).float()
 
     def answer(self, prediction: Tensor) -> Tensor:
-        """Class index [B] for people and files."""
+        """Class index [B], as it is shown to people and written to files."""
         return prediction.argmax(1)
 
 
@@ -83,7 +83,7 @@ class Scores(Head):
         return self.loss(prediction, target)
 
     def answer(self, prediction: Tensor) -> Tensor:
-        """Scores [B, K] for people and files."""
+        """Scores [B, K], as they are shown to people and written to files."""
         return prediction
 
 

@@ -7,13 +7,18 @@ from torch import nn
 from rationale.nn.rcnn import RCNNCell
 
 Module = TypeVar("Module", bound=nn.Module)
-BLOCKS = {nn.LSTM: 4, nn.LSTMCell: 4, nn.GRU: 3, nn.GRUCell: 3}  # matrices that stand in one, per type of recurrence
+BLOCKS = {
+    nn.LSTM: 4,
+    nn.LSTMCell: 4,
+    nn.GRU: 3,
+    nn.GRUCell: 3,
+}  # number of matrices stored in one weight, per type of module
 
 
 def initialise(module: Module) -> Module:
     """Glorot-uniform weights and zero biases, for all linear and recurrent layers of a module; returns the module.
 
-    Each matrix of an LSTM or a GRU (one per gate) is drawn by itself. Modules of other types, such as `nn.LayerNorm`
+    Each matrix of an LSTM or a GRU (one per gate) is drawn separately. Modules of other types, such as `nn.LayerNorm`
     and `nn.Embedding`, keep the weights with which they were built.
 
     Source: the code of Bastings et al. 2019.

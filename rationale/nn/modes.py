@@ -1,4 +1,4 @@
-"""Evaluation mode for a while."""
+"""Temporary evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +8,17 @@ from torch import nn
 
 
 class HasModes(Protocol):
+    """What `evaluating` requires of a model: modules with modes."""
+
     def modules(self) -> Iterator[nn.Module]: ...
     def eval(self) -> object: ...
 
 
 @contextmanager
 def evaluating(model: HasModes) -> Iterator[None]:
-    """A model in evaluation mode; afterwards each of its modules has the mode that it had before.
+    """Put a model into evaluation mode; on exit, each of its modules has its previous mode again.
 
-    So a part that is kept in evaluation mode while the rest is trained (a frozen one, without dropout) stays so.
+    So a part that stays in evaluation mode while the rest is trained (such as a frozen part, without dropout) keeps it.
 
     Examples
     --------

@@ -16,14 +16,14 @@ class Pool(nn.Module):
     name : str
         The value of the setting `pool` that chooses this pool.
     weighs_words : bool
-        Whether it has `weights(states, mask)`: one number [B, T] per word, larger where the word counts more.
+        Whether the pool has `weights(states, mask)` [B, T]: one number per word, larger where the word counts more.
 
     Parameters
     ----------
     num_features : int
         Size S of the states.
     output_size : int or None
-        Size of what it returns; None: S.
+        Size of the returned state; None: S.
     """
 
     name: ClassVar[str]
@@ -38,12 +38,12 @@ class Pool(nn.Module):
         raise NotImplementedError(f"pool {self.name} does not weigh words")
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
-        """States [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
+        """From states [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
         raise NotImplementedError
 
 
 class FinalPool(Pool):
-    """The final states of both directions; the paper's."""
+    """The final states of both directions, as in the paper."""
 
     name = "final"
 
@@ -52,7 +52,7 @@ class FinalPool(Pool):
 
 
 class LastPool(Pool):
-    """The forward state at the last real token alone."""
+    """Only the forward state at the last real token."""
 
     name = "last"
 
@@ -74,7 +74,7 @@ class MeanPool(Pool):
 
 
 class MaxPool(Pool):
-    """The maximum over the real tokens, of each number of the state by itself."""
+    """The maximum over the real tokens, separately for each number of the state."""
 
     name = "max"
 
@@ -84,7 +84,7 @@ class MaxPool(Pool):
 
 
 class AttentionPool(Pool):
-    """sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), no biases.
+    """sum_t w_t h_t with w = softmax_t(v . tanh(W h_t)), without biases.
 
     Parameters
     ----------

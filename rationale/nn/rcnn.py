@@ -1,13 +1,13 @@
-"""The recurrent convolution of Lei et al.: one step, and the loop over a text, as one reads them.
+"""The recurrent convolution of Lei et al.: one step, and the loop over a text, in their readable form.
 
-`fast` holds the twin of the loop that is used by default; tests/test_recurrence.py compares the two.
+`fast` holds the fast form of the loop, which is used by default; tests/test_recurrence.py compares the two.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-State = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
+RCNNState = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
 
 
 class RCNNCell(nn.Module):
@@ -18,7 +18,7 @@ class RCNNCell(nn.Module):
         c2' = g c2 + (1 - g) (c1 + W_2 x)
         h'  = tanh(c2' + b)
 
-    Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016. W_1, W_2 and W_g stand in one matrix.
+    Source: eq. (V1), notebooks/11_train_reviews.py; Lei et al. 2016. W_1, W_2 and W_g are stored in one matrix.
 
     Parameters
     ----------
@@ -33,21 +33,21 @@ class RCNNCell(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden_size))
         self.hidden_size = hidden_size
 
-    def start(self, num_rows: int) -> State:
+    def start(self, num_rows: int) -> RCNNState:
         """The zero state (h, c1, c2), each [B, H]."""
         zero = self.bias.new_zeros(num_rows, self.hidden_size)
         return zero, zero, zero
 
     @property
     def input_bias(self) -> Tensor:
-        """[3H]: b_g where the gate is, else 0."""
+        """[3H]: b_g in the last third, which belongs to the gate, else 0."""
         return F.pad(self.recurrent.bias, (2 * self.hidden_size, 0))
 
     def project(self, inputs: Tensor) -> Tensor:
-        """What a step takes in of x, [..., E] -> [..., 3H]: (W_1 x, W_2 x, W_g x + b_g). It waits for no other step."""
+        """(W_1 x, W_2 x, W_g x + b_g), [..., E] -> [..., 3H]: the part of a step that depends on no other step."""
         return F.linear(inputs, self.inputs.weight, self.input_bias)
 
-    def forward(self, projected: Tensor, state: State) -> State:
+    def forward(self, projected: Tensor, state: RCNNState) -> RCNNState:
         """From `project(x)` [..., 3H] and the state to the next state; lerp(x, y, g) = (1 - g) x + g y."""
         hidden, first, second = state
         one, two, gate = projected.chunk(3, -1)  # [..., H] each
@@ -64,7 +64,7 @@ def scan(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
     cell : RCNNCell
     inputs : [B, T, E]
     mask : bool [B, T]
-        Where it is False, the state stays what it was.
+        Where it is False, the state stays the same.
     """
     state, states = cell.start(len(inputs)), []
     for x, keep in zip(inputs.unbind(1), mask.unsqueeze(-1).unbind(1), strict=True):

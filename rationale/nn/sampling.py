@@ -1,4 +1,4 @@
-"""Draws from gates, for a batch once or several times; switches between gates that depend on each other."""
+"""Draws from gates, one or several per text of a batch; switches between gates that depend on each other."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -42,16 +42,16 @@ class PathwiseGates(GateDistribution, Protocol):
     def rsample_at(self, log_s: Tensor) -> Tensor: ...
 
 
-Draw = Callable[[Any], Tensor]  # from gates (`GateDistribution`) to their values
+Draw = Callable[[Any], Tensor]  # a function from gates (`GateDistribution`) to their values
 
 
 def repeated(values: Tensor, num_samples: int) -> Tensor:
-    """[B, ...] -> [K B, ...], the whole batch after itself; not a copy where K = 1."""
+    """[B, ...] -> [K B, ...]: the whole batch, K times in a row; not copied if K = 1."""
     return values if num_samples == 1 else torch.cat([values] * num_samples)
 
 
 def sample(gates: GateDistribution) -> Tensor:
-    """One draw, which passes gradients on where the distribution has `rsample`."""
+    """One draw, through which gradients pass if the distribution has `rsample`."""
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
@@ -60,13 +60,13 @@ def log_switches(gates: PathwiseGates, noise: Tensor, after: Callable[[Tensor], 
 
         P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
 
-    The memory moves on twice, once from z_t = 0 and once from a draw of z_t given that it is not 0; what was in
-    fact drawn does not matter. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
+    The memory is advanced twice, once with z_t = 0 and once with a draw of z_t given that it is not 0; the value that
+    was actually drawn is not used. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
 
     Parameters
     ----------
     gates : distribution of batch shape [...]
-        Of z_t, given what was drawn before it.
+        The distribution of z_t, given the values drawn before it.
     noise : [...]
         Logarithms of uniform numbers, `log_uniform`.
     after : function

@@ -10,12 +10,12 @@
 
 Source: eqs. (A1)-(A5), notebooks/06_sparse_attention.py; Niculae and Blondel 2017.
 
-All take scores [..., T] and a mask [..., T] (True: there) and return weights [..., T]. What is masked is cut out
-before the map, as if it had never been written: weight 0, gradient 0, and its neighbours become neighbours of each
-other. A row of which nothing is left gets zeros. Adding a constant to a row changes nothing.
+All take scores [..., T] and a mask [..., T] (True: unmasked) and return weights [..., T]. Masked scores are removed
+before the map: their weight and gradient are 0, and the scores on either side of them become neighbours. If all of a
+row is masked, its weights are zeros. Adding a constant to the scores of a row does not change its weights.
 
-Every map but softmax is an exact algorithm for one row (`fast_rows`); rows on a GPU travel to the CPU and back.
-Their Jacobians are symmetric and never built: a backward pass is a few averages.
+Every map except softmax is an exact algorithm for one row (`fast_rows`); rows on a GPU are copied to the CPU and back.
+The Jacobians are symmetric and never built: a backward pass computes a few averages.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,14 +47,14 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0) -> T
     ----------
     scores : [..., T], finite where the mask is True
     mask : bool [..., T] or None
-        True for what is there. None: everything.
+        False: the score is masked. None: no score is masked.
     gamma : float, > 0
         Strength of the regularisation: the larger, the flatter.
 
     Returns
     -------
     [..., T]
-        Weights in [0, 1] that sum to 1 over the mask; zeros for a row of which nothing is there.
+        Weights in [0, 1] that sum to 1 over the unmasked scores of a row; zeros for a row that is all masked.
 
     Raises
     ------
@@ -102,14 +102,15 @@ def fusedmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam
 
         P_simplex(P_TV(x / gamma)),   P_TV(x) = argmin_y |y - x|^2 / 2 + lam sum_i |y_{i+1} - y_i|
 
-    Weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam, lam > 0: see `dead`.
+    The weights are uniform and have gradient 0 iff max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam, lam > 0: see
+    `in_dead_zone`.
 
     Source: eq. (A3), notebooks/06_sparse_attention.py; Niculae and Blondel 2017, sec. 3.2. Arguments as for `softmax`.
 
     Parameters
     ----------
     lam : float, >= 0
-        Price of a step between neighbours; 0: sparsemax. 0.1 in the paper.
+        Price of a difference between neighbours; 0 gives sparsemax. The paper uses 0.1.
 
     Examples
     --------
@@ -123,26 +124,26 @@ def fusedmax(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam
 def oscarmax(
     scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.01, published: bool = False
 ) -> Tensor:
-    """Sparse weights in groups of equal weight, wherever their members stand.
+    """Sparse weights in groups of equal weight; the members of a group can be at any positions.
 
         P_simplex(pooled(x_(i) / gamma - lam (d - i))),   x_(1) >= ... >= x_(d)
 
-    `pooled` is the nearest non-increasing sequence (pool adjacent violators), put back in the old order.
+    `pooled` is the nearest non-increasing sequence (pool adjacent violators), returned to the original order.
 
     Source: eq. (A4), notebooks/06_sparse_attention.py. Arguments as for `softmax`.
 
     Parameters
     ----------
     lam : float, >= 0
-        Price of the larger of each two weights; 0: sparsemax. 0.01 in the paper.
+        Price of the larger weight of each pair; 0 gives sparsemax. The paper uses 0.01.
     published : bool
-        The composition of Niculae and Blondel 2017, sec. 3.3: sorted by |x|, pooled, cut off at 0, signs restored.
-        It is not the maximum where signs differ or something is cut off, and it changes when a constant is added.
+        The composition of Niculae and Blondel 2017, sec. 3.3: sort by |x|, pool, clip at 0, restore the signs.
+        The result is not the maximum if signs differ or a value is clipped, and it changes when a constant is added.
 
     Examples
     --------
     >>> scores = torch.tensor([1.0, -1.0, 0.9, 0.2])
-    >>> sparsemax(scores), oscarmax(scores, lam=0.1)  # the two largest tie, wherever they stand
+    >>> sparsemax(scores), oscarmax(scores, lam=0.1)  # the two largest are equal, though not neighbours
     (tensor([0.5500, 0.0000, 0.4500, 0.0000]), tensor([0.5000, 0.0000, 0.5000, 0.0000]))
     """
     return _Projected.apply(scores, _check(scores, mask, gamma, lam), gamma, lam, "published" if published else "ties")
@@ -159,7 +160,7 @@ def sq_pnorm_max(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0,
     Parameters
     ----------
     p : float, in (1, 2]
-        1.5 in the paper.
+        The paper uses 1.5.
 
     Examples
     --------
@@ -172,18 +173,18 @@ def sq_pnorm_max(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0,
     return _SquaredNorm.apply(scores, _check(scores, mask, gamma), gamma, p)
 
 
-LARGEST_PRICE = 1e300  # of float64: beyond, prices times ranks are no numbers
+LARGEST_PRICE = 1e300  # beyond it, prices times ranks overflow float64
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping, and what the code asks about it. Call it as the function: `mapping(scores, mask, gamma=...)`.
+    """A mapping and its properties. Call it like the function: `mapping(scores, mask, gamma=...)`.
 
     Attributes
     ----------
     function : from scores [..., T], a mask [..., T] and `gamma` to weights [..., T]
     settings : dict
-        The arguments of the function beside gamma, and the settings of a run that hold them.
+        From each argument of the function other than gamma to the setting of a run that holds it.
     makes_equal : "nothing", "neighbours" or "any"
         Which weights a price (`lam` > 0) makes equal.
     """
@@ -210,7 +211,7 @@ MAPPINGS: dict[str, Mapping] = {
 
 
 def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
-    """Settings that the mapping `model` does not use: a changed one is refused, as it would have no effect."""
+    """Settings that the mapping `model` does not use: one that was changed is refused, as it would have no effect."""
     used = {"gamma", *MAPPINGS[model].settings.values()} if model in MAPPINGS else set()
     for key, known in MappingSettings.model_fields.items():
         changed = getattr(p, key) != known.default and key not in used
@@ -225,51 +226,51 @@ def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[s
     return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
-def dead(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
-    """Whether fusedmax is uniform over a row and its gradient exactly 0, bool [...]; never without a price.
+def in_dead_zone(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
+    """Whether fusedmax is uniform over a row and its gradient exactly 0, bool [...]; never if lam is 0.
 
         max_k |sum_{i<=k} (x_i - mean x)| <= gamma lam,   lam > 0
 
-    Fresh dot-product scores are often this small: attention that starts here never moves. Source: eq. (A7),
-    notebooks/06_sparse_attention.py.
+    Dot-product scores are often this small at initialisation, and attention that starts in this zone never changes.
+    Source: eq. (A7), notebooks/06_sparse_attention.py.
 
     Examples
     --------
-    >>> dead(torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]]), lam=0.5)
+    >>> in_dead_zone(torch.tensor([[0.1, 0.0, 0.2], [3.0, 0.0, 0.0]]), lam=0.5)
     tensor([ True, False])
     """
     mask = _check(scores, mask, gamma, lam)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     if not torch.isfinite(scores[mask]).all():
         raise _not_finite(scores[mask])
-    scores = scores.double()  # as in the map
+    scores = scores.double()  # as in fusedmax itself
     mean = torch.where(mask, scores, 0.0).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
     inside = torch.where(mask, scores - mean, 0.0).cumsum(-1).abs() <= gamma * lam
     return inside.all(-1) & (lam > 0)
 
 
-def settled(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
+def has_zero_jacobian(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor:
     """Where a mapping gave weights [..., T] at which its Jacobian is exactly 0, bool [...].
 
-        all weights that are not 0 are one group: a single weight; with lam > 0 also equal ones (of oscarmax), or
-        equal neighbours (of fusedmax)
+        all weights that are not 0 form one group: a single weight; with lam > 0 also equal weights (oscarmax), or
+        equal neighbours (fusedmax)
 
-    No gradient tells such a row to look elsewhere. Source: eq. (A8), notebooks/06_sparse_attention.py.
+    Such a row cannot change, because its scores have gradient 0. Source: eq. (A8), notebooks/06_sparse_attention.py.
 
     Parameters
     ----------
     weights : [..., T]
-        What is masked stands at the end of a row.
+        Masked weights are at the end of a row.
     mapping : one of `MAPPINGS`
     lam : float
-        Its price, if it has one.
+        The price of the mapping, if it has one.
 
     Examples
     --------
     >>> scores = torch.tensor([[0.1, 0.0, 0.2], [1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
-    >>> settled(sparsemax(scores), "sparsemax"), settled(sparsemax(scores, gamma=4.0), "sparsemax")
+    >>> has_zero_jacobian(sparsemax(scores), "sparsemax"), has_zero_jacobian(sparsemax(scores, gamma=4.0), "sparsemax")
     (tensor([False, False,  True]), tensor([False, False, False]))
-    >>> settled(fusedmax(scores, lam=0.2), "fusedmax", lam=0.2)  # uniform, two that are fused, one alone
+    >>> has_zero_jacobian(fusedmax(scores, lam=0.2), "fusedmax", lam=0.2)  # uniform, two fused weights, a single weight
     tensor([True, True, True])
     """
     there = weights != 0
@@ -301,16 +302,18 @@ def _check(scores: Tensor, mask: Tensor | None, gamma: float, lam: float = 0.0) 
 
 
 def _not_finite(scores: Tensor) -> ValueError:
-    found = scores[~torch.isfinite(scores)][0].item()
-    return ValueError(f"scores: found {found}, accepted are finite numbers; what must not be seen is masked")
+    value = scores[~torch.isfinite(scores)][0].item()
+    return ValueError(f"scores: got {value}, accepted are finite numbers; give a mask to exclude scores")
 
 
 # ------------------------------------------------------------------------------------ forward and backward passes
 class _Projected(torch.autograd.Function):
-    """Simplex projection of what `_prepare` makes of a row.
+    """Simplex projection, after the proximal map of a penalty (`equal`: what this penalty makes equal).
 
-    The Jacobian of the projection takes the mean over the support off; that of the proxes averages over each group of
-    equal values (times signs, for the published oscarmax). Source: eq. (A6), notebooks/06_sparse_attention.py.
+    The Jacobian of the projection subtracts the mean over the support; the Jacobian of the proximal map averages over
+    each group of equal values (times signs, for the published oscarmax).
+
+    Source: eq. (A6), notebooks/06_sparse_attention.py.
     """
 
     @staticmethod
@@ -321,11 +324,11 @@ class _Projected(torch.autograd.Function):
         weights = np.empty_like(rows)
         groups = np.empty(rows.shape if equal != "nothing" else (0, 0), dtype=np.int32)
         signs = np.empty(rows.shape if equal == "published" else (0, 0), dtype=np.int8)
-        kind = fast_rows.KINDS[equal]
+        kind = fast_rows.PENALTY_KINDS[equal]
         if not fast_rows.project(rows, there, gamma, lam, kind, weights, groups, signs):
             raise _not_finite(scores if mask is None else scores[mask])
         kept = torch.from_numpy(weights.reshape(scores.shape))
-        ctx.save_for_backward(kept)  # so that weights changed in place are noticed
+        ctx.save_for_backward(kept)  # so that an in-place change of the weights raises an error
         ctx.groups, ctx.signs, ctx.gamma = groups, signs, gamma
         return kept.to(scores)
 
@@ -368,15 +371,15 @@ class _SquaredNorm(torch.autograd.Function):
         (y,) = ctx.saved_tensors
         y, v, p = y.double(), of_weights.double(), ctx.p
         norm = torch.linalg.vector_norm(y, p, -1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
-        y = y / norm  # B does not change
+        y = y / norm  # B stays the same
         support = y > 0
         inverse = torch.where(support, y ** (2 - p), 0.0) / (p - 1)  # of diag(d)
         u = (2 - p) ** 0.5 * torch.where(support, y ** (p - 1), 0.0)
-        bent = inverse * u
-        share = 1 + (u * bent).sum(-1, keepdim=True)
+        inverse_u = inverse * u
+        denominator = 1 + (u * inverse_u).sum(-1, keepdim=True)
 
         def solved(w: Tensor) -> Tensor:
-            return inverse * w - bent * (bent * w).sum(-1, keepdim=True) / share
+            return inverse * w - inverse_u * (inverse_u * w).sum(-1, keepdim=True) / denominator
 
         of_ones = solved(support.to(y.dtype))
         total = of_ones.sum(-1, keepdim=True)
@@ -385,7 +388,7 @@ class _SquaredNorm(torch.autograd.Function):
 
 
 def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
-    """[..., T] as arrays [N, T] of float32 or float64 and of bool (empty: all are there)."""
+    """[..., T] as arrays [N, T] of float32 or float64, and of bool (empty: no score is masked)."""
     values = values.detach().cpu()
     values = values if values.dtype in (torch.float32, torch.float64) else values.float()
     shape = values.shape[:-1].numel(), values.shape[-1]

@@ -1,4 +1,4 @@
-"""The constraint on a selection: a multiplier that moves until the rate meets its target."""
+"""The constraint on a selection: a multiplier that changes until the rate equals its target."""
 
 import math
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ class ConstraintSettings(Settings):
 
 
 class TransitionSettings(Settings):
-    """The constraint on the switches between kept and not."""
+    """The constraint on the switches between kept and dropped words."""
 
     transitions: float | None = setting(None, "switches between kept and not, per word; null = no constraint", "(0, 1)")
 
 
 class Constraint(nn.Module):
-    """Hold a rate at its target with a Lagrange multiplier that learns while the model learns.
+    """Hold a rate at its target with a Lagrange multiplier that is updated while the model is trained.
 
     `signed` (default) is an augmented Lagrangian with the violation in log-odds:
 
@@ -52,20 +52,21 @@ class Constraint(nn.Module):
         multiplier = multiplier + step gap                                 either sign
         term       = multiplier c + quadratic / 2 c^2
 
-    The multiplier integrates what is measured, the quadratic term damps. It pushes a rate that is too low up
-    again, and because d logit(value) does not vanish when all gates are shut (or open), no overshoot is final.
+    The multiplier integrates the measured gap, and the quadratic term damps its oscillation. The term also raises a
+    rate that is too low, and because d logit(value) does not vanish when all gates are shut (or open), the model can
+    always recover from an overshoot.
 
     `authors` is the multiplicative rule of the authors' code (GECO):
 
-        gap        = smoothing gap + (1 - smoothing) (amount / size - target)      from 0
+        gap        = smoothing gap + (1 - smoothing) (amount / size - target)      starts at 0
         multiplier = multiplier exp(step gap)                                      positive
         term       = multiplier gap, with the gradient of multiplier (value - target)
 
-    It can only push a rate down. Once all gates are shut no gradient of the task reaches them and the model
+    This rule can only lower a rate. Once all gates are shut, they receive no gradient of the task and the rationale
     stays empty: see eq. (S12), notebooks/04_selecting_text.py.
 
-    In both, multiplier and averages are buffers (saved, never seen by the optimiser), and `update` changes
-    them in training mode only. Call `update` before `forward`, as the authors do.
+    In both, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and `update`
+    changes them in training mode only. Call `update` before `forward`, as the authors do.
 
     Source: eqs. (S6), (S8)-(S11), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4; Rezende and
     Viola 2018.
@@ -82,9 +83,9 @@ class Constraint(nn.Module):
     quadratic : float, >= 0
         Weight of the quadratic term; `signed` only.
     multiplier : float
-        Start of the multiplier; must be positive for `authors`.
+        Initial value of the multiplier; must be positive for `authors`.
     largest : float, > 0
-        The multiplier is cut off there (the authors: 5 on beer, none on SST).
+        Upper limit of the multiplier (the authors: 5 on beer, none on SST).
 
     Raises
     ------
@@ -137,13 +138,14 @@ class Constraint(nn.Module):
 
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:
-        """Take in one measurement and move the multiplier; does nothing in evaluation mode.
+        """Add one measurement and update the multiplier; does nothing in evaluation mode.
 
         Parameters
         ----------
         amount, size : [], size > 0
-            What was measured, e.g. selected words and all words. `signed` compares the ratio of their moving
-            sums with the target, which is unbiased from the first step and counts a batch by its size.
+            The measured quantities, e.g. the numbers of selected words and of all words. `signed` compares the ratio
+            of their moving sums with the target, which is unbiased from the first step and weights a batch by its
+            size.
         """
         if not self.training:
             return
@@ -162,7 +164,7 @@ class Constraint(nn.Module):
         Parameters
         ----------
         log_value, log_rest : []
-            Logarithms of the differentiable rate of this batch and of one minus it, each from its own log form.
+            Logarithms of the differentiable rate of this batch and of one minus this rate, each computed in log space.
         """
         multiplier, gap = self.multiplier.to(log_value.dtype), self.gap.to(log_value.dtype)
         if self.dynamics == "authors":

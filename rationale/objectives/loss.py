@@ -3,9 +3,9 @@
     minimise  E[task loss]  subject to  rate = target
     minimise  E[task loss + sparsity * selected words + coherence * switches]
 
-Where the gates are independent given the text, the expected number of selected tokens and of switches are sums
-of products of masses: no sampling, no score-function gradient. The expected task loss has a gradient through
-the draw (HardKuma) or, for gates whose draw has none (Bernoulli), through the score function.
+Where the gates are independent given the text, the expected numbers of selected tokens and of switches are sums
+of products of masses, so they need neither sampling nor the score function. The gradient of the expected task loss
+is taken through the draw (HardKuma) or, for gates whose draws pass no gradient (Bernoulli), by the score function.
 """
 
 import math
@@ -53,7 +53,7 @@ class LossOutput(NamedTuple):
 
 
 class RationaleObjective(nn.Module):
-    """Task loss of a sampled rationale, and what keeps the rationale short: penalties or constraints.
+    """Task loss of a sampled rationale, plus the penalties or constraints that keep the rationale short.
 
     Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
 
@@ -64,28 +64,28 @@ class RationaleObjective(nn.Module):
     transitions : Constraint or None
         Holds the switches per token.
     measure : "training", "expected" or "selected"
-        What the selection constraint compares with its target. training: the expected rate of the training
-        pass, dropout included, averaged over texts (the authors'; without dropout the rate is another, on
+        The rate that the selection constraint compares with its target. training: the expected rate of the training
+        pass, dropout included, averaged over texts, as in the authors' code (without dropout the rate differs, on
         SST by 10 points). expected: the same without dropout, as at test time. selected: the share of *words*
-        that the test-time rule selects, without dropout. The gradient is that of the training pass in all.
+        that the test-time rule selects, without dropout. In all three, the gradient is that of the training pass.
     every : int, >= 1
         Training steps between two measurements without dropout; each costs one more pass of the selector.
     sparsity, coherence : float, >= 0
         Price of a selected word and of a switch, in units of the task loss. Both count per text, not per word.
     penalty : "expected" or "sampled"
-        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that its
-        gradient, and that of a constraint, comes from the score function, as in Lei et al.
+        expected: closed form, with its own gradient. sampled (Bernoulli): counted on the draw, so that the gradients of
+        the penalty and of a constraint come from the score function, as in Lei et al.
     samples : int, K >= 1
         Draws per text and training step.
     baseline : one of `BASELINES`
-        What the score function subtracts from a cost. average: the moving average of the costs of earlier
+        The value that the score function subtracts from a cost. average: the moving average of the costs of earlier
         steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
         pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
     warmup : int, >= 0
-        Training steps over which the prices rise from 0; evaluation uses the full ones.
+        Training steps over which the prices rise from 0; evaluation uses the full prices.
     entropy : float, >= 0
-        Reward for a nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a
-        gate whose word is worth v nats settles at the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
+        Reward per nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a gate
+        whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
     """
 
     steps: Tensor
@@ -132,17 +132,17 @@ class RationaleObjective(nn.Module):
             return self.loss(output, batch, model.head)
         self._update(model, output, batch)
         reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
-        step = self.loss(output, batch, model.head, reference)
+        result = self.loss(output, batch, model.head, reference)
         self.steps += 1
-        return step
+        return result
 
     def loss(self, output: Output, batch: Batch, head: Head, reference: Tensor | None = None) -> LossOutput:
-        """The loss of a pass already made, with the multipliers as they stand.
+        """The loss of a given forward pass, with the current multipliers.
 
         Parameters
         ----------
         output : Output
-            Of one draw per text, or of several.
+            Of one or several draws per text.
         batch : Batch
         head : Head
         reference : [B] or None
@@ -163,11 +163,11 @@ class RationaleObjective(nn.Module):
             if constraint is not None or name == "rate":
                 log_value, log_rest = logs(output, mask)
                 parts[name] = log_value.detach().exp()
-            some = name == "rate" or mask.shape[1] > 1  # texts of one word cannot switch
-            if constraint is not None and some and not self._counts(output.gates):
+            defined = name == "rate" or mask.shape[1] > 1  # a text of one word has no switches
+            if constraint is not None and defined and not self._counts(output.gates):
                 loss = loss + constraint(log_value, log_rest)
         if self.training and not output.gates.has_rsample:
-            # the price of independent gates is a closed form whose own gradient is all of it
+            # a closed-form price of independent gates needs no score function: its own gradient is complete
             cost = task + price if output.dependent or self._counts(output.gates) else task
             cost = cost.detach().view(num_samples, -1)  # [K, B]
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
@@ -179,7 +179,7 @@ class RationaleObjective(nn.Module):
         return self.penalty == "sampled" and not gates.has_rsample
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
-        """What the selection of each row costs, [K B]; rises during the warm-up."""
+        """The price of the selection of each row, [K B]; rises during the warm-up."""
         gates = _present(output.gates)
         counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
@@ -191,7 +191,7 @@ class RationaleObjective(nn.Module):
             words = torch.where(mask, kept, 0.0).sum(1)
             if output.log_switches is not None:
                 switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
-            elif output.dependent and not gates.has_rsample:  # the next gate, given what this one was
+            elif output.dependent and not gates.has_rsample:  # the next gate, given the value of this one
                 switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
                 switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
             else:
@@ -207,7 +207,7 @@ class RationaleObjective(nn.Module):
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
-        """What is subtracted from the costs [K, B]; never depends on the draw it is subtracted from."""
+        """The baseline of the costs [K, B]; the baseline of a draw never depends on this draw."""
         if self.baseline == "leave_one_out":
             return leave_one_out(cost)
         if self.baseline == "self_critical":
@@ -222,7 +222,7 @@ class RationaleObjective(nn.Module):
 
     @torch.no_grad()
     def _self_critical(self, model: RationaleModel, batch: Batch) -> Tensor:
-        """Cost [B] of what the model would select and predict at test time."""
+        """Cost [B] of the selection and prediction that the model makes at test time."""
         with evaluating(model):
             output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
@@ -238,9 +238,9 @@ class RationaleObjective(nn.Module):
 
     @staticmethod
     def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus them.
+        """Logarithms of the switches per token, batch mean of eq. (S4), and of one minus this mean.
 
-        In log space throughout: gates that are all shut (or open) keep a finite value and gradient.
+        Computed in log space, so the values and gradients stay finite if all gates are shut (or open).
         """
         switch = output.log_switches
         if switch is None:
@@ -269,17 +269,17 @@ class RationaleObjective(nn.Module):
 
 
 def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
-    """The objective that the parameters of a run describe.
+    """The objective that the settings of a run describe.
 
     Parameters
     ----------
     p : parameters
-        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from it; what it
-        does not have keeps its default.
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
+        setting that `p` does not have keeps its default.
     steps_per_epoch : int
         Training steps per epoch; `warmup` counts in epochs.
     has_gates : bool
-        That of the model; where it is False, only the task loss is left.
+        Whether the model has gates; False leaves only the task loss.
     """
 
     if not has_gates:

@@ -1,4 +1,4 @@
-"""Expected selection and transitions of a text's gates, in closed form and counted on a draw."""
+"""Selection and transitions of a text's gates: expectations in closed form, and counts of a draw."""
 
 import math
 
@@ -16,7 +16,7 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
     Parameters
     ----------
     prob_nonzero : [B, T], in [0, 1]
-        Probability (not density) that a gate is not exactly 0; values at padding do not count.
+        Probability (not density) that a gate is not exactly 0; values at padding are ignored.
     mask : bool [B, T]
         True for real tokens. Every row holds at least one.
 
@@ -39,7 +39,7 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the real positions of each text, [B, T] and bool [B, T] -> [B]; what stands at padding does not count.
+    """Mean over the real positions of each text, [B, T] and bool [B, T] -> [B]; values at padding are ignored.
 
     Raises
     ------
@@ -55,13 +55,13 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
 
         L_i = (1/T_i) sum_{t<T_i} P(H_t = 0) P(H_{t+1} != 0) + P(H_t != 0) P(H_{t+1} = 0)
 
-    Source: eq. (S4), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. Divided by the number of
-    tokens, as in the authors' code, although there is one pair less.
+    Source: eq. (S4), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. The sum is divided by the
+    number of tokens, as in the authors' code, although there is one pair fewer.
 
     Parameters
     ----------
     prob_zero, prob_nonzero : [B, T], in [0, 1]
-        The two complementary masses; pass both, each from its own log form, for precision.
+        The two complementary masses. Both are passed, each computed in log space, for precision.
     mask : bool [B, T]
         True for real tokens, first in each row.
 
@@ -102,13 +102,13 @@ def count_switches(z: Tensor, mask: Tensor) -> Tensor:
 
         sum_{t<T_i} 1[z_t != 0] xor 1[z_{t+1} != 0]
 
-    The end of the text is no switch; in the authors' code, where padding counts as unselected, a last word that is
-    selected pays one unless its text is the longest of the batch.
+    The end of the text is not a switch. In the authors' code, where padding counts as unselected, a selected last word
+    counts as a switch unless its text is the longest of the batch.
 
     Examples
     --------
     >>> z, mask = torch.tensor([[0.0, 1.0, 0.4, 0.0]]), torch.tensor([[True, True, True, False]])
-    >>> count_switches(z, mask)  # the end of the text is none
+    >>> count_switches(z, mask)  # the end of the text does not count
     tensor([1.])
     """
     on = z != 0
@@ -120,7 +120,7 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
 
         ln (1/B) sum_i (1/T_i) sum_t mask_it exp(log_values_it)
 
-    With ln P(H != 0) it is the logarithm of the batch mean of eq. (S3); with ln P(H = 0), of one minus it.
+    With ln P(H != 0), this is the logarithm of the batch mean of eq. (S3); with ln P(H = 0), of one minus that mean.
     Source: eq. (S7), notebooks/04_selecting_text.py.
 
     Parameters
@@ -135,7 +135,7 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> log_mean(torch.full((2, 3), -1000.0), torch.ones(2, 3, dtype=torch.bool))  # exp of it would be 0
+    >>> log_mean(torch.full((2, 3), -1000.0), torch.ones(2, 3, dtype=torch.bool))  # exp(-1000) underflows to 0
     tensor(-1000.)
     """
     _same_shape(log_values, mask)

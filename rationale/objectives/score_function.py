@@ -24,7 +24,7 @@ class ScoreFunctionSettings(Settings):
 
 
 def leave_one_out(cost: Tensor) -> Tensor:
-    """For each of K draws of a text the mean cost of the other K - 1: [K, B] -> [K, B].
+    """For each of the K draws of a text, the mean cost of the other K - 1 draws: [K, B] -> [K, B].
 
     Source: eq. (R6), notebooks/05_reinforce.py; Kool, van Hoof & Welling 2019.
 
@@ -39,7 +39,7 @@ def leave_one_out(cost: Tensor) -> Tensor:
 
 
 def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> Tensor:
-    """A term whose value is 0 and whose gradient is the score-function estimate of that of the mean cost.
+    """A term whose value is 0 and whose gradient is the score-function estimate of the mean cost's gradient.
 
         gradient = (1 / K B) sum_kb (cost_kb - baseline_kb) grad ln p(z_kb)
 
@@ -49,7 +49,7 @@ def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> 
     Parameters
     ----------
     cost : [K, B]
-        Of each draw; its own gradient is not used here.
+        Cost of each draw; its own gradient is not used here.
     baseline : [K, B], [B] or a number
     log_prob : [K, B]
         ln p(z) of the whole selection of each draw.

@@ -11,7 +11,9 @@ from rationale.objectives.loss import LossOutput
 
 
 class WordLoss(nn.Module):
-    """Cross-entropy of the target's words, in nats per word; logs for how many of them the attention has no gradient.
+    """Cross-entropy of the target's words, in nats per word.
+
+    Logs, as `settled`, the share of words at which the attention has no gradient.
 
     Source: eq. (Q3), notebooks/15_train_seq2seq.py.
     """
@@ -21,5 +23,5 @@ class WordLoss(nn.Module):
         outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
         real = sides.second_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])
-        without = model.settled(weights.detach()[real]).to(loss.dtype).mean()
-        return LossOutput(loss, {"task": loss.detach(), "settled": without})
+        no_gradient = model.has_zero_jacobian(weights.detach()[real]).to(loss.dtype).mean()
+        return LossOutput(loss, {"task": loss.detach(), "settled": no_gradient})

@@ -124,7 +124,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     notebook = run.parent.name
     if notebook not in TASKS:
         raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = modernised(saved.read_parameters(run)), environment_of(run)
+    p, facts = saved.read_parameters(run), environment_of(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
     common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}

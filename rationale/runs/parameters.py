@@ -48,9 +48,9 @@ def import_jupytext() -> ModuleType:
     return jupytext
 
 
-def _code_cells(notebook: Path) -> list[tuple[list[str], str]]:
+def _code_cells(notebook: Path, text: str) -> list[tuple[list[str], str]]:
     """Tags and source of each code cell."""
-    cells = import_jupytext().read(notebook).cells
+    cells = import_jupytext().reads(text, fmt=notebook.suffix.removeprefix(".")).cells
     return [(cell.metadata.get("tags", []), cell.source) for cell in cells if cell.cell_type == "code"]
 
 
@@ -106,7 +106,12 @@ def notebook_settings(notebook: Path, **changes: Any) -> Any:
 
 def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:
     """The class of a notebook's settings, and the checked values of its `parameters` cell."""
-    cells = _code_cells(notebook)
+    return _read_text(notebook, notebook.read_text(encoding="utf-8"))
+
+
+@cache  # a sweep asks once per run
+def _read_text(notebook: Path, text: str) -> tuple[type[Settings], dict[str, Any]]:
+    cells = _code_cells(notebook, text)
     tagged = [source for tags, source in cells if "parameters" in tags]
     if len(tagged) != 1:
         raise BadInput(

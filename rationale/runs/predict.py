@@ -39,8 +39,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     from rationale.data.batches import encode, encode_pairs
     from rationale.data.pairs import NULL
 
-    of_pairs = run.task == "alignment"
-    if of_pairs:
+    if run.of_pairs:
         pairs = [[NULL if word == BETWEEN else word for word in (NULL, *tokens)] for tokens in texts]
         middles = [pair.index(NULL, 1) if pair.count(NULL) == 2 else 0 for pair in pairs]
         for number, (pair, middle) in enumerate(zip(pairs, middles, strict=True), start=1):
@@ -56,7 +55,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
     for start in range(0, len(texts), batch_size):
         part = texts[start : start + batch_size]
         read = [spelled(run, tokens) for tokens in part]
-        if of_pairs:
+        if run.of_pairs:
             cut = middles[start : start + batch_size]
             batch = encode_pairs([(r[:m], r[m:]) for r, m in zip(read, cut, strict=True)], run.vocabulary)
         else:
@@ -67,7 +66,7 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
         for i, tokens in enumerate(part):
             z = [float(f"{value:.4g}") for value in output.z[i][batch.mask[i]].tolist()]
             row = {"tokens": tokens, "z": z}
-            if of_pairs:
+            if run.of_pairs:
                 row = {"tokens": tokens[: cut[i]], "hypothesis": tokens[cut[i] :]}
                 width = len(row["hypothesis"])
                 row["z"] = [z[j : j + width] for j in range(0, len(z), width)] if run.model.selector else None

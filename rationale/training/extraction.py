@@ -12,7 +12,7 @@ from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary
 from rationale.models.extractor import build_extractor
 from rationale.models.protocol import RationaleModel
-from rationale.objectives.loss import build_objective
+from rationale.objectives.loss import PriceSettings, build_objective
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
@@ -77,6 +77,7 @@ def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches]
     folder : Path
     """
     objective = build_objective(p, len(batches["train"]), model.has_gates).to(batches["train"].device)
+    warmup = math.ceil(PriceSettings.of(p).warmup)
     choice = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",
@@ -84,7 +85,7 @@ def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches]
         rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
         target=p.selection if objective.selection is not None else None,
         tolerance=p.tolerance,
-        patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else math.ceil(p.warmup)),
+        patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else warmup),
     )
     state = fit(
         model,

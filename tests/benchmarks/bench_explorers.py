@@ -54,7 +54,7 @@ def press(handle: Any, key: str) -> float:
 def _slider(call: str) -> Any:
     """A clocked slider of an explorer that is on the screen; keys in turn, so that it never comes to its end."""
     started, server = _open()
-    code = f"from rationale import widgets\nwidgets.{call}"
+    code = f"from rationale import explorers\nexplorers.{call}"
     visit = browser.Visit(started)
     visit.open_notebook(server, browser.write_notebook(server.folder / f"{call.split('(')[0]}.py", code))
     visit.run_all()

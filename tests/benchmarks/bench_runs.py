@@ -27,7 +27,7 @@ from statistics import mean
 
 import yaml
 
-from rationale.data import folder
+from rationale.data import data_folder
 from rationale.data.corpora.sst import read_sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
@@ -85,7 +85,7 @@ def _seconds(moment: str) -> float:
 def whole_run(epochs: int = 1, *items: str) -> dict[str, float]:
     """One run of SST through the runner, in a folder that goes away."""
     if VECTORS not in available():
-        raise BadInput(f"{folder()}: holds no vectors {VECTORS}")
+        raise BadInput(f"{data_folder()}: holds no vectors {VECTORS}")
     read_sst()  # BadInput where it is not there
     with tempfile.TemporaryDirectory() as outputs:
         command = [sys.executable, "-m", "rationale.runs", *SST, *items, f"epochs={epochs}"]

@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.files import count_differences, intact, only_file, open_text, readable
 from rationale.errors import BadInput
 
 T = TypeVar("T")
 SCORES = ("look", "smell", "palate", "taste", "overall")  # the columns of the files
-FILES = {"look": "aspect0", "smell": "aspect1", "palate": "aspect2", "all": "260k"}
+ASPECT_FILES = {"look": "aspect0", "smell": "aspect1", "palate": "aspect2", "all": "260k"}
 
 
 def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256) -> dict[str, list[Example]]:
@@ -49,15 +49,15 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
     BadInput
         Unknown aspect, a missing file, a malformed line (file and line are named).
     """
-    if aspect not in FILES:
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(FILES)}")
+    if aspect not in ASPECT_FILES:
+        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(ASPECT_FILES)}")
     if max_tokens < 1:
         raise BadInput(f"max_tokens: {max_tokens}; accepted: a whole number from 1")
-    place = Path(path) if path is not None else folder() / "beer"
+    place = Path(path) if path is not None else data_folder() / "beer"
     column = None if aspect == "all" else SCORES.index(aspect)
     splits = {}
     for split, part in (("train", "train"), ("dev", "heldout")):
-        reviews = parsed(_find(place, f"reviews.{FILES[aspect]}.{part}.txt"), parse_review)
+        reviews = parsed(_find(place, f"reviews.{ASPECT_FILES[aspect]}.{part}.txt"), parse_review)
         splits[split] = [_example(scores, tokens[:max_tokens], column) for scores, tokens in reviews if tokens]
     annotated = parsed(_find(place, "annotations.json"), parse_annotation)
     splits["test"] = [_example(scores, tokens, column, ranges) for scores, tokens, ranges in annotated]
@@ -169,7 +169,7 @@ CORPUS = Corpus(
     name="beer",
     what="beer reviews with ratings, some with the sentences that people gave as reasons",
     read={"extraction": lambda asked: read_beer(asked.aspect)},
-    aspects=tuple(FILES),
+    aspects=tuple(ASPECT_FILES),
     scores=SCORES,
     archive=ARCHIVE,
 )

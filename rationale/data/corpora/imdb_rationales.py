@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import SPLITS, Corpus, in_turn
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.files import count_differences, intact, open_text, readable
 from rationale.data.tokenise import split_words
 from rationale.errors import BadInput
@@ -83,7 +83,7 @@ def mark(tokens: list[str], spans: list[tuple[str, int]]) -> tuple[tuple[bool, .
 
 def _documents(path: Path | str | None) -> Iterator[tuple[str, str, list[str], list[tuple[str, int]] | None]]:
     """(split, label, tokens, spans or None) for each original review."""
-    place = Path(path) if path is not None else folder() / "imdb_rationales"
+    place = Path(path) if path is not None else data_folder() / "imdb_rationales"
     annotated = {}
     for file in _files(place, "human_labelled/*.json*"):
         annotated |= _spans(file)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.files import count_differences, open_text, readable
 from rationale.data.parallel_lines import read_lines
 from rationale.data.targets import END, Targets
@@ -16,7 +16,7 @@ from rationale.data.tokenise import split_words
 from rationale.errors import BadInput
 
 LANGUAGES = ("de", "fr", "cs")
-FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+SPLIT_FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
 
 def read_captions(language: str = "de", path: Path | str | None = None, max_tokens: int = 60) -> Targets:
@@ -37,9 +37,9 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
     """
     if language not in LANGUAGES:
         raise BadInput(f"language: {language!r} is unknown; accepted: {', '.join(LANGUAGES)}")
-    place = Path(path) if path is not None else folder() / "multi30k" / "task1_raw"
+    place = Path(path) if path is not None else data_folder() / "multi30k" / "task1_raw"
     splits, references = {}, {}
-    for split, name in FILES.items():
+    for split, name in SPLIT_FILES.items():
         sides = [read_lines(place / f"{name}.{code}.gz", place, ARCHIVE) for code in (language, "en")]
         if len(sides[0]) != len(sides[1]):
             raise BadInput(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import Corpus
-from rationale.data.example import Question, folder
+from rationale.data.example import Question, data_folder
 from rationale.data.squad_format import check_questions, read_squad_file, split_by_article
 
-OFFICIAL = {"train-v1.1.json": (442, 87_599), "dev-v1.1.json": (48, 10_570)}  # articles, questions
+OFFICIAL_COUNTS = {"train-v1.1.json": (442, 87_599), "dev-v1.1.json": (48, 10_570)}  # articles, questions
 
 
 def read_squad(path: Path | str | None = None) -> dict[str, list[Question]]:
@@ -26,8 +26,8 @@ def read_squad(path: Path | str | None = None) -> dict[str, list[Question]]:
     BadInput
         See `read_squad_file`.
     """
-    place = Path(path) if path is not None else folder() / "squad"
-    train, test = (read_squad_file(place / name, official) for name, official in OFFICIAL.items())
+    place = Path(path) if path is not None else data_folder() / "squad"
+    train, test = (read_squad_file(place / name, official) for name, official in OFFICIAL_COUNTS.items())
     return split_by_article(train, 420, 442) | {"test": test}
 
 

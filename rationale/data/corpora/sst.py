@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import SPLITS, Corpus
-from rationale.data.example import Example, folder
+from rationale.data.example import Example, data_folder
 from rationale.data.files import readable
 from rationale.errors import BadInput, typed
 
@@ -26,7 +26,7 @@ EXPECTED_WORD_LABELS = {
     "dev": (146, 992, 18231, 1511, 394),
     "test": (306, 2007, 36325, 3059, 708),
 }
-OFFICIAL = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
+OFFICIAL_URL = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
 
 
 def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
@@ -51,7 +51,7 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
         A file is missing, a tree is malformed (file and line are named), or train.txt also holds the dev
         trees.
     """
-    trees = _trees_folder(Path(path) if path is not None else folder() / "sst")
+    trees = _trees_folder(Path(path) if path is not None else data_folder() / "sst")
     splits = {split: _read_trees(trees / f"{split}.txt") for split in SPLITS}
     _refuse_dev_in_train(splits, trees)
     return splits
@@ -123,13 +123,13 @@ _NUMBERS = {str(label): label for label in range(len(LABELS))}
 
 def _trees_folder(path: Path) -> Path | zipfile.Path:
     """Where the three files lie: here, in `trees`, or in the official archive (read in place)."""
-    archive = path if path.suffix == ".zip" else path / Path(OFFICIAL).name
+    archive = path if path.suffix == ".zip" else path / Path(OFFICIAL_URL).name
     places = [path, path / "trees"]
     if archive.is_file():
         try:
             places.append(zipfile.Path(archive) / "trees")
         except zipfile.BadZipFile as error:
-            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL}") from error
+            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL_URL}") from error
     for place in places:
         if all((place / f"{split}.txt").is_file() for split in SPLITS):
             return place
@@ -159,7 +159,7 @@ def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path | zipfile
     if len(splits["train"]) == official + len(dev) and splits["train"][official:] == dev:
         raise BadInput(
             f"{trees / 'train.txt'}:{official + 1}: from here on the trees are those of dev.txt (a known "
-            f"bad copy); accepted: the official {official} lines, from {OFFICIAL}"
+            f"bad copy); accepted: the official {official} lines, from {OFFICIAL_URL}"
         )
 
 
@@ -177,14 +177,14 @@ def check_sst(root: Path) -> list[str]:
 ARCHIVE = Archive(
     name="sst",
     what="Stanford Sentiment Treebank: sentences with a sentiment for every phrase (Socher et al. 2013)",
-    page=OFFICIAL,
+    page=OFFICIAL_URL,
     terms="research",
     places=(("sst/train.txt", "sst/dev.txt", "sst/test.txt"), ("sst/trainDevTestTrees_PTB.zip",)),
     counts="8544 / 1101 / 2210 trees, labels of sentences and of words",
     check=check_sst,
     downloads=(
         Download(
-            OFFICIAL,
+            OFFICIAL_URL,
             "sst/trainDevTestTrees_PTB.zip",
             members=tuple((f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")),
         ),

@@ -187,7 +187,7 @@ PLAIN_CLAUSES = (
     "{brewery} has changed the {any_aspect} since {month}",
 )
 CONNECTIVES = (", but", ", while", ", and", ", yet", "; then again ,", ", though", ", whereas")
-ENDINGS = (".", ".", ".", ".", ".", "!", "...")
+SENTENCE_ENDINGS = (".", ".", ".", ".", ".", "!", "...")
 SLOTS = {
     "colour": (
         "amber|golden|copper|hazy straw|deep brown|pitch black|ruby|pale yellow|"
@@ -468,7 +468,7 @@ def _joined(rng: random.Random, clauses: list[list]) -> tuple[list[str], list[in
     for i, clause in enumerate(order):
         pairs += clause
         goes_on = i + 1 < len(order) and rng.random() < JOINED
-        pairs += [(word, -1) for word in _pick(rng, CONNECTIVES if goes_on else ENDINGS).split()]
+        pairs += [(word, -1) for word in _pick(rng, CONNECTIVES if goes_on else SENTENCE_ENDINGS).split()]
     tokens = [word for word, _ in pairs]
     for i, word in enumerate(tokens[:-1]):
         if word == "a" and tokens[i + 1][0] in "aeiou":

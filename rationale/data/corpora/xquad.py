@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import Corpus
-from rationale.data.example import Question, folder
+from rationale.data.example import Question, data_folder
 from rationale.data.squad_format import check_questions, read_squad_file, split_by_article
 
 
@@ -24,7 +24,7 @@ def read_xquad(path: Path | str | None = None) -> dict[str, list[Question]]:
     BadInput
         See `read_squad_file`.
     """
-    place = Path(path) if path is not None else folder() / "xquad"
+    place = Path(path) if path is not None else data_folder() / "xquad"
     return split_by_article(read_squad_file(place / "xquad.en.json", (48, 1_190)), 40, 44)
 
 
