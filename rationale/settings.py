@@ -43,7 +43,7 @@ def setting(default: Any = ..., meaning: str = "", interval: str = "") -> Any:
     interval : str
         The numbers that are accepted, as in mathematics: "(0, 1]" is open at 0 and closed at 1; "" = any finite one.
     """
-    limits: dict[str, float] = {}
+    limits: dict[str, Any] = {}
     if interval:
         low, high = map(float, interval[1:-1].split(","))
         limits = {"ge" if interval[0] == "[" else "gt": low, "le" if interval[-1] == "]" else "lt": high}

@@ -70,7 +70,7 @@ def both_ways(p):
 
 def longest_first(batches):
     for batch in batches.epoch(1):
-        yield batches.rows(batch.index[batch.mask.sum(1).argsort(descending=True)])
+        yield batches.rows(batch.rows[batch.mask.sum(1).argsort(descending=True)])
 
 
 def test_both_ways_have_the_same_cost_log_probability_and_gradients_of_a_bernoulli_draw(no_data):

@@ -1,7 +1,7 @@
 """From examples to padded batches: words to numbers, sentences of like length together."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from torch import Tensor
 from rationale.data.example import Example
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
+
+Tokens = TypeVar("Tokens")  # of a batch: Tensor (texts) or Sides (pairs of texts)
 
 
 class BatchSettings(Settings):
@@ -60,25 +62,25 @@ class Vocabulary:
         return [token for token in tokens if token not in self._index]
 
 
-class Batch(NamedTuple):
-    """B texts, padded to the longest of them.
+class Batch(NamedTuple, Generic[Tokens]):
+    """B texts, padded to the longest of them: `Batch[Tensor]`; or B pairs of texts: `Batch[Sides]`.
 
     Attributes
     ----------
-    tokens : long [B, T]
+    tokens : long [B, T], or Sides
         Rows of the vocabulary; `Vocabulary.pad` where `mask` is False.
     mask : bool [B, T]
         True for real tokens. Every row holds at least one.
     target : long [B], or float [B, K]
         Class, or K scores.
-    index : long [B]
+    rows : long [B]
         Which example each row is, so that results can be put back in the order of the file.
     """
 
-    tokens: Tensor
+    tokens: Tokens
     mask: Tensor
     target: Tensor
-    index: Tensor
+    rows: Tensor
 
 
 class Batches:
@@ -135,7 +137,7 @@ class Batches:
         """Number of batches in an epoch."""
         return -(-len(self.examples) // self.batch_size)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
+    def epoch(self, epoch: int) -> Iterator[Batch[Any]]:
         """Training batches: every example once, in an order that depends on (seed, epoch) alone.
 
         Shuffle; if bucketed, sort by length (stable: the shuffle decides among equals), cut, and shuffle
@@ -148,8 +150,8 @@ class Batches:
         order = order[torch.argsort(self.order_by[order], stable=True)]
         return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
 
-    def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch]:
-        """Evaluation batches: every example once, shortest first; `index` says which is which.
+    def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch[Any]]:
+        """Evaluation batches: every example once, shortest first; `Batch.rows` says which is which.
 
         Parameters
         ----------
@@ -167,7 +169,7 @@ class Batches:
             yield self.rows(order[start:end])
             start = end
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor) -> Batch[Any]:
         """The batch of these examples, in this order.
 
         Parameters
@@ -182,7 +184,7 @@ class Batches:
         tokens = self._flat[where].masked_fill(~mask, self.vocabulary.pad)
         return Batch(tokens, mask, self._targets[index], index)
 
-    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch]:
+    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch[Any]]:
         pieces = order.split(size)
         for number in range(len(pieces)) if batch_order is None else batch_order.tolist():
             yield self.rows(pieces[number])
@@ -242,14 +244,14 @@ class PairBatches(Batches):
         self._seconds = Batches(seconds, second_vocabulary or vocabulary, batch_size, device=self.device)
         self.order_by = self.order_by * (1 + int(self._seconds.lengths.max())) + self._seconds.lengths
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor) -> Batch[Sides]:
         """The batch of these pairs, in this order."""
         first, second = super().rows(index), self._seconds.rows(index)
         sides = Sides(first.tokens, first.mask, second.tokens, second.mask)
-        return Batch(sides, sides.cells() if self.cells else first.mask, first.target, first.index)
+        return Batch(sides, sides.cells() if self.cells else first.mask, first.target, first.rows)
 
 
-def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:
+def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch[Tensor]:
     """One batch of texts that have no label, in the order given; the targets are zeros.
 
     Parameters
@@ -267,7 +269,7 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
     return Batches(examples, vocabulary, max(1, len(examples)), device=device).rows(everything)
 
 
-def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch:
+def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch[Sides]:
     """One batch of pairs of texts that have no label, in the order given; the targets are zeros.
 
     Parameters

@@ -117,7 +117,7 @@ class Corpus:
 
 def in_turn(examples: list[Example]) -> list[Example]:
     """The examples of each class in their order, the classes taking turns: so the first ones are of all classes."""
-    seen: dict[int, int] = {}
+    seen: dict[int | tuple[float, ...], int] = {}
     places = []
     for example in examples:
         places.append((seen.setdefault(example.label, 0), example.label))

@@ -7,7 +7,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO
 
 from rationale.errors import BadInput
 
@@ -64,12 +67,22 @@ def count_differences(found: dict[str, int], expected: dict[str, int]) -> list[s
     ]
 
 
-def open_text(path: Path, encoding: str = "utf-8"):
+def open_unpacked(path: Path) -> BufferedIOBase:
+    """The bytes of a file, unpacked where its name ends in .gz or .xz."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    return lzma.open(path, "rb") if path.suffix == ".xz" else open(path, "rb")
+
+
+def open_text(path: Path, encoding: str = "utf-8") -> IO[str]:
     """Text of a file, packed or not: its first bytes tell, as some programs unpack and keep the name."""
     with open(path, "rb") as file:
         start = file.read(6)
-    opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\x00" else open
-    return opener(path, "rt", encoding=encoding, newline="\n")
+    if start[:2] == b"\x1f\x8b":
+        return gzip.open(path, "rt", encoding=encoding, newline="\n")
+    if start == b"\xfd7zXZ\x00":
+        return lzma.open(path, "rt", encoding=encoding, newline="\n")
+    return open(path, encoding=encoding, newline="\n")
 
 
 def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
@@ -82,12 +95,18 @@ def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 if not name.endswith("/"):
-                    yield name, lambda name=name: archive.read(name)
+                    yield name, partial(archive.read, name)
     else:
-        with tarfile.open(path) as archive:
-            for member in archive:
+        with tarfile.open(path) as tar:
+            for member in tar:
                 if member.isfile():
-                    yield member.name, lambda member=member: archive.extractfile(member).read()
+                    yield member.name, partial(_content, tar, member)
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None  # `member` is a file
+    return file.read()
 
 
 def only_file(root: Path, pattern: str) -> Path:

@@ -36,7 +36,7 @@ def build_pair_vocabulary(
     Vocabulary, float [V, E]
         The row of padding is zeros.
     """
-    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second))
+    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second or ()))
     words = sorted({word for sentence in sentences for word in sentence})
     if vectors == "random":
         generator = torch.Generator().manual_seed(seed + 1)

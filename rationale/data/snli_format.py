@@ -89,7 +89,7 @@ def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list
 
     @readable
     def check(root: Path) -> list[str]:
-        found = Counter()
+        found: Counter[str] = Counter()
         for path in sorted(root.glob(pattern)):
             split = path.name.split(".jsonl")[0].split("_")[-1]
             with open_text(path) as file:

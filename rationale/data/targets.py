@@ -27,6 +27,7 @@ class Targets(NamedTuple):
 
 def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tuple[Vocabulary, Vocabulary]:
     """The words of the sources and of the targets that occur at least so often in train; `END` is among the latter."""
-    sides = ([e.tokens for e in train], [e.second for e in train])
+    sides = ([e.tokens for e in train], [e.second or () for e in train])
     counts = [Counter(word for text in side for word in text) for side in sides]
-    return tuple(Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
+    sources, targets = (Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
+    return sources, targets

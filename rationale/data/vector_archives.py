@@ -1,13 +1,11 @@
 """The archives of word vectors, and the check of their files."""
 
-import gzip
-import lzma
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rationale.data.archives import MADE_HERE, Archive, Download
-from rationale.data.files import count_differences, readable
+from rationale.data.files import count_differences, open_unpacked, readable
 
 
 def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
@@ -24,7 +22,7 @@ def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[s
     return check
 
 
-def _files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
     """The text files in a vectors file: (name, lines)."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
@@ -32,11 +30,11 @@ def _files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
                 with archive.open(member) as file:
                     yield member, file
     else:
-        with {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)(path, "rb") as file:
+        with open_unpacked(path) as file:
             yield path.name, file
 
 
-def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str]:
+def _ragged(name: str, lines: Iterable[bytes], expected: int | None) -> list[str]:
     num, num_fields = 0, 0
     for num, line in enumerate(lines, start=1):
         fields = line.rstrip().count(b" ") + 1

@@ -6,14 +6,16 @@ import zipfile
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import torch
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
+from rationale.data.files import open_unpacked
 from rationale.errors import BadInput, typed
 from rationale.settings import Settings, setting
 
@@ -167,7 +169,7 @@ def spellings(word: str) -> list[str]:
 def _sources() -> dict[str, tuple[Path, str | None]]:
     """Name -> (file, member of the zip or None), for all vectors in the data folder."""
     place = data_folder() / "vectors"
-    sources = {}
+    sources: dict[str, tuple[Path, str | None]] = {}
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -198,9 +200,9 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
     return path, None
 
 
-def _open(path: Path, member: str | None) -> BinaryIO:
+def _open(path: Path, member: str | None) -> BufferedIOBase | IO[bytes]:
     if path.suffix != ".zip":
-        return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
+        return open_unpacked(path)
     archive = zipfile.ZipFile(path)
     texts = [member] if member else _text_members(archive)
     if len(texts) != 1:

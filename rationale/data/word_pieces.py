@@ -1,8 +1,9 @@
 """Texts as word pieces of a transformer, and what the pieces are: parts of speech, sentiments, answer spans."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from rationale.errors import optional
 class WordPieces:
     """A tokenizer as `Batches` want a vocabulary: pieces to numbers."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self.pad = tokenizer.pad_token_id
 
@@ -106,7 +107,7 @@ class SpanExample(Example):
         Characters of each piece in its text: the question, or the paragraph.
     """
 
-    question: Question | None = None
+    question: Question = field(kw_only=True)
     offsets: tuple[tuple[int, int], ...] = ()
 
     def answer(self, first: int, last: int) -> str:
@@ -155,7 +156,7 @@ def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample
         {"id": str(i), "prediction_text": example.answer(*ends)}
         for i, (example, ends) in enumerate(zip(examples, answers.tolist(), strict=True))
     ]
-    right = []
+    right: list[dict[str, Any]] = []
     for i, example in enumerate(examples):
         starts, texts = zip(*example.question.answers, strict=True)
         right.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})

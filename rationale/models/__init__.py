@@ -17,7 +17,7 @@ from rationale.models.aligner import (
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.digit_counter import NUM_DIGITS, DigitCounter
 from rationale.models.extractor import Extractor, Predictor, build_extractor, compact
-from rationale.models.protocol import EncoderDecoder, Output, RationaleModel, Trainable
+from rationale.models.protocol import EncoderDecoder, Head, Output, RationaleModel, Trainable
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selection, Selector, select_in_order
 from rationale.models.seq2seq import LAYERS, Decoded, DecoderState, EncodedSource, Seq2Seq, build_seq2seq
 from rationale.models.transformers import (
@@ -52,6 +52,7 @@ __all__ = [
     "Extractor",
     "Generation",
     "HardKumaAttention",
+    "Head",
     "IntraAttention",
     "Output",
     "Predictor",

@@ -8,12 +8,13 @@ Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, se
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rationale.distributions.protocol import GateDistribution
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
@@ -23,7 +24,7 @@ from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
-from rationale.nn.sampling import Draw, GateDistribution, repeated, sample
+from rationale.nn.sampling import Draw, repeated, sample
 from rationale.settings import OneOf, setting
 
 # Extractors without gates; the pool of each, or None if the setting `pool` chooses it
@@ -176,15 +177,16 @@ class Extractor(nn.Module):
             Draws per text. The output has K B rows: the whole batch, K times in a row.
         """
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
-        if self.selector is None:
+        if self.selector is not None:
+            draw = sample if self.training else self.decided(rows)
+            z, gates, switches = self.selector(embedded, mask, draw, num_samples)
+        else:
             z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
-            z = repeated(z, num_samples) * rows  # [K B, T]
-            return Output(self.predictor(repeated(embedded, num_samples), rows, z), z, None)
-        draw = sample if self.training else self.decided(rows)
-        z, gates, switches = self.selector(embedded, mask, draw, num_samples)
+            z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
+        dependent = self.selector is not None and self.selector.dependent
         prediction = self.predictor(repeated(embedded, num_samples), rows, z)
-        return Output(prediction, z, gates, self.selector.dependent, switches)
+        return Output(prediction, z, gates, dependent, switches)
 
     def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`."""
@@ -205,21 +207,21 @@ class Extractor(nn.Module):
         ValueError
             If the model has neither gates nor attention.
         """
-        if self.selector is not None:
-            return self.selector.gates(self.embed(tokens), mask, self.decided(mask)).log_prob_nonzero
+        gates = self.gates(tokens, mask)
+        if gates is not None:
+            return gates.log_prob_nonzero
         if not self.predictor.pool.weighs_words:
             raise ValueError("a model without gates and without attention gives no importance of single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
 
 
-def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
+def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
     """The extractor that the settings of a run describe, newly initialised.
 
     Parameters
     ----------
-    p : parameters
-        `ExtractorSettings`, or any object with such attributes.
+    p : ExtractorSettings, or any object with such attributes
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"

@@ -1,17 +1,18 @@
 """Selectors: from an embedded text to one gate per token, independent or dependent."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from rationale.distributions.numerics import log_uniform
+from rationale.distributions.protocol import GateDistribution
 from rationale.nn import fast
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import Encoder
 from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
-from rationale.nn.sampling import Draw, GateDistribution, log_switches, repeated, sample
+from rationale.nn.sampling import Draw, log_switches, repeated, sample
 
 MEMORY_SIZE = 30  # units of the memory in which a dependent selector stores its own selection; as in the paper
 
@@ -72,18 +73,17 @@ def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look
         Also return the probability of a switch between neighbours; see `log_switches`.
     """
     memory, memories, z = cell.start(len(states)), [], []
-    pathwise = draw is sample and gate.has_rsample
-    noise: Any = (
-        log_uniform(states.shape[1::-1], states) if pathwise else None
-    )  # [T, B], drawn for all words beforehand
+    noise = None
+    if draw is sample and gate.has_rsample:
+        noise = log_uniform(states.shape[1::-1], states)  # [T, B], drawn for all words beforehand
     for t, features in enumerate(states.unbind(1)):
         gates = gate(torch.cat([features, memory[0]], -1))
-        z.append(gates.rsample_at(noise[t]) if pathwise else draw(gates))
+        z.append(draw(gates) if noise is None else gates.rsample_at(noise[t]))
         memories.append(memory)
         memory = cell(cell.project(torch.cat([features, z[-1].unsqueeze(1)], -1)), memory)
     before = [torch.stack(parts, 1) for parts in zip(*memories, strict=True)]  # h, c1, c2 before each word, [B, T, H]
     gates, switches = gate(torch.cat([states, before[0]], -1)), None
-    if look_ahead and pathwise:
+    if look_ahead and noise is not None:
         now, following, before = states[:, :-1], states[:, 1:], [part[:, :-1] for part in before]
 
         def after(value: Tensor) -> GateDistribution:

@@ -53,7 +53,6 @@ __all__ = [
     "Encoder",
     "FinalPool",
     "Gate",
-    "GateDistribution",
     "HardConcreteGate",
     "HardKumaGate",
     "Head",

@@ -1,9 +1,4 @@
-"""Encoders: from embedded tokens to one state per token and one state per text.
-
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
-an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first
-in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
-"""
+"""Encoders: from embedded tokens to one state per token and one state per text."""
 
 from typing import Annotated, ClassVar
 
@@ -24,10 +19,32 @@ class EncoderSettings(Settings):
 
 
 class Encoder(nn.Module):
-    """A network that reads a text: `encoder(inputs, mask) -> (states, final)`, built by `Encoder(E, hidden_size)`."""
+    """A network that reads embedded tokens in both directions.
+
+    Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
+
+    Attributes
+    ----------
+    name : str
+        The value of the setting `encoder` that chooses this encoder.
+    output_size : int
+        Size S of the states.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Sizes E and H; states have 2H numbers (forward, backward).
+    """
 
     name: ClassVar[str]
-    output_size: int
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.output_size = 2 * hidden_size
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs [B, T, E] and mask bool [B, T] to states [B, T, S] of all tokens and final [B, S] of the text."""
+        raise NotImplementedError
 
 
 class LSTMEncoder(Encoder):
@@ -47,10 +64,9 @@ class LSTMEncoder(Encoder):
     name = "lstm"
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead = nn.LSTM(input_size, hidden_size, batch_first=True)
         self.back = nn.LSTM(input_size, hidden_size, batch_first=True)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.
@@ -107,9 +123,8 @@ class RCNNEncoder(Encoder):
     fast = True
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead, self.back = RCNNCell(input_size, hidden_size), RCNNCell(input_size, hidden_size)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.

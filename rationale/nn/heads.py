@@ -8,19 +8,23 @@ from torch.nn import functional as F
 
 
 class Head(nn.Module):
-    """A linear layer, and what its outputs mean.
+    """A linear layer, and what turns its outputs into a prediction, a loss and a score.
 
     Attributes
     ----------
     name : str
-        By which a run and its saved file choose it.
+        By which a saved run finds the head in `HEADS`.
     metric : str
-        What `score` is called in the metrics of a run.
+        Name of the mean score.
     higher_is_better : bool
+        Of the score.
 
     Parameters
     ----------
-    num_features, num_outputs : int
+    num_features : int
+        Size of the features of a text.
+    num_outputs : int
+        Number of classes or scores.
     bias : bool
     """
 
@@ -32,16 +36,20 @@ class Head(nn.Module):
         super().__init__()
         self.output = nn.Linear(num_features, num_outputs, bias)
 
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, H] to a prediction [B, C]."""
+        raise NotImplementedError
+
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """What is minimised, of each example: [B]."""
+        """Task loss of each example, [B]."""
         raise NotImplementedError
 
     def score(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """The metric of each example: [B]."""
+        """What `metric` is the mean of, [B]."""
         raise NotImplementedError
 
     def answer(self, prediction: Tensor) -> Tensor:
-        """The prediction for people and files: [B] or [B, C]."""
+        """The prediction for people and files."""
         raise NotImplementedError
 
 

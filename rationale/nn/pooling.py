@@ -33,12 +33,12 @@ class Pool(nn.Module):
         super().__init__()
         self.output_size = num_features if output_size is None else output_size
 
-    def weights(self, states: Tensor, mask: Tensor) -> Tensor:
-        """How much each word counts, [B, T]; of pools that weigh words."""
-        raise NotImplementedError(f"pool {self.name} does not weigh words")
-
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
         """From states [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
+        raise NotImplementedError
+
+    def weights(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What each word counts, [B, T]; only of a pool with `weighs_words`."""
         raise NotImplementedError
 
 

@@ -1,48 +1,13 @@
 """Draws from gates, one or several per text of a batch; switches between gates that depend on each other."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from rationale.distributions.protocol import GateDistribution
 
-class GateDistribution(Protocol):
-    """What is asked of the distribution of a gate: any law on [0, 1] with mass at 0, such as `HardKuma`.
-
-    Only a few uses need more: dependent gates whose draws pass gradients, `rsample_at` (`PathwiseGates`); the rules
-    `argmax` and `argmax_conditional` for gates that are not binary, `base.mean` and `conditional_mean`.
-    """
-
-    @property
-    def has_rsample(self) -> Any: ...  # bool: whether draws pass gradients
-    @property
-    def binary(self) -> bool: ...  # whether draws are exactly 0 or 1
-    @property
-    def prob_zero(self) -> Tensor: ...
-    @property
-    def prob_one(self) -> Tensor: ...
-    @property
-    def prob_interior(self) -> Tensor: ...
-    @property
-    def log_prob_zero(self) -> Tensor: ...
-    @property
-    def log_prob_nonzero(self) -> Tensor: ...
-    @property
-    def mean(self) -> Tensor: ...
-    def sample(self) -> Tensor: ...
-    def rsample(self) -> Tensor: ...
-    def log_prob(self, value: Tensor) -> Tensor: ...
-    def entropy(self) -> Tensor: ...
-
-
-class PathwiseGates(GateDistribution, Protocol):
-    """Gates whose draws pass gradients, and can be made of given noise."""
-
-    def rsample_at(self, log_s: Tensor) -> Tensor: ...
-
-
-Draw = Callable[[Any], Tensor]  # a function from gates (`GateDistribution`) to their values
+Draw = Callable[[GateDistribution], Tensor]  # a function from gates to their values
 
 
 def repeated(values: Tensor, num_samples: int) -> Tensor:
@@ -55,7 +20,7 @@ def sample(gates: GateDistribution) -> Tensor:
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
-def log_switches(gates: PathwiseGates, noise: Tensor, after: Callable[[Tensor], GateDistribution]) -> Tensor:
+def log_switches(gates: GateDistribution, noise: Tensor, after: Callable[[Tensor], GateDistribution]) -> Tensor:
     """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}) of dependent gates; unbiased.
 
         P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]

@@ -20,7 +20,6 @@ The Jacobians are symmetric and never built: a backward pass computes a few aver
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -196,7 +195,7 @@ class Mapping:
     def __call__(self, scores: Tensor, mask: Tensor | None = None, **arguments: float) -> Tensor:
         return self.function(scores, mask, **arguments)
 
-    def arguments(self, p: Any) -> dict[str, float]:
+    def arguments(self, p: MappingSettings) -> dict[str, float]:
         """The arguments of the mapping, from the settings of a run (gamma, lam, power)."""
         return {"gamma": p.gamma} | {name: getattr(p, setting) for name, setting in self.settings.items()}
 
@@ -220,10 +219,8 @@ def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:
     """Scores [..., T] through every mapping of `MAPPINGS`, by name; `lam` goes to fusedmax and oscarmax."""
-    priced: dict[str, Any] = {
-        name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()
-    }
-    return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
+    priced = {name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()}
+    return {name: mapping(scores, None, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
 def in_dead_zone(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:

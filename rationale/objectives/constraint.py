@@ -104,7 +104,7 @@ class Constraint(nn.Module):
     tensor(True)
     """
 
-    multiplier: Tensor
+    multiplier: Tensor  # buffers, all []
     gap: Tensor
     amount: Tensor
     size: Tensor

@@ -9,17 +9,18 @@ is taken through the draw (HardKuma) or, for gates whose draws pass no gradient 
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from rationale.data.batches import Batch
+from rationale.data.batches import Batch, Tokens
+from rationale.distributions.protocol import GateDistribution
 from rationale.models.protocol import Output, RationaleModel
 from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
-from rationale.nn.sampling import GateDistribution, repeated, sample
+from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
@@ -37,12 +38,6 @@ class PriceSettings(Settings):
     penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
     entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
     warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
-
-
-def _present(gates: GateDistribution | None) -> GateDistribution:
-    if gates is None:
-        raise ValueError("gates: got None, accepted is the pass of a model with gates")
-    return gates
 
 
 class LossOutput(NamedTuple):
@@ -88,9 +83,9 @@ class RationaleObjective(nn.Module):
         whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
     """
 
-    steps: Tensor
-    average: Tensor
     AVERAGING = 0.95  # share of the past in the moving average of the cost
+    steps: Tensor  # buffers, []: training steps so far
+    average: Tensor  # of the costs; only for the baseline of this name
 
     def __init__(
         self,
@@ -125,7 +120,7 @@ class RationaleObjective(nn.Module):
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
-    def forward(self, model: RationaleModel, batch: Batch) -> LossOutput:
+    def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
         output = model(batch.tokens, batch.mask, self.samples)
         if output.gates is None or not self.training:
@@ -180,7 +175,7 @@ class RationaleObjective(nn.Module):
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
         """The price of the selection of each row, [K B]; rises during the warm-up."""
-        gates = _present(output.gates)
+        gates = output.required_gates()
         counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
             return output.z.new_zeros(len(mask))
@@ -211,8 +206,7 @@ class RationaleObjective(nn.Module):
         if self.baseline == "leave_one_out":
             return leave_one_out(cost)
         if self.baseline == "self_critical":
-            if reference is None:
-                raise ValueError("reference: got None, baseline self_critical needs the cost of each text")
+            assert reference is not None  # `forward` has computed it
             return reference
         if self.baseline == "none":
             return 0.0
@@ -221,20 +215,19 @@ class RationaleObjective(nn.Module):
         return before
 
     @torch.no_grad()
-    def _self_critical(self, model: RationaleModel, batch: Batch) -> Tensor:
+    def _self_critical(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> Tensor:
         """Cost [B] of the selection and prediction that the model makes at test time."""
         with evaluating(model):
             output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
-        counts = self._counts(_present(output.gates)) or output.dependent
+        counts = self._counts(output.required_gates()) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
     def _rate(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
-        return log_mean(_present(output.gates).log_prob_nonzero, mask), log_mean(
-            _present(output.gates).log_prob_zero, mask
-        )
+        gates = output.required_gates()
+        return log_mean(gates.log_prob_nonzero, mask), log_mean(gates.log_prob_zero, mask)
 
     @staticmethod
     def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -244,22 +237,24 @@ class RationaleObjective(nn.Module):
         """
         switch = output.log_switches
         if switch is None:
-            shut, kept = _present(output.gates).log_prob_zero, _present(output.gates).log_prob_nonzero
+            gates = output.required_gates()
+            shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
             switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
         log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
-    def _update(self, model: RationaleModel, output: Output, batch: Batch) -> None:
+    def _update(self, model: RationaleModel[Tokens], output: Output, batch: Batch[Tokens]) -> None:
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
             self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(_present(output.gates).log_prob_nonzero, mask).exp() * texts, texts)
+            self.selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
-                gates = _present(model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None))
+                gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
+            assert gates is not None  # `output` had some
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
@@ -268,12 +263,12 @@ class RationaleObjective(nn.Module):
                 self.selection.update(chosen.sum(), batch.mask.sum())
 
 
-def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
+def build_objective(p: object, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
     """The objective that the settings of a run describe.
 
     Parameters
     ----------
-    p : parameters
+    p : settings
         `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
         setting that `p` does not have keeps its default.
     steps_per_epoch : int

@@ -1,7 +1,5 @@
 """The loss of an encoder-decoder: cross-entropy per target word."""
 
-from typing import cast
-
 from torch import nn
 from torch.nn import functional as F
 
@@ -18,8 +16,8 @@ class WordLoss(nn.Module):
     Source: eq. (Q3), notebooks/15_train_seq2seq.py.
     """
 
-    def forward(self, model: EncoderDecoder, batch: Batch) -> LossOutput:
-        sides = cast(Sides, batch.tokens)
+    def forward(self, model: EncoderDecoder, batch: Batch[Sides]) -> LossOutput:
+        sides = batch.tokens
         outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
         real = sides.second_mask
         loss = F.cross_entropy(model.output(outputs[real]), sides.second[real])

@@ -39,7 +39,7 @@ def import_jupytext() -> ModuleType:
     parser = "rfc3987_syntax"
     hidden = parser not in sys.modules
     if hidden:
-        sys.modules[parser] = None  # looks as if not installed
+        sys.modules[parser] = None  # type: ignore[assignment]  # not installed, so to speak; typeshed knows modules only
     try:
         import jupytext
     finally:

@@ -71,7 +71,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
             sides = batch.tokens
             some = beam_search(model, sides.first, sides.first_mask, p.beam, p.longest)
             lengths = sides.first_mask.sum(1).tolist()
-            for row, said, length in zip(batch.index.tolist(), some, lengths, strict=True):
+            for row, said, length in zip(batch.rows.tolist(), some, lengths, strict=True):
                 found[row] = said._replace(weights=said.weights[:, :length].cpu())
         result.said[name] = found
         result.metrics[name] = score([result.text(said) for said in found], targets.references[name])

@@ -61,7 +61,7 @@ def read_hotels(
         if value is not None and value < 1:
             raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
     columns = [RATINGS.index(name) for name in (SCORES if aspect == "all" else [aspect])]
-    rows = {split: [] for split in SPLITS}
+    rows: dict[str, list[tuple[bytes, str, tuple[float, ...]]]] = {split: [] for split in SPLITS}
     for hotel, number, text, ratings in reviews(locate(ARCHIVE, path, "*_parsed.txt")):
         scores = tuple((ratings[column] - 1) / 4 for column in columns)
         if min(scores) >= 0 and not any(sign in text for sign in HEADLINE_ONLY):

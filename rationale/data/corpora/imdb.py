@@ -14,7 +14,7 @@ from rationale.data.files import count_differences, members, readable
 @readable
 def check_imdb(root: Path) -> list[str]:
     """IMDb: reviews of each split and label."""
-    found = Counter()
+    found: Counter[str] = Counter()
     for path in sorted(root.glob("imdb/aclImdb*.tar.*")):
         for name, _ in members(path):
             if name.endswith(".txt") and name.count("/") == 3:

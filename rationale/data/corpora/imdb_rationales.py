@@ -47,7 +47,7 @@ def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False)
     BadInput
         A missing or damaged file, a malformed line (file and line are named).
     """
-    splits = {split: [] for split in SPLITS}
+    splits: dict[str, list[Example]] = {split: [] for split in SPLITS}
     for split, label, tokens, spans in _documents(path):
         rationale = mark(tokens, spans)[0] if spans is not None else None
         if hold_out and split != "dev":
@@ -84,7 +84,7 @@ def mark(tokens: list[str], spans: list[tuple[str, int]]) -> tuple[tuple[bool, .
 def _documents(path: Path | str | None) -> Iterator[tuple[str, str, list[str], list[tuple[str, int]] | None]]:
     """(split, label, tokens, spans or None) for each original review."""
     place = Path(path) if path is not None else data_folder() / "imdb_rationales"
-    annotated = {}
+    annotated: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for file in _files(place, "human_labelled/*.json*"):
         annotated |= _spans(file)
     for split in SPLITS:

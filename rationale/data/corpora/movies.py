@@ -59,9 +59,9 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
             known = _NAME.search(name)
             if known:
                 documents[known[0]] = parse(f"{place}/{name}", read().decode("latin-1"))
-    splits = {"train": [], "dev": [], "test": []}
+    splits: dict[str, list[Example]] = {"train": [], "dev": [], "test": []}
     for name, (tokens, flags, _) in sorted(documents.items()):
-        kind, annotated, hundreds = _NAME.search(name).groups()
+        kind, annotated, hundreds = _NAME.findall(name)[0]
         split = {fold: "test", (fold - 1) % len(FOLDS): "dev"}.get(int(hundreds), "train")
         rationale = tuple(flags) if annotated else None
         splits[split].append(Example(tuple(tokens), int(kind == "pos"), rationale))
@@ -79,7 +79,9 @@ def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
         Reasons are not closed, not opened, nested or of the other label.
     """
     tag = "POS" if "withRats_pos" in name else "NEG"
-    tokens, flags, num_spans, inside = [], [], 0, False
+    tokens: list[str] = []
+    flags: list[bool] = []
+    num_spans, inside = 0, False
     for number, line in enumerate(text.split("\n"), start=1):
         for piece in split_clitics(line).split():
             if piece in _TAGS:
@@ -100,7 +102,7 @@ def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
 @readable
 def check_movies(root: Path) -> list[str]:
     """Movie reviews: texts and annotated spans of each split."""
-    found = Counter()
+    found: Counter[str] = Counter()
     for name, read in members(only_file(root, "movies/review_polarity_rationales.tar.*")):
         if not name.endswith(".txt"):
             continue

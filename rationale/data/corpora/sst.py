@@ -67,9 +67,12 @@ def parse_tree(line: str) -> Example:
     ValueError
         Says what is wrong and what is accepted; `read_sst` adds file and line.
     """
-    tokens, word_labels = [], []
-    starts, ends, labels = [], [], []  # of the nodes, in the order they open
-    open_nodes = []
+    tokens: list[str] = []
+    word_labels: list[int] = []
+    starts: list[int] = []  # of the nodes, in the order they open; so ends and labels
+    ends: list[int] = []
+    labels: list[int] = []
+    open_nodes: list[int] = []
     opened = False  # the piece before this one was an opening: a word may follow
     if not line.strip():
         raise ValueError("empty line; accepted: one tree a line")
@@ -108,7 +111,7 @@ def differences(splits: dict[str, list[Example]]) -> list[str]:
     lines = []
     for split in SPLITS:
         sentences = _histogram(example.label for example in splits[split])
-        words = _histogram(label for example in splits[split] for label in example.word_labels)
+        words = _histogram(label for example in splits[split] for label in example.word_labels or ())
         for what, found, official in [
             ("sentences", sentences, EXPECTED_LABELS[split]),
             ("words", words, EXPECTED_WORD_LABELS[split]),
@@ -124,7 +127,7 @@ _NUMBERS = {str(label): label for label in range(len(LABELS))}
 def _trees_folder(path: Path) -> Path | zipfile.Path:
     """Where the three files lie: here, in `trees`, or in the official archive (read in place)."""
     archive = path if path.suffix == ".zip" else path / Path(OFFICIAL_URL).name
-    places = [path, path / "trees"]
+    places: list[Path | zipfile.Path] = [path, path / "trees"]
     if archive.is_file():
         try:
             places.append(zipfile.Path(archive) / "trees")

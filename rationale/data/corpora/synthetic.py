@@ -11,6 +11,8 @@ the phrases are the gold rationale. What makes it a task:
 - aspects are also named where nobody has an opinion (`the label promises a lot about the nose`);
 - a second opinion may refer back (`and it stays dull`), or stand in one sentence with another aspect's.
 
+The file is long because the words and templates of the grammar stand in it; it is one idea, a text and its truth.
+
 Everything is drawn from `random.Random.random()` alone, whose sequence Python guarantees for a seed, so the
 same arguments give the same reviews on every machine.
 """
@@ -403,7 +405,8 @@ def _other_clause(rng: random.Random, templates: tuple) -> list:
 
 def _expand(rng: random.Random, template: str, aspect: str | None, judgement: float) -> tuple[float, list]:
     """Fill a template; returns the grade of its opinion (the last, if it has several) and the clause."""
-    grade, clause, column, owner = 0.5, [], -1 if aspect is None else ASPECTS.index(aspect), -1
+    clause: list[tuple[str, int]] = []
+    grade, column, owner = 0.5, -1 if aspect is None else ASPECTS.index(aspect), -1
     for symbol in template.split():
         if symbol == "[":
             owner = column
@@ -425,7 +428,7 @@ def _words(rng: random.Random, symbol: str, aspect: str | None) -> list[str]:
     if not symbol.startswith("{"):
         return [symbol]
     slot = symbol[1:-1]
-    if slot == "aspect":
+    if slot == "aspect" and aspect is not None:
         return [_pick(rng, _ASPECT_WORDS[aspect])]
     if slot == "any_aspect":
         return [_pick(rng, _ASPECT_WORDS[_pick(rng, ASPECTS)])]

@@ -14,7 +14,9 @@ LONGEST = 10
 LABELS = ("no", "yes")  # are there more n than m?
 
 
-def read_digits(num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1):
+def read_digits(
+    num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1
+) -> dict[str, list[Example]]:
     """Made-up examples: `tokens` the digits, `second` the query (n, m), `rationale` True at digits of the query.
 
     Parameters
@@ -52,7 +54,8 @@ def _example(digits: list[int], n: int, m: int) -> Example:
 
 
 def _read(asked: Request) -> dict[str, list[Example]]:
-    return read_digits(*(asked.limits[split] for split in SPLITS), seed=asked.seed)
+    train, dev, test = (asked.limits[split] for split in SPLITS)
+    return read_digits(train, dev, test, asked.seed)
 
 
 CORPUS = Corpus(
