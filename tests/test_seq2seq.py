@@ -15,9 +15,7 @@ END = 2
 
 
 def settings(**changes) -> SimpleNamespace:
-    usual = {"model": "softmax", "gamma": 1.0, "lam": 0.1, "power": 1.5, "hidden_size": 16, "dropout": 0.0}
-    if "lam" in MAPPINGS[changes.get("model", "softmax")].settings:
-        usual["lam"] = 0.01
+    usual = {"model": "softmax", "gamma": 1.0, "lam": 0.01, "power": 1.5, "hidden_size": 16, "dropout": 0.0}
     return SimpleNamespace(**(usual | changes))
 
 
