@@ -1,4 +1,4 @@
-"""From examples to padded batches: words to numbers, sentences of like length together."""
+"""From examples to padded batches: words to numbers, texts of similar length together."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -21,13 +21,13 @@ class BatchSettings(Settings):
 
 
 class Vocabulary:
-    """The words a model knows, numbered; row i of its embedding table belongs to `words[i]`.
+    """The words of a model, numbered; row i of its embedding table belongs to `words[i]`.
 
     Parameters
     ----------
     words : iterable of str
-        Distinct. The two special rows come first whether or not they are given, so that
-        `Vocabulary(other.words)` is a copy.
+        Distinct. The two special rows come first whether or not they are given, so `Vocabulary(other.words)` is a
+        copy.
         A text that happens to contain `<pad>` is encoded as an unknown word, never as padding.
 
     Raises
@@ -54,11 +54,11 @@ class Vocabulary:
         return word in self._index
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """The row of each token; `unk` for those it does not know."""
+        """The row of each token; `unk` for unknown tokens."""
         return [self._index.get(token, self.unk) for token in tokens]
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
-        """The tokens it does not know, in order, as often as they occur."""
+        """The unknown tokens, in order, including repetitions."""
         return [token for token in tokens if token not in self._index]
 
 
@@ -74,7 +74,7 @@ class Batch(NamedTuple, Generic[Tokens]):
     target : long [B], or float [B, K]
         Class, or K scores.
     rows : long [B]
-        Which example each row is, so that results can be put back in the order of the file.
+        Number of the example in each row, so that results can be returned to the order of the file.
     """
 
     tokens: Tokens
@@ -95,8 +95,8 @@ class Batches:
     seed : int
         Epochs are a pure function of (seed, epoch).
     bucketed : bool
-        True: texts of like length share a batch, which saves nearly all padding. False: plain random batches.
-    device : where the batches live; the flat tensor is put there once.
+        True: texts of similar length share a batch, which saves nearly all padding. False: plain random batches.
+    device : device of the batches; the flat tensor is copied there once.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class Batches:
         self.batch_size, self.seed, self.bucketed = batch_size, seed, bucketed
         self.device = torch.device(device)
         self.lengths = torch.tensor([len(example.tokens) for example in examples])  # [N], stays on the CPU
-        self.order_by = self.lengths  # what texts of one batch have alike
+        self.order_by = self.lengths  # texts of one batch are similar in this
         flat = torch.tensor([row for example in examples for row in vocabulary.encode(example.tokens)])
         self._flat = flat.to(self.device)  # [sum of lengths]
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
@@ -140,8 +140,8 @@ class Batches:
     def epoch(self, epoch: int) -> Iterator[Batch[Any]]:
         """Training batches: every example once, in an order that depends on (seed, epoch) alone.
 
-        Shuffle; if bucketed, sort by length (stable: the shuffle decides among equals), cut, and shuffle
-        the batches.
+        Shuffle the examples. If `bucketed`, sort them by length (a stable sort: equal lengths stay shuffled), cut
+        them into batches, and shuffle the batches.
         """
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
         order = torch.randperm(len(self.examples), generator=generator)  # [N]
@@ -151,14 +151,15 @@ class Batches:
         return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
 
     def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch[Any]]:
-        """Evaluation batches: every example once, shortest first; `Batch.rows` says which is which.
+        """Evaluation batches: every example once, shortest first; `Batch.rows` holds the number of each.
 
         Parameters
         ----------
         max_batch : int >= 1, or None
-            Texts a batch; None: `batch_size`.
+            Texts per batch; None: `batch_size`.
         max_tokens : int
-            Texts times the longest of them, of a batch of several: long texts must not fill the memory.
+            Largest product of the number of texts and the longest length, for a batch of several texts, so that long
+            texts do not fill the memory.
         """
         order, size = torch.argsort(self.order_by, stable=True), max_batch or self.batch_size
         lengths, start = self.lengths[order].tolist(), 0
@@ -176,7 +177,7 @@ class Batches:
         ----------
         index : long [B] on the CPU, in [0, N)
         """
-        longest = int(self.lengths[index].max())  # on the CPU: the device is not made to wait
+        longest = int(self.lengths[index].max())  # on the CPU, to avoid a synchronisation with the device
         index = index.to(self.device)
         position = torch.arange(longest, device=self.device)  # [T]
         mask = position < self._device_lengths[index, None]  # [B, T]
@@ -200,7 +201,7 @@ class Sides(NamedTuple):
     first_mask : bool [B, P]
         True for real tokens.
     second : long [B, Q]
-        What `Example.second` holds: a hypothesis, a target text, a query.
+        The second text of each example: a hypothesis, a target text, a query.
     second_mask : bool [B, Q]
     """
 
@@ -210,7 +211,7 @@ class Sides(NamedTuple):
     second_mask: Tensor
 
     def cells(self) -> Tensor:
-        """True where a real word of the first text meets a real word of the second: bool [B, P Q]."""
+        """True for each pair of a real word of the first text and a real word of the second: bool [B, P Q]."""
         return (self.first_mask.unsqueeze(2) & self.second_mask.unsqueeze(1)).flatten(1)
 
 
@@ -222,10 +223,10 @@ class PairBatches(Batches):
     examples, vocabulary, batch_size, *args, **kwargs
         As for `Batches`; every example has a `second` text.
     second_vocabulary : Vocabulary or None
-        Of the second texts; None: `vocabulary`.
+        Vocabulary of the second texts; None: `vocabulary`.
     cells : bool
-        True: `mask` is that of the cells [B, P Q], words of the first text by words of the second.
-        False: `mask` is that of the words of the first text, [B, P].
+        True: `mask` covers the cells [B, P Q], words of the first text by words of the second.
+        False: `mask` covers the words of the first text, [B, P].
     """
 
     def __init__(
@@ -252,7 +253,7 @@ class PairBatches(Batches):
 
 
 def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch[Tensor]:
-    """One batch of texts that have no label, in the order given; the targets are zeros.
+    """One batch of texts without labels, in the given order; the targets are zeros.
 
     Parameters
     ----------
@@ -270,7 +271,7 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
 
 
 def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch[Sides]:
-    """One batch of pairs of texts that have no label, in the order given; the targets are zeros.
+    """One batch of pairs of texts without labels, in the given order; the targets are zeros.
 
     Parameters
     ----------

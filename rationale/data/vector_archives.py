@@ -9,7 +9,7 @@ from rationale.data.files import count_differences, open_unpacked, readable
 
 
 def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
-    """Every row holds a word and as many numbers as the first row; files in `rows` hold that many rows."""
+    """A check that all rows have a word and equally many numbers; `rows`: number of rows per file, if it is known."""
 
     @readable
     def check(root: Path) -> list[str]:
@@ -23,7 +23,7 @@ def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[s
 
 
 def _files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """The text files in a vectors file: (name, lines)."""
+    """(name, lines) of each text file in a file of vectors."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
@@ -47,7 +47,7 @@ def _ragged(name: str, lines: Iterable[bytes], expected: int | None) -> list[str
 
 
 def _numbers_follow(line: bytes, dim: int) -> bool:
-    """A word with spaces in it (GloVe 840B has some) is fine if the last `dim` fields are numbers."""
+    """Whether the last `dim` fields are numbers; then the word may contain spaces (as some do in GloVe 840B)."""
     fields = line.split()
     try:
         [float(field) for field in fields[-dim:]]

@@ -21,7 +21,7 @@ class EncoderSettings(Settings):
 class Encoder(nn.Module):
     """A network that reads embedded tokens in both directions.
 
-    Real tokens stand first in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
+    Real tokens come first in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
 
     Attributes
     ----------

@@ -331,14 +331,14 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, of_weights):
+    def backward(ctx, grad_weights):
         from rationale.nn import fast_rows
 
-        grads, _ = _rows(of_weights, None)
+        grads, _ = _rows(grad_weights, None)
         weights, _ = _rows(ctx.saved_tensors[0], None)
-        of_scores = np.empty_like(weights)
-        fast_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, of_scores)
-        return torch.from_numpy(of_scores.reshape(of_weights.shape)).to(of_weights), None, None, None, None
+        grad_scores = np.empty_like(weights)
+        fast_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, grad_scores)
+        return torch.from_numpy(grad_scores.reshape(grad_weights.shape)).to(grad_weights), None, None, None, None
 
 
 class _SquaredNorm(torch.autograd.Function):
@@ -364,9 +364,9 @@ class _SquaredNorm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, of_weights):
+    def backward(ctx, grad_weights):
         (y,) = ctx.saved_tensors
-        y, v, p = y.double(), of_weights.double(), ctx.p
+        y, v, p = y.double(), grad_weights.double(), ctx.p
         norm = torch.linalg.vector_norm(y, p, -1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
         y = y / norm  # B stays the same
         support = y > 0
@@ -381,7 +381,7 @@ class _SquaredNorm(torch.autograd.Function):
         of_ones = solved(support.to(y.dtype))
         total = of_ones.sum(-1, keepdim=True)
         c = solved(v).sum(-1, keepdim=True) / total.where(total != 0, 1.0)
-        return ((solved(v) - c * of_ones) / ctx.gamma).to(of_weights.dtype), None, None, None
+        return ((solved(v) - c * of_ones) / ctx.gamma).to(grad_weights.dtype), None, None, None
 
 
 def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:

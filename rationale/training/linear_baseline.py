@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.example import Example
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.nn.gates import top_k
 from rationale.training.evaluation import Evaluation, rationale_figures
 from rationale.training.extraction import Result
@@ -66,6 +66,7 @@ def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, n
     BadInput
         If there are too few reviews to train on, or all of one class.
     """
+    optional("sklearn", "model svm", "baselines")
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.svm import LinearSVC, LinearSVR
 

@@ -7,7 +7,7 @@ it knows nothing of texts or gates. `train_extractor` is the whole arc of one ru
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
@@ -15,8 +15,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from rationale.data.batches import Batches
-from rationale.errors import BadInput
+from rationale.data.batches import Batch, Batches
+from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
@@ -153,14 +153,11 @@ def fit(
 
 def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: float) -> dict[str, float]:
     """One pass over the training batches: means of the logged parts, and seconds."""
-    from tqdm.auto import tqdm
-
     state.model.train()
     state.objective.train()
     parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
     start, parts = time.perf_counter(), []
-    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: silent unless on a terminal
-    for batch in tqdm(train.epoch(epoch), f"epoch {epoch}", len(train), leave=False, disable=quiet):
+    for batch in _with_bar(train.epoch(epoch), f"epoch {epoch}", len(train)):
         step = state.objective(state.model, batch)
         state.optimizer.zero_grad()
         step.loss.backward()
@@ -172,6 +169,16 @@ def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: fl
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
     _check_finite(row, epoch)
     return row | {"seconds": time.perf_counter() - start}
+
+
+def _with_bar(batches: Iterable[Batch], title: str, total: int) -> Iterable[Batch]:
+    """The batches, with a progress bar on a terminal if tqdm, of the extra `notebooks`, is installed."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return batches
+    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: silent unless on a terminal
+    return tqdm(batches, title, total, leave=False, disable=quiet)
 
 
 def _check_finite(row: dict[str, float], epoch: int) -> None:
@@ -193,6 +200,7 @@ def _report(row: dict, choice: ModelSelection, epochs: int, log) -> None:
 
 
 def _tensorboard(folder: Path):
-    from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
+    optional("tensorboard", "tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder / "tensorboard")
