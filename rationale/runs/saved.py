@@ -29,6 +29,7 @@ from rationale.errors import BadInput, optional
 from rationale.files import write_text
 from rationale.nn.heads import Classes
 from rationale.runs.parameters import modernised
+from rationale.settings import Settings
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": 
 FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
 
 
-def save_run(folder: Path, result: "Result", p: SimpleNamespace, labels: list[str] | None = None) -> dict:
+def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | None = None) -> dict:
     """Write everything listed above and return the metrics.
 
     Parameters
@@ -92,7 +93,7 @@ def save_run(folder: Path, result: "Result", p: SimpleNamespace, labels: list[st
     return figures
 
 
-def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: SimpleNamespace) -> dict:
+def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: Settings) -> dict:
     """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line:
     split, source, said, references, zeros (share of the weights; of a split, the mean over
     texts of which something was said), weights (a row a word said, a column a source word).
@@ -131,7 +132,7 @@ def save_probes(
     splits: "dict[str, list[Example]]",
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
-    p: SimpleNamespace,
+    p: Settings,
 ) -> dict:
     """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
     history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text per line: split, tokens,
@@ -231,7 +232,7 @@ class SavedRun:
         return split_text(text, self.tokeniser)
 
 
-def _tokeniser_of(p: SimpleNamespace) -> str:
+def _tokeniser_of(p: Settings | SimpleNamespace) -> str:
     """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are already tokenised."""
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 

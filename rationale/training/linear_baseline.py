@@ -7,7 +7,7 @@ the machine has read the whole text, but it is the baseline to beat. It needs th
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from rationale.errors import BadInput, optional
 from rationale.nn.gates import top_k
 from rationale.training.evaluation import Evaluation, rationale_figures
 from rationale.training.extraction import Result
+
+if TYPE_CHECKING:
+    from rationale.training.settings.extraction import ReviewSettings
 
 COSTS = (0.01, 0.1, 1.0, 10.0)  # of violating the margin (C); the best on dev is kept
 
@@ -46,7 +49,7 @@ def word_scores(tokens: Sequence[str], weight_of: dict[str, float], signed: bool
     return torch.tensor(words + np.append(pairs, 0.0) + np.insert(pairs, 0, 0.0))
 
 
-def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, num_outputs: int) -> Result:
+def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, num_outputs: int) -> Result:
     """Fit the machine, choose the cost on dev, and evaluate on dev and test.
 
     Parameters

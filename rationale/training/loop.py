@@ -9,8 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -20,6 +19,9 @@ from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
+
+if TYPE_CHECKING:
+    from rationale.training.settings.common import CommonSettings
 
 
 class OptimiserSettings(Settings):
@@ -56,12 +58,12 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def build_optimizer(model: nn.Module, p: SimpleNamespace) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, p: OptimiserSettings) -> torch.optim.Optimizer:
     """Adam with the learning_rate and weight_decay of a run; fused, which only changes its speed."""
     return torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
 
 
-def build_scheduler(optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> torch.optim.lr_scheduler.LRScheduler:
+def build_scheduler(optimizer: torch.optim.Optimizer, p: OptimiserSettings) -> torch.optim.lr_scheduler.LRScheduler:
     """How the step size of each parameter group falls from epoch to epoch, never below min_learning_rate.
 
     plateau      halved after 5 epochs without a better dev task loss, then at rest for 5 (the paper's, SST)
@@ -91,7 +93,7 @@ def fit(
     train: Batches,
     evaluate: Callable[[], dict[str, float]],
     choice: ModelSelection,
-    p: SimpleNamespace,
+    p: "CommonSettings",
     folder: Path,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> TrainingState:
