@@ -6,6 +6,7 @@ with `CORPUS = Corpus(name="<name>", ...)`. To add a corpus, add such a file; no
 
 import importlib
 import pkgutil
+from functools import cache
 
 from rationale.data.archives import Archive
 from rationale.data.corpus import TASKS, Corpus
@@ -48,8 +49,14 @@ def corpus_names(task: str | None = None) -> tuple[str, ...]:
     """
     if task not in (None, *TASKS):
         raise ValueError(f"task: {task!r} is unknown; accepted: {', '.join(TASKS)}")
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    names = _files(tuple(__path__))
     return tuple(name for name in names if task is None or task in find_corpus(name).tasks)
+
+
+@cache
+def _files(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the files in these folders, sorted."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders)))
 
 
 def archives() -> dict[str, Archive]:
