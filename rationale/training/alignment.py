@@ -14,7 +14,7 @@ from rationale.training.loop import choose_device
 
 
 def train_aligner(p: SimpleNamespace, splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
-    """From pairs of sentences to a trained and evaluated aligner; arguments as for `train_extractor`."""
+    """Train and evaluate an aligner on pairs of sentences. The arguments are those of `train_extractor`."""
     device = choose_device(p.device)
     torch.manual_seed(p.seed)
     vocabulary, vectors = build_pair_vocabulary(splits, p.vectors, p.embedding_size, p.seed)
