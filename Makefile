@@ -19,11 +19,17 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 demo: setup  ## first rationales, on made-up reviews: no download, a minute once installed
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed
 
-test: setup  ## lint, floors, types, notebook checks, all tests and smoke runs
+test: setup  ## lint, floors, types, and the tests that take minutes: every notebook, small, without a kernel
 	$(BIN)ruff check . && $(BIN)ruff format --check --quiet rationale tests tools
 	$(BIN)lint-imports --no-cache
-	$(BIN)mypy
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES)
+	@report=$$(mktemp); $(BIN)mypy > $$report 2>&1 & types=$$!; \
+		OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES); tests=$$?; \
+		wait $$types; types=$$?; cat $$report; rm $$report; exit $$((tests ? tests : types))
+
+test-slow: setup ## the tests that `make test` leaves out: notebooks in kernels, student editions, Snakemake, timings
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
+
+test-all: test test-slow ## every test but those in a browser
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser
@@ -67,4 +73,4 @@ reference: setup ## the committed results, from finished runs
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-browser lab explore run sweep book handout bench reference clean
+.PHONY: help setup demo test test-slow test-all test-browser lab explore run sweep book handout bench reference clean

@@ -22,6 +22,7 @@ runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
 runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
 
 # %%
+import itertools
 import json
 
 import numpy as np
@@ -219,7 +220,7 @@ for name, rows in read.items():
 # %% tags=["check"]
 for name, rows in read.items():
     printed = [[[f"{weight:.2f}" for weight in row] for row in np.array(weights)] for weights in rows["weights"]]
-    met = [(one, other) for text in printed for row in text for one, other in zip(row, row[1:], strict=False)
+    met = [(one, other) for text in printed for row in text for one, other in itertools.pairwise(row)
            if float(one) and float(other)]
     same = np.mean([one == other for one, other in met]) if met else 0.0
     assert abs(fused_rounded[name] - same) < 0.01, f"{name}: {same:.3f} of {len(met)} neighbours"

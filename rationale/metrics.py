@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from rationale.errors import optional
+
 
 def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
     """Precision, recall and F1 of selected tokens against gold rationales, micro and macro.
@@ -220,10 +222,9 @@ def bleu(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[
     references : [N] lists of texts
         The first text of each list is used.
     """
-    from sacrebleu.metrics import BLEU  # from the extra `generation`
-
+    sacrebleu = optional("sacrebleu.metrics", "BLEU", "generation")
     first = [texts[0] for texts in references]
-    result = BLEU(tokenize="none", force=True).corpus_score(list(generated), [first])
+    result = sacrebleu.BLEU(tokenize="none", force=True).corpus_score(list(generated), [first])
     return {"bleu": result.score, "length_ratio": result.sys_len / max(1, result.ref_len)}
 
 
@@ -246,10 +247,9 @@ def rouge_of_75_bytes(generated: Sequence[str], references: Sequence[Sequence[st
 
 
 def _rouge(generated: Sequence[str], references: Sequence[Sequence[str]], statistic: str) -> dict[str, float]:
-    from rouge_score.rouge_scorer import RougeScorer  # from the extra `generation`
-
+    rouge_scorer = optional("rouge_score.rouge_scorer", "ROUGE", "generation")
     variants = ("rouge1", "rouge2", "rougeL")
-    scorer, sums = RougeScorer(variants, use_stemmer=True), dict.fromkeys(variants, 0.0)
+    scorer, sums = rouge_scorer.RougeScorer(variants, use_stemmer=True), dict.fromkeys(variants, 0.0)
     for text, texts in zip(generated, references, strict=True):
         scores = [scorer.score(reference, text) for reference in texts]
         for variant in variants:

@@ -15,13 +15,23 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from rationale.errors import BadInput
 
+ALONE = {"rules": False}  # context of a validation that asks for no rules between settings
 IN_WORDS = {
     int: "a whole number",
     float: "a number",
@@ -43,7 +53,7 @@ def setting(default: Any = ..., meaning: str = "", interval: str = "") -> Any:
     interval : str
         The numbers that are accepted, as in mathematics: "(0, 1]" is open at 0 and closed at 1; "" = any finite one.
     """
-    limits: dict[str, float] = {}
+    limits: dict[str, Any] = {}
     if interval:
         low, high = map(float, interval[1:-1].split(","))
         limits = {"ge" if interval[0] == "[" else "gt": low, "le" if interval[-1] == "]" else "lt": high}
@@ -111,7 +121,9 @@ class Settings(BaseModel):
         return ()
 
     @model_validator(mode="after")
-    def _right_together(self) -> Self:
+    def _right_together(self, info: ValidationInfo) -> Self:
+        if info.context is ALONE:
+            return self
         for part in reversed(type(self).__mro__):
             for rule in vars(part).get("refused", lambda _: ())(self):
                 if rule.wrong:
@@ -124,6 +136,9 @@ class Settings(BaseModel):
     def of(cls, p: object) -> Self:
         """The settings of this component in `p`; what `p` does not have keeps its default.
 
+        Each value is validated. The rules between settings are not: they are about a run, and a setting without effect
+        does not keep a component from being built.
+
         Examples
         --------
         >>> class Width(Settings):
@@ -133,7 +148,8 @@ class Settings(BaseModel):
         >>> Width.of(Both(hidden_size=20))
         Width(hidden_size=20)
         """
-        return cls(**{name: getattr(p, name) for name in cls.model_fields if hasattr(p, name)})
+        values = {name: getattr(p, name) for name in cls.model_fields if hasattr(p, name)}
+        return cls.model_validate(values, context=ALONE)
 
     @classmethod
     def checked(cls, values: dict[str, Any], where: str = "") -> Self:

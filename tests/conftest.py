@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from rationale.runs.parameters import import_jupytext
+
+import_jupytext()  # first, and without the parser that takes two seconds of the collection
+
 HOW = (
     "real data needed: set RATIONALE_DATA to a folder that holds it "
     "(or fetch it with `python -m rationale.data fetch sst` and point RATIONALE_DATA at that folder)"
 )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "data: reads real data; skipped unless RATIONALE_DATA is set")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

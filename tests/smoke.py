@@ -5,14 +5,16 @@ called `smoke`, and the folder it is in is passed as `runs_dir`.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rationale.runs import root, run
+from rationale.runs import root
 from rationale.runs.parameters import as_override
+from tests.forked import run_forked
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 FILE = root() / "params" / "smoke.yaml"
@@ -48,9 +50,19 @@ def needs_data(notebook: Path) -> bool:
     )
 
 
-def smoke(notebook: Path, outputs: Path, name: str = "smoke") -> Path:
-    """Execute a notebook with its small parameters; return the run's folder."""
+def smoke(notebook: Path, outputs: Path, run: Callable[..., Path] = run_forked) -> Path:
+    """Execute a notebook with its small parameters; return the run's folder.
+
+    Parameters
+    ----------
+    notebook
+        One of NOTEBOOKS.
+    outputs
+        Where the run is to be found, and where the one that it reads is made first.
+    run
+        The runner; default: the one without a kernel.
+    """
     items, first = smoke_items(notebook), needed_first(notebook)
     if first:
-        items.append(f"runs_dir={smoke(first, outputs).parent}")
-    return run(notebook, items, outputs=outputs, name=name, again_if_changed=True, wait=True)
+        items.append(f"runs_dir={smoke(first, outputs, run).parent}")
+    return run(notebook, items, outputs=outputs, name="smoke", again_if_changed=True, wait=True)

@@ -1,6 +1,7 @@
 """The aligner: sizes of the paper, masks that hide padding, both kinds of attention, and the loop around them."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,10 +23,8 @@ NLI = {
 
 
 def settings(**changes):
-    p = parameters()
-    for name, value in (AlignmentSettings(corpus="nli_small").model_dump() | NLI | changes).items():
-        setattr(p, name, value)
-    return p
+    defaults = AlignmentSettings(corpus="nli_small").model_dump()
+    return SimpleNamespace(**defaults | vars(parameters()) | NLI | changes)
 
 
 def pairs(number: int = 40) -> list[Example]:

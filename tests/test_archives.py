@@ -310,9 +310,9 @@ def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fetch", "toy", "sstt"], "'sstt' is no archive; accepted: toy, gone"),
+        (["fetch", "toy", "sstt"], "'sstt' is not an archive; accepted: toy, gone"),
         (["fetch", "gone"], "gone: it is lost"),
-        (["check", "sstt"], "'sstt' is no archive"),
+        (["check", "sstt"], "'sstt' is not an archive"),
         (["check"], "holds none of the archives; set RATIONALE_DATA"),
     ],
 )

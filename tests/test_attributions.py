@@ -169,9 +169,9 @@ def test_texts_without_a_truth_are_left_out_and_empty_attributions_counted():
 def test_all_texts_of_a_batch_can_be_picked_and_repeated():
     batch = a_batch()
     picked = explain.select_rows(batch, torch.tensor([3, 3, 1]))
-    assert torch.equal(picked.tokens.first, batch.tokens.first[[3, 3, 1]]) and picked.index.tolist() == [3, 3, 1]
+    assert torch.equal(picked.tokens.first, batch.tokens.first[[3, 3, 1]]) and picked.rows.tolist() == [3, 3, 1]
     examples = read_digits(12, 0, 0)["train"]
-    assert PairBatches(examples, DIGITS, 12, cells=False).rows(picked.index).target.equal(picked.target)
+    assert PairBatches(examples, DIGITS, 12, cells=False).rows(picked.rows).target.equal(picked.target)
 
 
 # --- formulas against torch and against enumeration

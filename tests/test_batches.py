@@ -75,8 +75,8 @@ def test_an_epoch_holds_every_text_once(lengths, batch_size, bucketed, seed, epo
     batches = Batches(examples, VOCABULARY, batch_size, seed=seed, bucketed=bucketed)
     for several in [list(batches.epoch(epoch)), list(batches.in_order())]:
         assert len(several) == len(batches)
-        assert sorted(torch.cat([batch.index for batch in several]).tolist()) == list(range(len(examples)))
-        assert max(len(batch.index) for batch in several) <= batch_size
+        assert sorted(torch.cat([batch.rows for batch in several]).tolist()) == list(range(len(examples)))
+        assert max(len(batch.rows) for batch in several) <= batch_size
         for batch in several:
             check_batch(batch, examples)
 
@@ -88,7 +88,7 @@ def test_epochs_are_a_pure_function_of_seed_and_epoch(bucketed):
         for earlier in range(first):  # must not matter: a resumed run starts in the middle
             list(batches.epoch(earlier))
         torch.rand(3)
-        return torch.cat([batch.index for batch in batches.epoch(epoch)]).tolist()
+        return torch.cat([batch.rows for batch in batches.epoch(epoch)]).tolist()
 
     assert order(5, 2) == order(5, 2, first=2)
     assert order(5, 2) != order(5, 3)
@@ -120,23 +120,23 @@ def test_bucketed_batches_do_not_come_shortest_first():
 
 def test_texts_of_one_length_meet_different_neighbours():
     batches = Batches(texts([5] * 40), VOCABULARY, 8)
-    neighbours = [{frozenset(batch.index.tolist()) for batch in batches.epoch(epoch)} for epoch in (0, 1)]
+    neighbours = [{frozenset(batch.rows.tolist()) for batch in batches.epoch(epoch)} for epoch in (0, 1)]
     assert neighbours[0] != neighbours[1]
 
 
 def test_the_order_of_evaluation_is_by_length_and_index_leads_back():
     examples = texts([4, 1, 3, 2, 9])
     batches = list(Batches(examples, VOCABULARY, 2).in_order(max_batch=3))
-    assert [batch.index.tolist() for batch in batches] == [[1, 3, 2], [0, 4]]
+    assert [batch.rows.tolist() for batch in batches] == [[1, 3, 2], [0, 4]]
     back = torch.empty(5, dtype=torch.long)
     for batch in batches:
-        back[batch.index] = batch.target
+        back[batch.rows] = batch.target
     assert back.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_long_texts_are_evaluated_in_smaller_batches():
     found = list(Batches(texts([4, 1, 30, 2, 20]), VOCABULARY, 2).in_order(max_batch=4, max_tokens=12))
-    assert [batch.index.tolist() for batch in found] == [[1, 3, 0], [4], [2]], "one text is read however long it is"
+    assert [batch.rows.tolist() for batch in found] == [[1, 3, 0], [4], [2]], "one text is read however long it is"
 
 
 def test_lengths_are_those_of_the_texts():
@@ -180,7 +180,7 @@ def test_encode_keeps_the_order_of_new_texts():
     batch = encode([["w3", "new", "w4"], ["w5"]], VOCABULARY)
     assert batch.tokens.tolist() == [[5, 0, 6], [7, 1, 1]]
     assert batch.mask.tolist() == [[True, True, True], [True, False, False]]
-    assert batch.index.tolist() == [0, 1] and batch.target.tolist() == [0, 0]
+    assert batch.rows.tolist() == [0, 1] and batch.target.tolist() == [0, 0]
 
 
 def test_encode_refuses_nothing():

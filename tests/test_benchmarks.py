@@ -1,5 +1,6 @@
 """Benchmarks: both ways of a training step compute the same, and everything runs at a tiny size."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from rationale.data import Batches, Vocabulary
 from rationale.models import Output
 from rationale.nn import HardKumaGate
 from rationale.objectives import build_objective, expected_selection
-from rationale.runs import notebook_path
+from rationale.runs import notebook_path, root
 from tests import plain
 from tests.benchmarks import __main__ as runner
 from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
@@ -32,6 +33,14 @@ def no_data(monkeypatch, tmp_path):
     bench_training.sentences.cache_clear()
     yield
     bench_training.sentences.cache_clear()
+
+
+@pytest.fixture
+def no_cases(monkeypatch):
+    """Every bench_*.py without its groups, but for the runs, which begin only when they are asked for."""
+    for path in (root() / "tests" / "benchmarks").glob("bench_*.py"):
+        if path.stem != "bench_runs":
+            monkeypatch.setattr(importlib.import_module(f"tests.benchmarks.{path.stem}"), "cases", dict)
 
 
 @pytest.mark.parametrize("model", ["hardkuma", "full_text"])
@@ -70,7 +79,7 @@ def both_ways(p):
 
 def longest_first(batches):
     for batch in batches.epoch(1):
-        yield batches.rows(batch.index[batch.mask.sum(1).argsort(descending=True)])
+        yield batches.rows(batch.rows[batch.mask.sum(1).argsort(descending=True)])
 
 
 def test_both_ways_have_the_same_cost_log_probability_and_gradients_of_a_bernoulli_draw(no_data):
@@ -259,6 +268,7 @@ def test_the_seconds_of_a_run_add_up(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [None, 1], ids=["commands", "snakemake"])
 def test_a_sweep_is_timed(cores):
     if cores:
@@ -268,6 +278,7 @@ def test_a_sweep_is_timed(cores):
     assert found["wall"] == pytest.approx(found["overhead"] + sum(found[name] for name in found if "in cells" in name))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_run_of_sst_is_timed():
     small = smoke_items(notebook_path("12_train_sst"))
@@ -275,9 +286,7 @@ def test_a_run_of_sst_is_timed():
     assert found["wall"] > found["training epochs"] > 0
 
 
-def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, monkeypatch, tmp_path, capsys):
-    for module in (bench_recurrence, bench_training, bench_start):
-        monkeypatch.setattr(module, "cases", dict)
+def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, no_cases, tmp_path, capsys):
     assert runner.main(["--only", "a run of SST", "--epochs", "3"]) == 0
     line = capsys.readouterr().out.strip().splitlines()[-1]
     assert line.startswith("a run of SST, hardkuma, 3 epochs: skipped, ") and str(tmp_path) in line
@@ -312,9 +321,9 @@ def test_callables_of_a_group_take_turns_and_warm_ups_are_dropped():
     assert (second["median_ms"], second["min_ms"]) == (500, 500)
 
 
-def test_the_runner_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys):
+def test_the_runner_prints_a_table_and_writes_json(no_cases, monkeypatch, tmp_path, capsys):
     ways = {"slow": lambda: 0.2, "fast": lambda: 0.1}
-    for module, groups in ((bench_recurrence, {}), (bench_training, {"steps": ways}), (bench_start, {"imports": ways})):
+    for module, groups in ((bench_training, {"steps": ways}), (bench_start, {"imports": ways})):
         monkeypatch.setattr(module, "cases", lambda groups=groups: groups)
     threads = torch.get_num_threads()
     file = tmp_path / "new" / "bench.json"
@@ -334,9 +343,7 @@ def test_the_runner_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys
     assert all(row.keys() == DONE for row in group["ways"])
 
 
-def test_a_name_that_no_group_has_is_refused(monkeypatch, capsys):
-    for module in (bench_recurrence, bench_training, bench_start, bench_probes):
-        monkeypatch.setattr(module, "cases", dict)
+def test_a_name_that_no_group_has_is_refused(no_cases, capsys):
     with pytest.raises(SystemExit) as stop:
         runner.main(["--only", "no such thing"])
     assert stop.value.code == 2 and "no such thing" in capsys.readouterr().err

@@ -72,11 +72,11 @@ def test_depth_does_not_matter():
         ("(3 (2 It) works)", r"'works\)' is no leaf"),
         ("(3 (2 It)(2 works))", r"'It\)\(2' is no leaf"),
         ("(3 (2 It) (2 ))", r"'\)\)' is no leaf"),
-        ("(3 (2 It) (2 works)) (2 .)", r"'\(2' after the end of the tree; accepted: one tree a line"),
+        ("(3 (2 It) (2 works)) (2 .)", r"'\(2' after the end of the tree; accepted: one tree per line"),
         ("(3 (2 It) (2 works)) good", r"'good' after the end of the tree"),
         ("It works", r"'It' is no leaf"),
         ("(3", r"1 '\(' never closed"),
-        ("   ", r"empty line; accepted: one tree a line"),
+        ("   ", r"empty line; accepted: one tree per line"),
     ],
 )
 def test_a_malformed_tree_is_named_by_file_and_line(tmp_path, line, what):
@@ -291,16 +291,16 @@ def test_a_word_with_spaces_may_come_first(vectors_folder):
 @pytest.mark.parametrize(
     "text, what",
     [
-        ("b 1 2 3\na 1 x 3\n", r":2: 'x' is no number"),
+        ("b 1 2 3\na 1 x 3\n", r":2: 'x' is not a number"),
         ("a 1 2 3\nb 1 2\nc 1 2 3\n", r":2: 3 fields, beginning 'b 1 2'; accepted: 4, a word and 3 numbers"),
         ("b 1 2 3\na 1  2\n", r":2: 3 fields, beginning 'a 1  2'; accepted: 4"),
         ("b 1 2 3\n 1 2 3\n", r":2: 3 fields"),
         ("a 1 2 3\nb 1 2 3 4\nc 1 2 3\n", r":2: 5 fields, beginning 'b 1 2 3 4'; accepted: 4"),
         ("2 3\na 1 2\n", r":2: 3 fields, beginning 'a 1 2'; accepted: 4"),
         ("a 1 2 3\nb\n", r":2: 1 fields, beginning 'b'; accepted: 4"),
-        ("b 1 2 3\na 1 nan 3\n", r":2: 'nan' is no number"),
-        ("b 1 2 3\na 1 1e99 3\n", r":2: '1e99' is no number"),
-        ("words without numbers\n", r":1: 'words without numbers' is no row of vectors"),
+        ("b 1 2 3\na 1 nan 3\n", r":2: 'nan' is not a number"),
+        ("b 1 2 3\na 1 1e99 3\n", r":2: '1e99' is not a number"),
+        ("words without numbers\n", r":1: 'words without numbers' is not a row of a vector file"),
         ("\n", r": empty; accepted: a word and its numbers"),
     ],
 )

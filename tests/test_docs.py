@@ -5,16 +5,17 @@ import doctest
 import importlib
 import re
 
-import pytest
 import torch
 
 from rationale.runs import root
 from rationale.training import settings
+from tests.every import every
 from tools.book.pages import modules, public_names, tree
 
 NOTATION = (root() / "NOTATION.md").read_text(encoding="utf-8")
-TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.match(r"\|(?!--| symbol| labels)", line)]
-SYMBOLS, EQUATIONS = [row for row in TABLE if len(row) == 5], [row for row in TABLE if len(row) == 4]
+ROW = r"\|(?!--| symbol| labels| noun)"
+TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.match(ROW, line)]
+SYMBOLS, EQUATIONS, GLOSSARY = ([row for row in TABLE if len(row) == size] for size in (5, 4, 3))
 MATHEMATICS = (
     "distributions.unit_interval", "distributions.rectified", "nn.gates", "nn.sparse_attention", "objectives.penalties",
     "objectives.constraint", "objectives.score_function", "explain.diffmask", "explain.frozen",
@@ -26,7 +27,7 @@ def with_examples() -> list[str]:
     return [module for module in modules() if ">>> " in ast.unparse(tree(module))]
 
 
-@pytest.mark.parametrize("module", with_examples())
+@every(with_examples())
 def test_the_examples_of_docstrings_run_and_give_what_they_say(module: str) -> None:
     found = importlib.import_module(module)
     said: list[str] = []
@@ -68,7 +69,7 @@ def names_in_code() -> set[str]:
 
 def test_every_symbol_of_the_notation_has_a_name_that_exists_in_the_code() -> None:
     known = names_in_code()
-    assert len(SYMBOLS) + len(EQUATIONS) == len(TABLE), "a row with a | too many or too few"
+    assert len(SYMBOLS) + len(EQUATIONS) + len(GLOSSARY) == len(TABLE), "a row with a | too many or too few"
     for row in SYMBOLS:
         for code in re.findall(r"`([^`]+)`", row[2]):
             names = re.findall(r"[A-Za-z_]\w*", code)
@@ -81,6 +82,13 @@ def test_every_symbol_of_the_notation_is_defined_where_it_says() -> None:
         place = row[4].strip(" `")
         path = root() / (place if "/" in place else f"notebooks/{place}.py")
         assert path.is_file(), f"NOTATION.md, {row[0]}: {place} does not exist"
+
+
+def test_the_glossary_is_sorted_and_names_files_that_exist() -> None:
+    nouns = [row[0].strip() for row in GLOSSARY]
+    assert nouns == sorted(set(nouns)) and len(nouns) > 25
+    for noun, meaning, place in GLOSSARY:
+        assert meaning.strip() and (root() / place.strip(" `")).is_file(), f"NOTATION.md, {noun}: {place}"
 
 
 def test_the_notation_lists_every_family_of_labels_and_where_it_is_defined() -> None:

@@ -172,7 +172,7 @@ def test_with_zero_biases_an_lstm_stays_at_zero_on_zeros_and_nothing_leaks():
 def test_unread_states_are_what_the_head_sees_of_a_text_with_no_word_selected():
     model, batches = model_and_batches(lengths=(5, 2, 9))
     states, lengths = empty_rationale_states(model, batches)
-    order = torch.cat([batch.index for batch in batches.in_order(max_batch=256)])
+    order = torch.cat([batch.rows for batch in batches.in_order(max_batch=256)])
     assert lengths.tolist() == [[5, 2, 9][i] for i in order] and states.shape == (3, 12)
     for state, length in zip(states, lengths.long().tolist(), strict=True):
         nothing = torch.zeros(1, length)
@@ -309,7 +309,7 @@ def test_the_saved_selection_is_the_one_that_is_measured(run):
     again = [torch.empty(0)] * len(rows)
     for batch in batches.in_order():
         z = loaded.model(batch.tokens, batch.mask).z
-        for i, row in enumerate(batch.index.tolist()):
+        for i, row in enumerate(batch.rows.tolist()):
             again[row] = z[i][batch.mask[i]] != 0
     assert agreement(again, [torch.tensor(z) != 0 for z in rows["z"]]) == 1
 

@@ -5,18 +5,19 @@ import re
 from pathlib import Path
 
 import jupytext
-import nbclient
 import nbformat
 import pytest
 
 from rationale.runs import root
 from rationale.runs.exercises import TASK, exercises, is_tagged, names_of
+from tests.every import every
+from tests.forked import execute
 from tests.smoke import needed_first, smoke, smoke_parameters
-from tests.test_notebooks import each_notebook as executed
+from tests.test_notebooks import cases
 from tools.handout import student_edition, write_handouts
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_notebook = every(NOTEBOOKS)
 
 
 @each_notebook
@@ -101,23 +102,30 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
 
 
 def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None = None) -> dict[int, str]:
-    """Execute every cell with the smoke parameters and those `given`; the cells that failed, and how."""
+    """Execute every cell with the smoke parameters and those `given`; the cells that failed, and how.
+
+    The outputs are put into `notebook`.
+    """
     monkeypatch.setenv("RATIONALE_RUN_DIR", str(folder))
-    given = smoke_parameters(path) | (given or {})
-    parameters = next(cell for cell in notebook.cells if is_tagged(cell, "parameters"))
-    parameters.source += "".join(f"\n{key} = {value!r}" for key, value in given.items())
-    resources = {"metadata": {"path": str(root())}}
-    nbclient.NotebookClient(notebook, timeout=600, allow_errors=True, resources=resources).execute()
-    outputs = {index: cell.get("outputs", ()) for index, cell in enumerate(notebook.cells)}
-    return {
-        index: f"{output.ename}: {output.evalue}"
-        for index, found in outputs.items()
-        for output in found
-        if output.output_type == "error"
-    }
+    file = folder / "edition.ipynb"
+    nbformat.write(notebook, file)
+    failed = execute(file, smoke_parameters(path) | (given or {}), go_on=True)
+    done = [cell for cell in nbformat.read(file, 4).cells if not is_tagged(cell, "injected-parameters")]
+    for cell, one in zip(notebook.cells, done, strict=True):
+        cell.update(one)
+    return {index: f"{error.ename}: {error.evalue}" for index, error in failed.items()}
 
 
-@executed
+def executed() -> list:
+    """One test per notebook; all but one of theory and one of training are slow."""
+    quick = ("02_hardkuma", "10_first_rationale")
+    return [
+        pytest.param(case.values[0], id=case.id, marks=[*case.marks, *[pytest.mark.slow] * (case.id not in quick)])
+        for case in cases()
+    ]
+
+
+@pytest.mark.parametrize("notebook", executed())
 def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outputs, tmp_path, monkeypatch) -> None:
     content, first = jupytext.read(notebook), needed_first(notebook)
     read = {"runs_dir": str(smoke(first, outputs).parent)} if first else {}
@@ -128,6 +136,7 @@ def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outp
         assert failed[exercise.check].startswith(message), failed[exercise.check]
 
 
+@pytest.mark.slow
 def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
     """The others are the notebooks themselves, cell by cell (see above), which test_notebooks.py executes."""
     path = root() / "notebooks" / "10_first_rationale.py"

@@ -1,5 +1,6 @@
 """The house: what a run's fingerprint covers, and what importing the package costs."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import pytest
 from conftest import at_home
 
 import rationale
+from rationale.data.example import data_folder
 from rationale.errors import BadInput
-from rationale.runs import fingerprint, root
+from rationale.runs import fingerprint, notebook_path, root
 
 # --- fingerprints
 
@@ -124,6 +126,14 @@ def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_c
     assert after("objectives/constraint.py", f"{default}1", default) != second, "the default of a setting"
 
 
+def test_an_sst_run_depends_on_no_other_task():
+    used = {path.stem for path in fingerprint.sources(notebook_path("12_train_sst"), {"corpus": "sst"})}
+    assert used >= {"extractor", "extraction", "sst", "constraint", "saved", "faithfulness"}
+    others = {"aligner", "alignment", "seq2seq", "beam_search", "generation", "probing", "diffmask", "sparse_attention"}
+    corpora = {path.stem for path in (root() / "rationale/data/corpora").glob("*.py")} - {"sst", "__init__"}
+    assert not used & (others | corpora)
+
+
 # --- what importing costs
 
 HEAVY = "pandas numba matplotlib IPython jupytext papermill nbconvert ipywidgets scipy sklearn transformers".split()
@@ -146,3 +156,84 @@ def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
     rooms = "distributions nn data models objectives metrics errors files".split()
     heavy = imported_with("import " + ", ".join(f"rationale.{room}" for room in rooms)) & set(HEAVY)
     assert not heavy, f"{heavy}: import what is an extra inside the function that needs it"
+
+
+# --- a user with base dependencies only
+
+EXTRAS = (
+    "HanTa IPython captum entmax hypothesis ipykernel ipywidgets jupyterlab jupytext matplotlib nbconvert "
+    "nbformat numba packaging pandas papermill pooch psutil requests rouge_score sacrebleu scipy sklearn tensorboard "
+    "torchmetrics tqdm traitlets transformers"
+)
+WITHOUT_EXTRAS = f"import sys\nfor name in {EXTRAS!r}.split():\n    sys.modules[name] = None\n"
+
+
+def without_extras(code: str) -> str:
+    """What a program prints in a Python in which no extra can be imported."""
+    free = {name: value for name, value in os.environ.items() if name not in ("RATIONALE_DATA", "XDG_CACHE_HOME")}
+    called = [sys.executable, "-c", WITHOUT_EXTRAS + code]
+    done = subprocess.run(called, capture_output=True, text=True, cwd=root(), env=free, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_base_dependencies_suffice_to_train_an_extractor(tmp_path):
+    code = """
+from pathlib import Path
+import torch
+from rationale.data.read import read_extraction
+from rationale.distributions import HardKuma
+from rationale.objectives import Constraint
+from rationale.training import train_extractor
+from rationale.training.settings import ReviewSettings
+
+p = ReviewSettings(
+    corpus="synthetic", aspect="look", vectors="random", look_ahead=False, selection=0.4, device="cpu",
+    embedding_size=8, hidden_size=8, epochs=1, num_train=40, num_dev=10, num_test=10,
+)
+texts = read_extraction(p)
+result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, Path({folder!r}))
+held = Constraint(target=0.4)
+held.update(torch.tensor(60.0), 100.0)
+print(result.evaluations["test"].metrics["mse"] < 1, HardKuma(1.0, 1.0).mean.item(), held.gap.item() > 0)
+"""
+    assert without_extras(code.replace("{folder!r}", repr(str(tmp_path)))).split()[-3:] == ["True", "0.5", "True"]
+
+
+NEEDING = {  # code that needs an extra, and the message that names it
+    "import torch\nfrom rationale.nn import sparsemax\nsparsemax(torch.zeros(3))": "sparse attention: numba fast",
+    "import rationale.figures": "figures: matplotlib notebooks",
+    "import rationale.explorers": "explorers: ipywidgets notebooks",
+    "from rationale.runs import committed": "tables of results: pandas notebooks",
+    "from rationale.runs import notebook_path, parameters\nparameters.defaults(notebook_path('12_train_sst'))": (
+        "reading a notebook: jupytext notebooks"
+    ),
+    "from rationale.metrics import rouge\nrouge(['a'], [['a']])": "ROUGE: rouge_score generation",
+    "from rationale.metrics import bleu\nbleu(['a'], [['a']])": "BLEU: sacrebleu generation",
+    "from pathlib import Path\nfrom rationale.data import archives, corpora\n"
+    "archives.fetch(corpora.find_archive('imdb'), Path('FOLDER'))": "fetching imdb: pooch data",
+    "from pathlib import Path\nfrom rationale.training import loop\nloop._tensorboard(Path('FOLDER'))": (
+        "tensorboard: tensorboard tensorboard"
+    ),
+}
+
+
+def test_a_missing_extra_is_named_in_one_line(tmp_path):
+    blocks = "".join(
+        f"try:\n    exec({code.replace('FOLDER', str(tmp_path))!r})\nexcept BadInput as error:\n    print(error)\n"
+        for code in NEEDING
+    )
+    lines = without_extras("from rationale.errors import BadInput\n" + blocks).splitlines()
+    for line, message in zip(lines, NEEDING.values(), strict=True):
+        what, (package, extra) = message.rsplit(": ", 1)[0], message.rsplit(": ", 1)[1].split()
+        assert line == f"{what}: needs the package {package}; pip install 'rationale-kuma[{extra}]'"
+
+
+@pytest.mark.parametrize("chosen", [None, "", "relative", "/elsewhere/cache"])
+def test_the_data_folder_is_the_one_that_pooch_takes_for_its_cache(monkeypatch, chosen):
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.delenv("RATIONALE_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", chosen)
+    assert data_folder() == Path(pooch.os_cache("rationale"))

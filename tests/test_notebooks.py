@@ -1,16 +1,21 @@
-"""Every notebook runs from top to bottom, through the project's own runner, with small parameters."""
+"""Every notebook runs from top to bottom, through the project's own runner, with small parameters.
 
+`make test` executes it without a kernel (see tests/forked.py), `make test-all` in a kernel too.
+"""
+
+import json
 from pathlib import Path
 
 import pytest
 
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root, run
+from tests.forked import run_forked
 from tests.smoke import NOTEBOOKS, needs_data, small, smoke, smoke_items
 
 
-def _cases() -> list:
-    """One test a notebook; those that read real data are marked so."""
+def cases() -> list:
+    """One test per notebook; those that read real data are marked so."""
     found = []
     for notebook in NOTEBOOKS:
         try:
@@ -21,7 +26,7 @@ def _cases() -> list:
     return found
 
 
-each_notebook = pytest.mark.parametrize("notebook", _cases())
+each_notebook = pytest.mark.parametrize("notebook", cases())
 
 
 @each_notebook
@@ -35,11 +40,33 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing, f"{folder} lacks {missing}"
 
 
+@pytest.mark.slow
+@each_notebook
+def test_notebook_runs_in_a_kernel_and_leaves_the_same(notebook: Path, outputs: Path) -> None:
+    try:
+        without, kernel = smoke(notebook, outputs), smoke(notebook, outputs / "kernel", run)
+    except (BadInput, RunFailed) as error:
+        pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
+    assert files(without) == files(kernel)
+    assert metrics(without) == metrics(kernel)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def metrics(folder: Path) -> dict:
+    """What a run has measured, but for how long it took."""
+    path = folder / "metrics.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return {name: value for name, value in found.items() if "seconds" not in name}
+
+
 def test_a_run_that_explains_only_some_texts_is_read_too(tmp_path: Path) -> None:
     notebook, reader = notebook_path("14_train_probes"), notebook_path("24_read_probes")
     try:
-        run(notebook, smoke_items(notebook, num_explained=9, model_epochs=1), outputs=tmp_path, name="some")
-        run(reader, ["runs=[some]", f"runs_dir={tmp_path / notebook.stem}"], outputs=tmp_path, name="some")
+        run_forked(notebook, smoke_items(notebook, num_explained=9, model_epochs=1), outputs=tmp_path, name="some")
+        run_forked(reader, ["runs=[some]", f"runs_dir={tmp_path / notebook.stem}"], outputs=tmp_path, name="some")
     except RunFailed as error:
         pytest.fail(f"{error}", pytrace=False)
 
@@ -51,7 +78,7 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
     notebook = notebook_path("11_train_reviews")
     items = [*smoke_items(notebook, epochs=1), root() / "params" / "reviews" / f"{model}.yaml"]
     try:
-        run(notebook, items, outputs=outputs, name=model)
+        run_forked(notebook, items, outputs=outputs, name=model)
     except RunFailed as error:
         pytest.fail(f"{model}: {error}", pytrace=False)
 
@@ -61,6 +88,6 @@ def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
     notebook = notebook_path("11_train_reviews")
     try:
         items = smoke_items(notebook, corpus="hotels", aspect="all", epochs=1)
-        run(notebook, items, outputs=outputs, name="hotels")
+        run_forked(notebook, items, outputs=outputs, name="hotels")
     except RunFailed as error:
         pytest.fail(f"hotels: {error}", pytrace=False)

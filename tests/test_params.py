@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rationale.errors import BadInput
 from rationale.runs import root, validated
-from rationale.runs.parameters import KNOWN, defaults, modernised, parameters_cell, resolve, settings_class
+from rationale.runs.parameters import defaults, known, modernised, parameters_cell, resolve, settings_class
 from rationale.settings import Settings, accepts, choices, components, optional, plain_types, setting
 from rationale.training import settings as tasks
 
@@ -254,7 +254,7 @@ def test_a_notebook_without_the_tag_is_refused_because_its_defaults_would_win(tm
 
 
 def test_every_setting_has_a_type_a_meaning_and_readable_limits():
-    for cls in {*TASKS, *KNOWN}:
+    for cls in {*TASKS, *known()}:
         for name, field in cls.model_fields.items():
             where = f"{cls.__name__}.{name}"
             assert set(plain_types(cls, name)) <= {int, float, bool, str, list}, where

@@ -7,11 +7,11 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
 import jupytext
-import pytest
 import yaml
 from jupytext.config import load_jupytext_config
 from packaging.requirements import Requirement
@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 import rationale
 from rationale.runs import root
 from rationale.runs.parameters import defaults
+from tests.every import every
 from tests.smoke import small
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
@@ -36,11 +37,12 @@ HEADER = """\
 """
 LABEL = r"\b[KHSRVAN]\d+[a-z]?\b"
 
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_notebook = every(NOTEBOOKS)
+parsed = cache(jupytext.read)
 
 
 def cells(path: Path, kind: str) -> list:
-    return [cell for cell in jupytext.read(path).cells if cell.cell_type == kind]
+    return [cell for cell in parsed(path).cells if cell.cell_type == kind]
 
 
 def tagged(path: Path, tag: str) -> list[str]:
@@ -98,7 +100,7 @@ def test_parameters_are_validated_before_they_are_used(path):
 
 @each_notebook
 def test_cells_are_plain_python_with_known_tags(path):
-    for cell in jupytext.read(path).cells:
+    for cell in parsed(path).cells:
         unknown = set(cell.metadata.get("tags", [])) - TAGS
         assert not unknown, f"{unknown} in {path.name}: tags are {sorted(TAGS)}"
         if cell.cell_type == "code":
@@ -305,7 +307,7 @@ def test_the_command_of_continuous_integration_can_be_executed():
     assert os.access(root() / ".ci" / "run", os.X_OK)
 
 
-@pytest.mark.parametrize("name", ["README.md", "RESULTS.md", "CONTRIBUTING.md", "NOTATION.md"])
+@every(["README.md", "RESULTS.md", "CONTRIBUTING.md", "NOTATION.md"])
 def test_every_relative_link_of_a_page_leads_somewhere(name: str) -> None:
     page = (root() / name).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", page) if "://" not in link]

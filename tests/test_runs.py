@@ -1,4 +1,8 @@
-"""The runner: what it writes, what it refuses, and that nothing is lost whatever happens to it."""
+"""The runner: what it writes, what it refuses, and that nothing is lost whatever happens to it.
+
+Its own logic is tested without a kernel (tests/forked.py). Real kernels are in the tests of what only they show: what a
+run prints while it goes, its page, its exit codes, interruptions, locks.
+"""
 
 import json
 import os
@@ -14,6 +18,7 @@ from conftest import at_home
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, __main__, run, runner, workspace
 from rationale.runs.workspace import run_name
+from tests.forked import plain_page, run_forked
 
 HEADER = """\
 # ---
@@ -53,12 +58,14 @@ if p.vectors == "bad":
 if p.vectors == "late":
     checkpoint.write_text("1")
     raise BadInput("test.txt:1: empty")
-for step in range(begin, 40 if p.vectors == "slow" else 3):
+for step in range(begin, 20 if p.vectors == "slow" else 3):
     checkpoint.write_text(str(step + 1))
     (folder / "part").mkdir(exist_ok=True)
     (folder / "part" / "checkpoint.txt").write_text("of a part")
     print("step", step, flush=True)
     time.sleep(0.1 if p.vectors == "slow" else 0)
+while p.vectors == "held" and not (folder.parent / "go").exists():
+    time.sleep(0.05)
 if p.vectors == "fail" and not (folder / "mended").exists():
     raise RuntimeError("the roof is on fire")
 
@@ -79,11 +86,12 @@ def tiny(tmp_path: Path) -> Path:
 
 
 def go(tiny: Path, *items: str, **options) -> Path:
-    return run(tiny, items, outputs=tiny.parent / "out", **options)
+    """Run it here, without a kernel."""
+    return run_forked(tiny, items, outputs=tiny.parent / "out", **options)
 
 
 def start(tiny: Path, *items: str) -> subprocess.Popen:
-    """The command, in a process of its own."""
+    """The command, in a process of its own, with a kernel."""
     command = [sys.executable, "-m", "rationale.runs", tiny, *items, "--outputs", tiny.parent / "out"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=workspace.root())
 
@@ -100,7 +108,7 @@ def folders(tiny: Path) -> list[str]:
 
 
 def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, capfd):
-    folder = go(tiny, "seed=2")
+    folder = run(tiny, ["seed=2"], outputs=tiny.parent / "out")
     assert folder == tiny.parent / "out" / "tiny" / "seed2" and folders(tiny) == ["seed2"]
     assert {p.name for p in folder.iterdir()} == {
         "run.ipynb",
@@ -161,7 +169,7 @@ def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, cap
     "item, part",
     [
         ("sed=2", "did you mean seed"),
-        ("selection=1.3", "(0, 1]"),
+        ("selection=1.3", "(0, 1)"),
         ("selection=1e-5", "write 1.0e-5"),
         ("nowhere.yaml", "no such file"),
     ],
@@ -223,7 +231,7 @@ def test_a_failed_run_exits_with_1_and_shows_the_error(tiny):
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_an_interrupted_run_continues_where_it_was(tiny, number, code):
+def test_an_interrupted_run_continues_where_it_was(tiny, capsys, number, code):
     process = start(tiny, "vectors=slow")
     wait_for_step(process, 2)
     process.send_signal(number)
@@ -232,22 +240,22 @@ def test_an_interrupted_run_continues_where_it_was(tiny, number, code):
     assert folders(tiny) == ["vectorsslow.partial"]
     if number != signal.SIGKILL:
         assert err == "\ninterrupted; the same command continues from the last checkpoint, if any\n"
-    (tiny.parent / "out" / "tiny" / "vectorsslow.partial" / "checkpoint.txt").write_text("38")
-    second = start(tiny, "vectors=slow")
-    out, err = second.communicate()
-    assert second.returncode == 0, out + err
-    assert "continues in" in out and "steps         40" in out
-    assert "begins at" in out and "begins at 0" not in out
+    (tiny.parent / "out" / "tiny" / "vectorsslow.partial" / "checkpoint.txt").write_text("18")
+    folder = go(tiny, "vectors=slow")
+    assert "continues in" in capsys.readouterr().out
+    assert "begins at 18\n" in (folder / "run.html").read_text()
+    assert json.loads((folder / "metrics.json").read_text())["steps"] == 20
     assert folders(tiny) == ["vectorsslow"]
 
 
 def test_a_second_runner_of_the_same_run_is_refused_or_waits(tiny):
-    first = start(tiny, "vectors=slow")
-    wait_for_step(first, 1)
+    first = start(tiny, "vectors=held")
+    wait_for_step(first, 2)
     with pytest.raises(BadInput, match="another process executes this run"):
-        go(tiny, "vectors=slow")
-    waiting = start(tiny, "vectors=slow", "--wait")
+        go(tiny, "vectors=held")
+    waiting = start(tiny, "vectors=held", "--wait")
     assert "waiting for the process" in waiting.stdout.readline()
+    (tiny.parent / "out" / "tiny" / "go").touch()
     assert first.wait() == 0, first.stderr.read()
     out, err = waiting.communicate()
     assert waiting.returncode == 0 and "already finished" in out, out + err
@@ -258,7 +266,7 @@ def test_a_run_that_was_complete_but_not_yet_renamed_is_published(tiny, capsys):
     folder.rename(folder.with_name("default.partial"))
     capsys.readouterr()
     assert go(tiny) == folder and folders(tiny) == ["default"]
-    assert "begins" not in capsys.readouterr().out
+    assert "works in" not in capsys.readouterr().out
 
 
 def test_a_folder_without_a_notebook_does_not_count_as_finished(tiny):
@@ -281,7 +289,7 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
     page = (run(path, outputs=tmp_path) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
     assert "TkAgg" not in page and str(workspace.root()) in page
-    page = (run(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
+    page = (run_forked(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '2'" in page
     assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
 
@@ -320,7 +328,7 @@ def test_help_names_the_exit_codes_and_examples(capsys):
 def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
     assert __main__.main([str(tiny), "--list"]) == 0
     out = capsys.readouterr().out
-    assert "selection: 0.4\n" in out and "a number in (0, 1]" in out
+    assert "selection: 0.4\n" in out and "a number in (0, 1)" in out
 
 
 def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys, monkeypatch):
@@ -338,20 +346,23 @@ def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys,
 def test_a_kernel_that_dies_before_it_answers_is_started_again(tiny, monkeypatch):
     import papermill
 
-    executed, calls = papermill.execute_notebook, []
+    found = []
 
-    def dies_twice(*args, **kwargs):
-        calls.append(args)
-        if len(calls) < 3:
+    def dies(path, *args, **kwargs):
+        found.append(Path(path).read_text())
+        Path(path).write_text("half of it")
+        if len(found) < 3:
             raise RuntimeError("Kernel died before replying to kernel_info")
-        return executed(*args, **kwargs)
+        Path(path).write_text(found[-1])
 
-    monkeypatch.setattr(papermill, "execute_notebook", dies_twice)
-    assert (go(tiny) / "run.ipynb").is_file() and len(calls) == 3
-    calls.clear()
+    monkeypatch.setattr(papermill, "execute_notebook", dies)
+    out = tiny.parent / "out"
+    assert (run(tiny, outputs=out, to_html=plain_page) / "run.ipynb").is_file() and len(found) == 3
+    assert "begins at" in found[0] and found[1:] == found[:1] * 2, "each start gets the whole notebook"
+    found.clear()
     monkeypatch.setattr(runner, "KERNEL_STARTS", 2)
     with pytest.raises(RunFailed, match="Kernel died before replying"):
-        go(tiny, "seed=2")
+        run(tiny, ["seed=2"], outputs=out)
 
 
 def test_a_reader_who_leaves_ends_the_run_without_a_traceback(tiny, tmp_path):

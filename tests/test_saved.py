@@ -205,5 +205,5 @@ def test_rationales_are_one_json_object_a_line(run):
 
 def test_a_run_of_an_encoder_decoder_is_not_taken_for_one_on_texts(tmp_path):
     training.write_tensors(tmp_path / "model.safetensors", {}, {"vocabularies": [[], []]})
-    with pytest.raises(BadInput, match="an encoder-decoder, whose generated texts are in generations.jsonl; accepted is a run on"):
+    with pytest.raises(BadInput, match="whose generated texts are in generations.jsonl; accepted is a run on texts"):
         load_run(tmp_path)

@@ -289,6 +289,7 @@ def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
     assert "-m rationale.runs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
     play.params("c", "vectors: fail")
     play.sweep("notebook: train\nruns: [c.yaml, a.yaml, b.yaml]\nthen: compare\n")
@@ -307,6 +308,7 @@ def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
     assert metrics == {"c": 0.9, "a": 0.1, "b": 0.3}
 
 
+@pytest.mark.slow
 def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     play.params("b", "vectors: wait")
     play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")

@@ -97,14 +97,14 @@ def test_an_epoch_trains_on_every_example_once(tmp_path, monkeypatch, bucketed):
     seen, forward = [], RationaleObjective.forward
 
     def noted(self, model, batch):
-        seen.append(batch.index.tolist())
+        seen.append(batch.rows.tolist())
         return forward(self, model, batch)
 
     monkeypatch.setattr(RationaleObjective, "forward", noted)
     train(tmp_path, epochs=2, bucketed=bucketed)
     first, second = seen[:3], seen[3:]
     for epoch in (first, second):
-        assert sorted(sum(epoch, [])) == list(range(48)), "every example once an epoch"
+        assert sorted(row for batch in epoch for row in batch) == list(range(48)), "every example once an epoch"
     assert first != second, "in another order each epoch"
 
 

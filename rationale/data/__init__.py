@@ -1,7 +1,7 @@
 """Data: the corpora, word vectors, vocabularies, and padded batches.
 
-Corpora: `corpora.find_corpus` finds one by name, each is a file of `corpora/`; `read.read_extraction`,
-`read.read_alignment`, `read.read_generation` and `read.read_probing` read what the parameters of a run name.
+Corpora: each is a file in `corpora/`, and `corpora.find_corpus` finds it by name. `read.read_extraction`,
+`read.read_alignment`, `read.read_generation` and `read.read_probing` read the corpus that the settings of a run name.
 Vocabularies: `vectors.build_vocabulary`, `pairs.build_pair_vocabulary`, `targets.build_text_vocabularies`.
 Batches: `batches.Batches`, `batches.PairBatches`.
 `python -m rationale.data` fetches, lists and checks the official archives.

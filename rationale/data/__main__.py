@@ -1,4 +1,4 @@
-"""`python -m rationale.data list | fetch NAME... | check [NAME...]`: get the data, see that it is right."""
+"""`python -m rationale.data list | fetch NAME... | check [NAME...]`: download the data and check it."""
 
 import argparse
 import os
@@ -9,51 +9,51 @@ from rationale.data.example import data_folder
 from rationale.errors import BadInput, command, typed
 
 OVERVIEW = """\
-The data of this project is not part of it: everyone gets it from its publishers.
+The data is not part of this project: everyone downloads it from its publishers.
 
-  python -m rationale.data list          what there is, where it comes from, whether you have it
-  python -m rationale.data fetch sst     download one, verify it, put it where the readers look
-  python -m rationale.data check         verify everything you have
+  python -m rationale.data list          all archives, where they come from, whether you have them
+  python -m rationale.data fetch sst     download one, verify it, put it where the readers look for it
+  python -m rationale.data check         verify all archives that you have
 
 The data folder is the environment variable RATIONALE_DATA if it is set, else a cache folder of your user.
 Nothing is needed for `make demo`, which runs on a synthetic corpus.
 """
 FETCH = """\
-Download archives from their publishers, verify them and put them where the readers look.
+Download archives from their publishers, verify them and put them where the readers look for them.
 
-A download is verified before it moves to its place: by its sha256 where the publisher gives one, and always
-by counting what is in it. If it fails, nothing changes. What is there already is not downloaded again.
-A download that was killed leaves a folder .fetch-... in the data folder; delete it.
+A download is verified before it is moved to its place: by its sha256 if the publisher gives one, and always
+by counting its contents. If the verification fails, nothing changes. Archives that you have are not downloaded again.
+A download that was killed leaves a folder .fetch-... in the data folder; delete this folder.
 
 examples:
   python -m rationale.data fetch sst
   python -m rationale.data fetch sst glove.840B.300d
   RATIONALE_DATA=~/data python -m rationale.data fetch imdb
-  python -m rationale.data fetch sst --again      replace what is there by a fresh, verified download
+  python -m rationale.data fetch sst --again      replace your files by a new, verified download
 
 without internet:
   `python -m rationale.data list` shows each address and the place of each file. Copy the file to that place
   on the machine without internet and run `python -m rationale.data check NAME` there.
 
-exit code: 0 all there, 2 something could not be fetched (one line says what and what to do by hand)
+exit code: 0 all archives are there, 2 an archive could not be fetched (one line names it and says what to do by hand)
 """
 LIST = """\
-List the archives: what each is, its official address and terms, its place, and whether it is there.
+List the archives: what each contains, its official address and terms, its place, and whether you have it.
 
 examples:
   python -m rationale.data list
   RATIONALE_DATA=~/data python -m rationale.data list
 
-"here" says only that the files are there; `python -m rationale.data check` reads them.
+"here" only means that the files exist; `python -m rationale.data check` reads them.
 """
 CHECK = """\
-Read the archives that you have and compare what is in them with the known counts.
+Read the archives that you have and compare their contents with the known counts.
 
 examples:
-  python -m rationale.data check                   everything that is in the data folder (a minute)
-  python -m rationale.data check sst glove.6B      these; what is missing is an error
+  python -m rationale.data check                   all archives in the data folder (a minute)
+  python -m rationale.data check sst glove.6B      these two; a missing archive is an error
 
-exit code: 0 all right, 2 something is wrong or missing (a line for each)
+exit code: 0 all archives are right, 2 an archive is wrong or missing (one line per problem)
 """
 
 
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="list | fetch | check")
     page(commands, "list", LIST, _list)
     fetch = page(commands, "fetch", FETCH, _fetch, nargs="+")
-    fetch.add_argument("--again", action="store_true", help="fetch although it is there")
+    fetch.add_argument("--again", action="store_true", help="fetch an archive even if you have it")
     page(commands, "check", CHECK, _check, nargs="*")
     return parser
 
@@ -112,7 +112,9 @@ def _list(_) -> int:
 
 
 def _fetch(options) -> int:
-    wanted = [corpora.find_archive(name) for name in options.names]  # a wrong name stops all before any download
+    wanted = [
+        corpora.find_archive(name) for name in options.names
+    ]  # a wrong name stops the command before any download
     failed = 0
     for archive in wanted:
         before = archive.files(data_folder())

@@ -1,10 +1,10 @@
-"""Archives: where a corpus or a set of vectors comes from, how it is fetched and verified.
+"""Archives: where a corpus or a set of vectors comes from, and how it is fetched and verified.
 
-The archive of a corpus stands in its file in `data/corpora`, those of word vectors in `data/vector_archives.py`.
+The archive of a corpus is defined in its file in `data/corpora`, those of word vectors in `data/vector_archives.py`.
 
-A download goes to a folder of its own (`.fetch-...` in the data folder) and is verified there: its sha256
-where one is known, and always its contents, by the counts that are known of them. Only then it moves to its
-place. So a file in its place is a finished one, and a failed download leaves what was there before.
+A download goes to a separate folder (`.fetch-...` in the data folder) and is verified there: by its sha256 if it is
+known, and always by comparing its contents with known counts. Only then is it moved to its place. So a file in its
+place is complete, and a failed download leaves the previous files unchanged.
 """
 
 import logging
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from rationale.data.example import data_folder
 from rationale.data.files import brief
-from rationale.errors import BadInput, typed
+from rationale.errors import BadInput, optional, typed
 
-# `by_hand` of what has no public address; {} is its folder
+# `by_hand` of an archive without a public address; {} is its folder
 MADE_HERE = "it was made for this project and has no public address; put the files into {}, or use another set"
 
 
@@ -33,10 +33,10 @@ class Download:
     Parameters
     ----------
     url : official address
-    path : where it goes, relative to the data folder
-    sha256 : 64 hexadecimal digits, or None where the publisher gives none
+    path : its place, relative to the data folder
+    sha256 : 64 hexadecimal digits, or None if the publisher gives none
     members : (name in the zip, path) pairs
-        These are taken out of the archive and the archive is dropped. Empty: the file is kept as it is.
+        These files are extracted and the zip is deleted. Empty: the file is kept as it is.
     """
 
     url: str
@@ -51,13 +51,14 @@ class Archive:
 
     Parameters
     ----------
-    name : what `python -m rationale.data` calls it
-    what, page, terms : one line each: what it is, its official address, terms of use as far as known
+    name : its name in `python -m rationale.data`
+    what, page, terms : one line each: its contents, its official address, its terms of use as far as they are known
     places : alternatives, each a tuple of glob patterns relative to the data folder
-        It is present when every pattern of one alternative matches a file.
+        The archive is present if every pattern of one alternative matches a file.
     counts : what `check` compares, in words
-    check : data folder -> what is wrong, one line per problem; [] if nothing is
-    downloads : what `fetch` gets; empty: a program cannot fetch it, and `by_hand` says why and what to do
+    check : function from the data folder to a list of problems, one line each; [] if there are none
+    downloads : the files that `fetch` downloads; empty: a program cannot fetch them, and `by_hand` says why and what
+        to do
     """
 
     name: str
@@ -71,16 +72,16 @@ class Archive:
     by_hand: str = ""
 
     def files(self, root: Path) -> list[Path]:
-        """Its files below the data folder `root`; [] if it is not there, or not all of it."""
+        """Its files below the data folder `root`; [] if any file is missing."""
         for patterns in self.places:
-            found = [sorted(path for path in root.glob(pattern) if path.is_file()) for pattern in patterns]
-            if all(found):
-                return [path for paths in found for path in paths]
+            matches = [sorted(path for path in root.glob(pattern) if path.is_file()) for pattern in patterns]
+            if all(matches):
+                return [path for paths in matches for path in paths]
         return []
 
 
 def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> list[Path]:
-    """Download, verify, put in place; does nothing if the archive is there already.
+    """Download an archive, verify it and move it to its place; does nothing if the archive is already there.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
     root : Path or None
         The data folder; None: `rationale.data.data_folder()`.
     again : bool
-        Fetch it although it is there. What is there is replaced only by a verified download.
+        Fetch the archive even if it is there. Its files are replaced only by a verified download.
 
     Returns
     -------
@@ -98,8 +99,8 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
     Raises
     ------
     BadInput
-        It cannot be fetched by a program, the server cannot be reached or stops early, the sha256 is wrong,
-        or the counts are: one line with what happened and what to do by hand. Nothing is changed then.
+        The archive cannot be fetched by a program, the server cannot be reached or stops early, or the sha256 or the
+        counts are wrong. One line says what happened and what to do by hand; no file is changed.
     """
     root = Path(root or data_folder())
     present = archive.files(root)
@@ -132,12 +133,12 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
 
 
 def verify(archive: Archive, root: Path | None = None) -> list[str]:
-    """What is wrong with an archive in the data folder, a line each; [] if nothing is.
+    """The problems of an archive in the data folder, one line each; [] if there are none.
 
     Raises
     ------
     BadInput
-        It is not there.
+        The archive is not there.
     """
     root = Path(root or data_folder())
     if not archive.files(root):
@@ -146,13 +147,13 @@ def verify(archive: Archive, root: Path | None = None) -> list[str]:
 
 
 def missing(archive: Archive, place: Path, what: str = "") -> BadInput:
-    """What to say where an archive, or its file `what`, is not in `place`."""
+    """The error for an archive, or its file `what`, that is not in `place`."""
     looked_for = what or places_in_words(archive)
     return BadInput(f"{archive.name}: not in {place}; looked for {looked_for}. {how_to_get(archive)}")
 
 
 def locate(archive: Archive, path: Path | str | None, unpacked: str) -> Path:
-    """Where a reader finds an archive that is one file: that file, or a folder with its unpacked files.
+    """The place of an archive that is one file: this file, or a folder with its unpacked files.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def locate(archive: Archive, path: Path | str | None, unpacked: str) -> Path:
     Raises
     ------
     BadInput
-        It is not there.
+        The archive is not there.
     """
     place = Path(path) if path is not None else data_folder() / archive.name
     if place.is_file():
@@ -175,22 +176,21 @@ def locate(archive: Archive, path: Path | str | None, unpacked: str) -> Path:
 
 
 def places_in_words(archive: Archive) -> str:
-    """Where the files of an archive go, below the data folder."""
+    """The places of the files of an archive, below the data folder."""
     return " or ".join(", ".join(patterns) for patterns in archive.places)
 
 
 def how_to_get(archive: Archive) -> str:
-    """One sentence: the command that fetches it, or what to do by hand."""
+    """One sentence: the command that fetches an archive, or what to do by hand."""
     if archive.downloads:
         return f"Get it: {typed('rationale.data fetch')} {archive.name}"
     return archive.by_hand[:1].upper() + archive.by_hand[1:]
 
 
 def _download(archive: Archive, download: Download, staging: Path) -> list[Path]:
-    """Fetch one file into the staging folder; returns the files it gave."""
-    import pooch
-    import requests
-
+    """Fetch one file into the staging folder; returns its paths, those of its members if it is unpacked."""
+    pooch = optional("pooch", f"fetching {archive.name}", "data")
+    requests = optional("requests", f"fetching {archive.name}", "data")
     pooch.get_logger().setLevel(logging.WARNING)
     target = staging / download.path
     known_hash = download.sha256 and f"sha256:{download.sha256}"
@@ -215,7 +215,7 @@ def _download(archive: Archive, download: Download, staging: Path) -> list[Path]
         with zipfile.ZipFile(target) as file:
             for member, path in download.members:
                 (staging / path).parent.mkdir(parents=True, exist_ok=True)
-                (staging / path).write_bytes(file.read(member))  # read compares the checksum
+                (staging / path).write_bytes(file.read(member))  # `read` compares the checksum
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, OSError) as error:
         raise BadInput(
             f"{archive.name}: {download.url} is cut short or damaged ({brief(error)}); nothing was kept. {by_hand}"

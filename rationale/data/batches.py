@@ -1,7 +1,7 @@
-"""From examples to padded batches: words to numbers, sentences of like length together."""
+"""From examples to padded batches: words to numbers, texts of similar length together."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from torch import Tensor
 from rationale.data.example import Example
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
+
+Tokens = TypeVar("Tokens")  # of a batch: Tensor (texts) or Sides (pairs of texts)
 
 
 class BatchSettings(Settings):
@@ -19,13 +21,13 @@ class BatchSettings(Settings):
 
 
 class Vocabulary:
-    """The words a model knows, numbered; row i of its embedding table belongs to `words[i]`.
+    """The words of a model, numbered; row i of its embedding table belongs to `words[i]`.
 
     Parameters
     ----------
     words : iterable of str
-        Distinct. The two special rows come first whether or not they are given, so that
-        `Vocabulary(other.words)` is a copy.
+        Distinct. The two special rows come first whether or not they are given, so `Vocabulary(other.words)` is a
+        copy.
         A text that happens to contain `<pad>` is encoded as an unknown word, never as padding.
 
     Raises
@@ -52,33 +54,33 @@ class Vocabulary:
         return word in self._index
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """The row of each token; `unk` for those it does not know."""
+        """The row of each token; `unk` for unknown tokens."""
         return [self._index.get(token, self.unk) for token in tokens]
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
-        """The tokens it does not know, in order, as often as they occur."""
+        """The unknown tokens, in order, including repetitions."""
         return [token for token in tokens if token not in self._index]
 
 
-class Batch(NamedTuple):
-    """B texts, padded to the longest of them.
+class Batch(NamedTuple, Generic[Tokens]):
+    """B texts, padded to the longest of them: `Batch[Tensor]`; or B pairs of texts: `Batch[Sides]`.
 
     Attributes
     ----------
-    tokens : long [B, T]
+    tokens : long [B, T], or Sides
         Rows of the vocabulary; `Vocabulary.pad` where `mask` is False.
     mask : bool [B, T]
         True for real tokens. Every row holds at least one.
     target : long [B], or float [B, K]
         Class, or K scores.
-    index : long [B]
-        Which example each row is, so that results can be put back in the order of the file.
+    rows : long [B]
+        Number of the example in each row, so that results can be returned to the order of the file.
     """
 
-    tokens: Tensor
+    tokens: Tokens
     mask: Tensor
     target: Tensor
-    index: Tensor
+    rows: Tensor
 
 
 class Batches:
@@ -93,8 +95,8 @@ class Batches:
     seed : int
         Epochs are a pure function of (seed, epoch).
     bucketed : bool
-        True: texts of like length share a batch, which saves nearly all padding. False: plain random batches.
-    device : where the batches live; the flat tensor is put there once.
+        True: texts of similar length share a batch, which saves nearly all padding. False: plain random batches.
+    device : device of the batches; the flat tensor is copied there once.
 
     Raises
     ------
@@ -124,7 +126,7 @@ class Batches:
         self.batch_size, self.seed, self.bucketed = batch_size, seed, bucketed
         self.device = torch.device(device)
         self.lengths = torch.tensor([len(example.tokens) for example in examples])  # [N], stays on the CPU
-        self.order_by = self.lengths  # what texts of one batch have alike
+        self.order_by = self.lengths  # texts of one batch are similar in this
         flat = torch.tensor([row for example in examples for row in vocabulary.encode(example.tokens)])
         self._flat = flat.to(self.device)  # [sum of lengths]
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
@@ -135,11 +137,11 @@ class Batches:
         """Number of batches in an epoch."""
         return -(-len(self.examples) // self.batch_size)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
+    def epoch(self, epoch: int) -> Iterator[Batch[Any]]:
         """Training batches: every example once, in an order that depends on (seed, epoch) alone.
 
-        Shuffle; if bucketed, sort by length (stable: the shuffle decides among equals), cut, and shuffle
-        the batches.
+        Shuffle the examples. If `bucketed`, sort them by length (a stable sort: equal lengths stay shuffled), cut
+        them into batches, and shuffle the batches.
         """
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
         order = torch.randperm(len(self.examples), generator=generator)  # [N]
@@ -148,15 +150,16 @@ class Batches:
         order = order[torch.argsort(self.order_by[order], stable=True)]
         return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
 
-    def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch]:
-        """Evaluation batches: every example once, shortest first; `index` says which is which.
+    def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch[Any]]:
+        """Evaluation batches: every example once, shortest first; `Batch.rows` holds the number of each.
 
         Parameters
         ----------
         max_batch : int >= 1, or None
-            Texts a batch; None: `batch_size`.
+            Texts per batch; None: `batch_size`.
         max_tokens : int
-            Texts times the longest of them, of a batch of several: long texts must not fill the memory.
+            Largest product of the number of texts and the longest length, for a batch of several texts, so that long
+            texts do not fill the memory.
         """
         order, size = torch.argsort(self.order_by, stable=True), max_batch or self.batch_size
         lengths, start = self.lengths[order].tolist(), 0
@@ -167,14 +170,14 @@ class Batches:
             yield self.rows(order[start:end])
             start = end
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor) -> Batch[Any]:
         """The batch of these examples, in this order.
 
         Parameters
         ----------
         index : long [B] on the CPU, in [0, N)
         """
-        longest = int(self.lengths[index].max())  # on the CPU: the device is not made to wait
+        longest = int(self.lengths[index].max())  # on the CPU, to avoid a synchronisation with the device
         index = index.to(self.device)
         position = torch.arange(longest, device=self.device)  # [T]
         mask = position < self._device_lengths[index, None]  # [B, T]
@@ -182,7 +185,7 @@ class Batches:
         tokens = self._flat[where].masked_fill(~mask, self.vocabulary.pad)
         return Batch(tokens, mask, self._targets[index], index)
 
-    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch]:
+    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch[Any]]:
         pieces = order.split(size)
         for number in range(len(pieces)) if batch_order is None else batch_order.tolist():
             yield self.rows(pieces[number])
@@ -198,7 +201,7 @@ class Sides(NamedTuple):
     first_mask : bool [B, P]
         True for real tokens.
     second : long [B, Q]
-        What `Example.second` holds: a hypothesis, a target text, a query.
+        The second text of each example: a hypothesis, a target text, a query.
     second_mask : bool [B, Q]
     """
 
@@ -208,7 +211,7 @@ class Sides(NamedTuple):
     second_mask: Tensor
 
     def cells(self) -> Tensor:
-        """True where a real word of the first text meets a real word of the second: bool [B, P Q]."""
+        """True for each pair of a real word of the first text and a real word of the second: bool [B, P Q]."""
         return (self.first_mask.unsqueeze(2) & self.second_mask.unsqueeze(1)).flatten(1)
 
 
@@ -220,10 +223,10 @@ class PairBatches(Batches):
     examples, vocabulary, batch_size, *args, **kwargs
         As for `Batches`; every example has a `second` text.
     second_vocabulary : Vocabulary or None
-        Of the second texts; None: `vocabulary`.
+        Vocabulary of the second texts; None: `vocabulary`.
     cells : bool
-        True: `mask` is that of the cells [B, P Q], words of the first text by words of the second.
-        False: `mask` is that of the words of the first text, [B, P].
+        True: `mask` covers the cells [B, P Q], words of the first text by words of the second.
+        False: `mask` covers the words of the first text, [B, P].
     """
 
     def __init__(
@@ -242,15 +245,15 @@ class PairBatches(Batches):
         self._seconds = Batches(seconds, second_vocabulary or vocabulary, batch_size, device=self.device)
         self.order_by = self.order_by * (1 + int(self._seconds.lengths.max())) + self._seconds.lengths
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor) -> Batch[Sides]:
         """The batch of these pairs, in this order."""
         first, second = super().rows(index), self._seconds.rows(index)
         sides = Sides(first.tokens, first.mask, second.tokens, second.mask)
-        return Batch(sides, sides.cells() if self.cells else first.mask, first.target, first.index)
+        return Batch(sides, sides.cells() if self.cells else first.mask, first.target, first.rows)
 
 
-def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch:
-    """One batch of texts that have no label, in the order given; the targets are zeros.
+def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch.device | str = "cpu") -> Batch[Tensor]:
+    """One batch of texts without labels, in the given order; the targets are zeros.
 
     Parameters
     ----------
@@ -267,8 +270,8 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
     return Batches(examples, vocabulary, max(1, len(examples)), device=device).rows(everything)
 
 
-def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch:
-    """One batch of pairs of texts that have no label, in the order given; the targets are zeros.
+def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch[Sides]:
+    """One batch of pairs of texts without labels, in the given order; the targets are zeros.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a corpus is: its readers and its facts in one record, so that nothing outside `data/corpora` asks for a name."""
+"""What a corpus is: its readers and its facts in one record, so no code outside `data/corpora` names a corpus."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks of a reader; a reader uses the parts that concern its corpus.
+    """What a run requests from a reader; a reader uses the parts that apply to its corpus.
 
     Parameters
     ----------
     limits : {"train", "dev", "test"} -> int >= 0
-        Examples that the run uses; 0: all. A reader may give more (the first ones are taken), and makes up so many
-        where it makes texts up.
+        Number of examples that the run uses; 0: all. A reader may return more, of which the first are used; a reader
+        that makes texts up makes up this many.
     aspect : one of the corpus's `aspects`
     correlation : float in [0, 1]
-        Of the scores of made-up texts.
+        Correlation of the scores of made-up texts.
     language : one of the corpus's `languages`
     seed : int
-        Of texts that are made up anew for every run.
+        Seed of texts that are made up for every run.
     """
 
     limits: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
@@ -45,12 +45,12 @@ class Corpus:
     name : str
         That of its file.
     what : str
-        One line.
+        Description in one line.
     read : task -> function of a `Request`
-        What the function returns depends on the task:
+        The result of the function depends on the task:
 
         extraction, alignment
-            {"train", "dev", "test"} -> list of Example; of pairs with the hypothesis as `second`
+            {"train", "dev", "test"} -> list of Example; for alignment, with the hypothesis as `second`
         generation
             `targets.Targets`, with the target text as `second`
         probing
@@ -58,25 +58,25 @@ class Corpus:
     labels : tuple of str
         Names of the classes, by number. (): texts have scores, or spans, or target texts.
     aspects : tuple of str
-        What texts are rated for, one of which a run predicts; "all" among them: all of `scores` at once.
+        Aspects that texts are rated for; a run predicts one of them. "all" means all of `scores` at once.
     scores : tuple of str
         Names of the scores of "all", in the order of `Example.label`.
     tokeniser : key of `tokenise.TOKENISERS`
-        Splits new text as the texts of the corpus are split.
+        Splits new text in the same way as the texts of the corpus.
     archive : Archive or None
         None: the texts are made up.
     made_up : split -> int >= 1
-        Sizes of a made-up corpus where a run asks for 0 examples.
+        Sizes of a made-up corpus if a run requests 0 examples.
     languages : tuple of str
-        What can be translated; (): nothing is.
+        Source languages of translation; (): the corpus is not for translation.
     metric : name of a function of `rationale.metrics`, or ""
-        Compares what is generated with the references.
+        Compares generated texts with the references.
     spans : bool
-        Answers are spans of a paragraph, not classes.
+        Whether answers are spans of a paragraph instead of classes.
     alphabet : tuple of str
-        All symbols of texts that no transformer reads; (): texts of words.
+        All symbols of texts that are not made of words and that no transformer reads; (): texts of words.
     exact : bool
-        The gold rationale is known to be all that can matter, because the texts are made up that way.
+        Whether the gold rationale is known to be all that matters, because the texts are made up that way.
 
     Raises
     ------
@@ -107,17 +107,17 @@ class Corpus:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """What it can be used for, in the order of `TASKS`; () of an archive that no task reads."""
+        """The tasks that the corpus can be used for, in the order of `TASKS`; () for an archive that no task reads."""
         return tuple(task for task in TASKS if task in self.read)
 
     def outputs(self, aspect: str = "") -> tuple[str, ...]:
-        """Names of what is predicted: the classes, the scores of "all", or the one score that is about `aspect`."""
+        """Names of the outputs: the classes, the scores of "all", or the single score for `aspect`."""
         return self.labels or (self.scores if aspect == "all" else (aspect,))
 
 
 def in_turn(examples: list[Example]) -> list[Example]:
-    """The examples of each class in their order, the classes taking turns: so the first ones are of all classes."""
-    seen: dict[int, int] = {}
+    """The examples, alternating between classes, each class in its own order: the first ones cover all classes."""
+    seen: dict[int | tuple[float, ...], int] = {}
     places = []
     for example in examples:
         places.append((seen.setdefault(example.label, 0), example.label))

@@ -1,6 +1,7 @@
 """One example of a corpus, and where the data folder is."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ class SplitSettings(Settings):
 
 @dataclass(frozen=True)
 class Example:
-    """One text with its label and whatever people annotated in it.
+    """One text with its label and its annotations.
 
     Parameters
     ----------
@@ -26,14 +27,14 @@ class Example:
     label : int or tuple of float
         A class index, or K scores in [0, 1].
     rationale : tuple of bool, length T, or None
-        Gold rationale: True where the word belongs to it. None: nobody annotated this text;
-        all False: somebody did, and found nothing.
+        Gold rationale: True for the words that belong to it. None: nobody annotated this text;
+        all False: an annotator marked no word.
     word_labels : tuple of int, length T, or None
-        Label of each word by itself (SST: 0 very negative .. 4 very positive).
+        Label of each word on its own (SST: 0 very negative .. 4 very positive).
     phrases : tuple of (start, end, label), or None
         Label of each phrase, tokens [start, end). SST: every node of the tree, the whole sentence first.
     second : tuple of str, or None
-        The second text, where there is one: the hypothesis of a premise, the target of a source, a query about
+        The second text, if there is one: the hypothesis of a premise, the target of a source, a query about
         `tokens`.
     """
 
@@ -46,19 +47,25 @@ class Example:
 
 
 def data_folder() -> Path:
-    """The folder of the data: `RATIONALE_DATA` if it is set, else this user's cache folder.
+    """The data folder: `RATIONALE_DATA` if it is set, else this user's cache folder.
 
     Returns
     -------
     Path
-        Not created, not checked: a reader says what is missing in it.
+        The folder is neither created nor checked: a reader reports missing files.
     """
     chosen = os.environ.get("RATIONALE_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
-    import pooch
+    return Path(chosen).expanduser() if chosen else _cache_folder()
 
-    return Path(pooch.os_cache("rationale"))
+
+def _cache_folder() -> Path:
+    """The folder in which this user's programs keep what can be fetched again: `pooch.os_cache("rationale")`."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(local) / "rationale" / "rationale" / "Cache"
+    chosen = os.environ.get("XDG_CACHE_HOME", "").strip()
+    usual = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return (Path(chosen) if os.path.isabs(chosen) else usual) / "rationale"
 
 
 class Question(NamedTuple):
@@ -68,4 +75,4 @@ class Question(NamedTuple):
     title: str  # of the article
     context: str
     question: str
-    answers: tuple[tuple[int, str], ...]  # (first character, text), the first is the one to train on
+    answers: tuple[tuple[int, str], ...]  # (first character, text); the first answer is used in training

@@ -1,4 +1,4 @@
-"""Opening files that may be packed, and saying in one line what is wrong with them."""
+"""Opening files that may be packed, and describing a damaged file in one line."""
 
 import gzip
 import lzma
@@ -7,19 +7,22 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO
 
 from rationale.errors import BadInput
 
 
 def brief(error: Exception) -> str:
-    """An exception on one line, its innermost reason first named."""
+    """An exception in one line: its innermost reason."""
     reason = getattr(error, "reason", None) or (error.args[0] if error.args else error)
     reason = getattr(reason, "reason", reason)
     return " ".join(str(reason).split())[:300] or type(error).__name__
 
 
-# What must be in them. Each takes the data folder and returns what is wrong.
+# Errors of reading a file that is cut short, damaged or of another format.
 UNREADABLE = (
     EOFError,
     OSError,
@@ -34,7 +37,7 @@ DAMAGE = (*UNREADABLE, ValueError, KeyError)
 
 @contextmanager
 def intact(path: Path) -> Iterator[None]:
-    """While a file is read: what shows that it is cut short or damaged becomes one line with its name."""
+    """Turn errors that show a cut-short or damaged file into one line with its name, while the file is read."""
     try:
         yield
     except UNREADABLE as error:
@@ -42,7 +45,7 @@ def intact(path: Path) -> Iterator[None]:
 
 
 def readable(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
-    """A file that cannot be read through (cut short, other format) is a finding, not a traceback."""
+    """Make a check report a file that it cannot read (cut short, other format) as a problem, without a traceback."""
 
     def checked(root: Path) -> list[str]:
         try:
@@ -55,21 +58,31 @@ def readable(check: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
     return checked
 
 
-def count_differences(found: dict[str, int], expected: dict[str, int]) -> list[str]:
-    """Where counts differ from what is expected, one line per count."""
+def count_differences(counts: dict[str, int], expected: dict[str, int]) -> list[str]:
+    """The counts that differ from the expected ones, one line each."""
     return [
-        f"{what}: {found.get(what, 0):,} instead of {number:,}"
+        f"{what}: {counts.get(what, 0):,} instead of {number:,}"
         for what, number in expected.items()
-        if found.get(what, 0) != number
+        if counts.get(what, 0) != number
     ]
 
 
-def open_text(path: Path, encoding: str = "utf-8"):
-    """Text of a file, packed or not: its first bytes tell, as some programs unpack and keep the name."""
+def open_unpacked(path: Path) -> BufferedIOBase:
+    """The bytes of a file, unpacked if its name ends in .gz or .xz."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    return lzma.open(path, "rb") if path.suffix == ".xz" else open(path, "rb")
+
+
+def open_text(path: Path, encoding: str = "utf-8") -> IO[str]:
+    """Text of a file, packed or not. Its first bytes decide, as some programs unpack a file and keep its name."""
     with open(path, "rb") as file:
         start = file.read(6)
-    opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\x00" else open
-    return opener(path, "rt", encoding=encoding, newline="\n")
+    if start[:2] == b"\x1f\x8b":
+        return gzip.open(path, "rt", encoding=encoding, newline="\n")
+    if start == b"\xfd7zXZ\x00":
+        return lzma.open(path, "rt", encoding=encoding, newline="\n")
+    return open(path, encoding=encoding, newline="\n")
 
 
 def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
@@ -82,12 +95,18 @@ def members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 if not name.endswith("/"):
-                    yield name, lambda name=name: archive.read(name)
+                    yield name, partial(archive.read, name)
     else:
-        with tarfile.open(path) as archive:
-            for member in archive:
+        with tarfile.open(path) as tar:
+            for member in tar:
                 if member.isfile():
-                    yield member.name, lambda member=member: archive.extractfile(member).read()
+                    yield member.name, partial(_content, tar, member)
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None  # `member` is a file
+    return file.read()
 
 
 def only_file(root: Path, pattern: str) -> Path:
@@ -98,7 +117,7 @@ def only_file(root: Path, pattern: str) -> Path:
     BadInput
         If no file or several files match.
     """
-    found = sorted(root.glob(pattern))
-    if len(found) != 1:
-        raise BadInput(f"{root / pattern}: {len(found)} files; accepted: one")
-    return found[0]
+    matches = sorted(root.glob(pattern))
+    if len(matches) != 1:
+        raise BadInput(f"{root / pattern}: {len(matches)} files; accepted: one")
+    return matches[0]

@@ -1,4 +1,4 @@
-"""What all corpora of sentence pairs share: the word that stands first, and the vocabulary of both sentences."""
+"""What all corpora of sentence pairs share: the first word of every sentence, and the vocabulary of both sides."""
 
 from collections.abc import Sequence
 from hashlib import md5
@@ -10,16 +10,16 @@ from rationale.data.batches import Vocabulary
 from rationale.data.example import Example
 from rationale.data.vectors import read_vectors
 
-NULL = "@@NULL@@"  # stands first in every sentence; what aligns with nothing aligns with it
-NUM_UNKNOWN = 100  # rows that words without a vector share
+NULL = "@@NULL@@"  # first word of every sentence; words without a counterpart align with it
+NUM_UNKNOWN = 100  # number of rows that words without a vector share
 
 
 def build_pair_vocabulary(
     splits: dict[str, Sequence[Example]], vectors: str, dim: int = 300, seed: int = 0
 ) -> tuple[Vocabulary, Tensor]:
-    """All words of the pairs and their vectors, every one of length 1.
+    """All words of the pairs and their vectors, each of norm 1.
 
-    A word without a vector shares one of 100 random rows, chosen by the md5 of its letters; `NULL` has one of its own.
+    A word without a vector shares one of 100 random rows, chosen by the md5 of its letters; `NULL` has its own row.
     Source: Bastings et al. 2019, app. A; Parikh et al. 2016.
 
     Parameters
@@ -36,16 +36,16 @@ def build_pair_vocabulary(
     Vocabulary, float [V, E]
         The row of padding is zeros.
     """
-    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second))
+    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second or ()))
     words = sorted({word for sentence in sentences for word in sentence})
     if vectors == "random":
         generator = torch.Generator().manual_seed(seed + 1)
-        found, rows = words, torch.randn(len(words), dim, generator=generator)
+        known_words, rows = words, torch.randn(len(words), dim, generator=generator)
     else:
-        found, rows = read_vectors(vectors, words)
+        known_words, rows = read_vectors(vectors, words)
     generator = torch.Generator().manual_seed(seed)
-    unknown = torch.randn(NUM_UNKNOWN + 1, rows.shape[1], generator=generator)  # the last one is NULL's
-    known = dict(zip(found, rows, strict=True))
+    unknown = torch.randn(NUM_UNKNOWN + 1, rows.shape[1], generator=generator)  # the last row is for NULL
+    known = dict(zip(known_words, rows, strict=True))
     vocabulary = Vocabulary(words)
     table = torch.stack(
         [unknown[0], torch.zeros(rows.shape[1])]
@@ -55,5 +55,5 @@ def build_pair_vocabulary(
 
 
 def hashed(word: str) -> int:
-    """Which of the shared rows an unknown word has, in 0 .. 99."""
+    """The shared row of an unknown word, in 0 .. 99."""
     return int(md5(word.encode()).hexdigest(), 16) % NUM_UNKNOWN

@@ -25,15 +25,15 @@ def read_lines(file: Path, place: Path, archive: Archive) -> list[str]:
 
 
 def read_tokenised(files: dict[str, tuple[str, Sequence[str]]], place: Path, archive: Archive) -> Targets:
-    """Files of sources and of their targets that are tokenised already, by spaces; words become lower-case.
+    """Read sources and their targets from files that are tokenised by spaces; words become lower-case.
 
     Parameters
     ----------
     files : {"train", "dev", "test"} -> (source file, target files)
-        Relative to `place`, packed (.gz) or not. The first target is learned from; all are references.
+        Relative to `place`, packed (.gz) or not. The first target is used in training; all targets are references.
     place : Path
     archive : Archive
-        Which says how to get a file that is missing.
+        Says how to get a missing file.
 
     Raises
     ------
@@ -60,5 +60,5 @@ def _tokens(place: Path, name: str, archive: Archive) -> list[tuple[str, ...]]:
     lines = read_lines(packed if packed.is_file() else place / name, place, archive)
     rows = [tuple(line.lower().split()) for line in lines]
     if () in rows:
-        raise BadInput(f"{place / name}:{1 + rows.index(())}: an empty line; accepted: a text a line")
+        raise BadInput(f"{place / name}:{1 + rows.index(())}: an empty line; accepted: one text per line")
     return rows

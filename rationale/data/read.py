@@ -1,4 +1,4 @@
-"""Read the corpus that the parameters of a run name; what differs between corpora stands in their files."""
+"""Read the corpus that the settings of a run name; the differences between corpora are in their files."""
 
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -25,14 +25,14 @@ def read_extraction(p: SimpleNamespace) -> Labelled:
     Parameters
     ----------
     p : parameters
-        Uses corpus, num_train, num_dev, num_test (the first examples of a split; 0: all of them, or the usual number
-        of made-up ones), and of a corpus that is rated for aspects: aspect, correlation.
+        Uses corpus, num_train, num_dev, num_test (the first examples of a split; 0: all of them, or the default
+        number of made-up ones), and, if texts are rated for aspects: aspect, correlation.
 
     Raises
     ------
     BadInput
-        A corpus that is not for this task, an aspect that it is not rated for, a split without examples; see the
-        readers.
+        A corpus that is not for this task, an aspect that its texts are not rated for, or a split without examples;
+        also the errors of the readers.
     """
     corpus, aspect = _corpus_for("extraction", p), vars(p).get("aspect", "")
     if corpus.aspects and aspect not in corpus.aspects:
@@ -53,23 +53,23 @@ def read_alignment(p: SimpleNamespace) -> Labelled:
 
 
 def read_generation(p: SimpleNamespace) -> Targets:
-    """Read texts with target texts: corpus, num_train, num_dev, num_test, and language where there are several."""
+    """Read texts with target texts: corpus, num_train, num_dev, num_test, and language if there are several."""
     corpus = _corpus_for("generation", p)
-    found = corpus.read["generation"](_request(corpus, p))
-    return Targets(_first(found.splits, p), _first(found.references, p))
+    targets = corpus.read["generation"](_request(corpus, p))
+    return Targets(_first(targets.splits, p), _first(targets.references, p))
 
 
 def read_probing(p: SimpleNamespace) -> dict[str, list[Example]] | dict[str, list[Question]]:
-    """Read (or make up, from `seed`) the texts of a model that is probed: all that there are of a corpus that is read.
+    """Read (or make up, from `seed`) the texts for a model that is probed; a corpus that is read is returned whole.
 
-    Limits are left to the caller, who may drop texts that are too long first.
+    The caller applies the limits, and may first drop texts that are too long.
     """
     corpus = _corpus_for("probing", p)
     return corpus.read["probing"](_request(corpus, p))
 
 
 def limits(p: SimpleNamespace) -> dict[str, int]:
-    """How many examples of each split a run uses; 0: all."""
+    """Number of examples of each split that a run uses; 0: all."""
     return {split: getattr(p, f"num_{split}") for split in SPLITS}
 
 

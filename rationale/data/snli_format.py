@@ -27,11 +27,11 @@ def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True)
     place : Path
         Folder of the three files.
     file_name : str
-        With {} in the place of the split.
+        With {} in place of the split.
     archive : Archive
-        Which says how to get a file that is missing.
+        Says how to get a missing file.
     null : bool
-        Put `NULL` before both sentences, as Bastings et al. do; it counts as a word in every rate.
+        Put `NULL` before both sentences, as Bastings et al. do; `NULL` counts as a word in every rate.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True)
     Raises
     ------
     BadInput
-        A file is missing, or a line is malformed: file and line are named.
+        A file is missing, or a line is malformed (file and line are named).
     """
     splits = {}
     for split in SPLITS:
@@ -60,7 +60,7 @@ def parse_pair(line: str, where: str = "", null: bool = True) -> Example | None:
     Raises
     ------
     BadInput
-        `where`: not JSON, no label, or an empty sentence.
+        The line, named by `where`, is not JSON, has no label, or has an empty sentence.
     """
     try:
         pair = json.loads(line)
@@ -85,18 +85,18 @@ def _leaves(tree: str) -> list[str]:
 
 
 def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list[str]]:
-    """Sentence pairs in JSON lines: number by `split`, or by `split label` where `expected` asks for it."""
+    """A check of the numbers of sentence pairs in JSON lines, per `split` or, if `expected` has it, `split label`."""
 
     @readable
     def check(root: Path) -> list[str]:
-        found = Counter()
+        counts: Counter[str] = Counter()
         for path in sorted(root.glob(pattern)):
             split = path.name.split(".jsonl")[0].split("_")[-1]
             with open_text(path) as file:
                 for line in file:
                     label = json.loads(line)["gold_label"]
-                    if label != "-":  # no agreement between the annotators
-                        found.update((split, f"{split} {label}"))
-        return count_differences(found, expected)
+                    if label != "-":  # - means that the annotators did not agree
+                        counts.update((split, f"{split} {label}"))
+        return count_differences(counts, expected)
 
     return check

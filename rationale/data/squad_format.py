@@ -13,19 +13,19 @@ from rationale.errors import BadInput, typed
 
 
 def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -> list[Question]:
-    """All questions of a file in SQuAD's format, in its order.
+    """All questions of a file in SQuAD's format, in the order of the file.
 
     Parameters
     ----------
     path : Path or str
     official : (articles, questions), or None
-        How many the official file holds; None: any number is accepted.
+        The counts of the official file; None: any number is accepted.
 
     Raises
     ------
     BadInput
-        If the file is missing, no JSON of this form, or an answer is not where it says (file and question are named);
-        if it holds other numbers than the official one.
+        If the file is missing, is not JSON of this form, or gives a wrong position for an answer (file and question
+        are named), or if its counts differ from the official ones.
     """
     path = Path(path)
     try:
@@ -34,22 +34,23 @@ def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -
         raise BadInput(f"{path}: no such file; see `{typed('rationale.data list')}`") from None
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not in SQuAD's format ({error}); accepted is JSON with a list `data`") from None
-    found = []
+    questions = []
     for number, article in enumerate(articles, 1):
         try:
-            found += _questions_of(article, str(path))
+            questions += _questions_of(article, str(path))
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(
                 f"{path}: article {number} is not in SQuAD's format ({type(error).__name__}: {error}); accepted are "
                 "`paragraphs` of `context` and `qas`, those of `id`, `question` and `answers`"
             ) from None
-    if official and (len(articles), len(found)) != official:
-        raise BadInput(f"{path}: {len(articles)} articles, {len(found)} questions; the official file has {official}")
-    return found
+    counts = len(articles), len(questions)
+    if official and counts != official:
+        raise BadInput(f"{path}: {counts[0]} articles, {counts[1]} questions; the official file has {official}")
+    return questions
 
 
 def _questions_of(article: dict, path: str) -> list[Question]:
-    found = []
+    questions = []
     for paragraph in article["paragraphs"]:
         context = paragraph["context"]
         for asked in paragraph["qas"]:
@@ -60,8 +61,8 @@ def _questions_of(article: dict, path: str) -> list[Question]:
             for start, text in answers:
                 if context[start : start + len(text)] != text:
                     raise BadInput(f"{where}: the answer {text[:40]!r} is not at character {start} of its paragraph")
-            found.append(Question(asked["id"], article.get("title", ""), context, asked["question"], answers))
-    return found
+            questions.append(Question(asked["id"], article.get("title", ""), context, asked["question"], answers))
+    return questions
 
 
 def split_by_article(questions: list[Question], first: int, second: int) -> dict[str, list[Question]]:
@@ -75,7 +76,7 @@ def split_by_article(questions: list[Question], first: int, second: int) -> dict
 
 
 def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path], list[str]]:
-    """Files in SQuAD's format: articles, paragraphs, questions."""
+    """A check of files in SQuAD's format by their numbers of articles, paragraphs and questions."""
 
     @readable
     def check(root: Path) -> list[str]:
@@ -83,7 +84,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
         for path, (articles, paragraphs, questions) in expected.items():
             data = json.loads((root / path).read_text(encoding="utf-8"))["data"]
             held = [paragraph for article in data for paragraph in article["paragraphs"]]
-            found = {
+            counts = {
                 "articles": len(data),
                 "paragraphs": len(held),
                 "questions": sum(len(p["qas"]) for p in held),
@@ -91,7 +92,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
             problems += [
                 f"{path}: {problem}"
                 for problem in count_differences(
-                    found, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
+                    counts, {"articles": articles, "paragraphs": paragraphs, "questions": questions}
                 )
             ]
         return problems

@@ -1,6 +1,6 @@
-"""The layout of Rush et al. 2015, "sumdata": Gigaword's sentences and headlines to train on, several test sets.
+"""The layout of Rush et al. 2015, "sumdata": Gigaword's sentences and headlines for training, several test sets.
 
-Source: Rush et al. 2015; https://github.com/harvardnlp/sent-summary. The texts come tokenised, digits as `#`.
+Source: Rush et al. 2015; https://github.com/harvardnlp/sent-summary. The texts are tokenised, with digits as `#`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ DEV = ("train/valid.article.filter.txt", ("train/valid.title.filter.txt",))
 
 
 def read_headlines(test: tuple[str, Sequence[str]], path: Path | str | None = None) -> Targets:
-    """Gigaword's sentences with headlines as train and dev, and a test set of one's choice.
+    """Gigaword's sentences with headlines as train and dev, and a given test set.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ def read_headlines(test: tuple[str, Sequence[str]], path: Path | str | None = No
 @readable
 def check_sumdata(root: Path) -> list[str]:
     """Gigaword and DUC 2004: lines of each file."""
-    found = {}
+    counts = {}
     for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
         with open_text(only_file(root, f"sumdata/{name}*")) as file:
-            found[name] = sum(1 for _ in file)
-    return count_differences(found, dict.fromkeys(found, 500))
+            counts[name] = sum(1 for _ in file)
+    return count_differences(counts, dict.fromkeys(counts, 500))
 
 
 SUMDATA = Archive(

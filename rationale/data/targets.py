@@ -1,4 +1,4 @@
-"""What all corpora of texts with a target text share: the end of a target, the references, the vocabularies."""
+"""What all corpora with target texts share: the end of a target, the references, the vocabularies."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ END = "</s>"  # ends every target
 
 
 class Targets(NamedTuple):
-    """Sources with targets, and what is generated for dev and test is compared with.
+    """Sources with targets, and the references with which generated texts are compared.
 
     Attributes
     ----------
     splits : {"train", "dev", "test"} -> list of Example
-        `tokens` the source, `second` the target, ended by `END`.
+        `tokens` is the source, `second` the target, which ends with `END`.
     references : {"dev", "test"} -> list of list of str
         One or several texts per example.
     """
@@ -26,7 +26,8 @@ class Targets(NamedTuple):
 
 
 def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tuple[Vocabulary, Vocabulary]:
-    """The words of the sources and of the targets that occur at least so often in train; `END` is among the latter."""
-    sides = ([e.tokens for e in train], [e.second for e in train])
+    """Vocabularies of the sources and of the targets (with `END`): words that occur at least `min_count` times."""
+    sides = ([e.tokens for e in train], [e.second or () for e in train])
     counts = [Counter(word for text in side for word in text) for side in sides]
-    return tuple(Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
+    sources, targets = (Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
+    return sources, targets

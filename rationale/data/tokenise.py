@@ -1,4 +1,4 @@
-"""Raw text to tokens, by the rules in `TOKENISERS`; every corpus names its own."""
+"""From raw text to tokens, by the rules in `TOKENISERS`; every corpus names its tokeniser."""
 
 import re
 from collections.abc import Callable
@@ -20,10 +20,10 @@ TOKEN = r"""(?ix)
 
 
 def tokenise(text: str) -> list[str]:
-    """Words and punctuation marks apart, clitics as in the Penn Treebank: "isn't" -> "is", "n't".
+    """Separate words and punctuation marks, with clitics as in the Penn Treebank: "isn't" -> "is", "n't".
 
-    Text that is already tokenised comes out unchanged: a mark or a clitic stands alone in it, and none is
-    attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
+    Text that is already tokenised is returned unchanged; it is recognised by a mark or a clitic that stands alone,
+    with none attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
     """
     if BETWEEN in text:
         return split_text(text, "treebank")
@@ -33,7 +33,7 @@ def tokenise(text: str) -> list[str]:
     return re.findall(TOKEN, re.sub(f"(?i){CLITIC}", r" \1", text))
 
 
-# Clitics stand apart, as in the treebank and in the word vectors: do|n't, it|'s.
+# Clitics are separate tokens, as in the treebank and in the word vectors: do|n't, it|'s.
 _CLITIC = r"n't\b|'(?:s|m|d|re|ve|ll)\b"
 _TOKEN = re.compile(
     rf"{_CLITIC}"
@@ -42,7 +42,7 @@ _TOKEN = re.compile(
 )
 _ATTACHED = re.compile(rf"(?<=\w)({_CLITIC})")
 _HANZI = re.compile("[\u4e00-\u9fff]")
-_PLAIN = {  # typographic marks, also where Windows' were read as control characters
+_PLAIN = {  # typographic marks, including those of Windows code pages that were read as control characters
     **dict.fromkeys("’‘´\x91\x92", "'"),
     **dict.fromkeys("“”\x93\x94", '"'),
     **dict.fromkeys("–\x96", "-"),
@@ -53,7 +53,7 @@ _TYPOGRAPHIC = re.compile(f"[{''.join(_PLAIN)}]")
 
 
 def split_words(text: str, limit: int | None = None) -> list[str]:
-    """Lower-case tokens: words, numbers and marks apart, clitics as in the Penn Treebank.
+    """Lower-case tokens: words, numbers and marks are separate, with clitics as in the Penn Treebank.
 
         "The room wasn't 1,000% clean.But well-kept!!" ->
         the room was n't 1,000 % clean . but well-kept ! !
@@ -65,7 +65,7 @@ def split_words(text: str, limit: int | None = None) -> list[str]:
     ----------
     text : str
     limit : int >= 1 or None
-        The first so many tokens; what comes after them is not looked at.
+        Return only this many tokens; the rest of the text is not read.
     """
     if not text.isascii():
         text = _TYPOGRAPHIC.sub(lambda mark: _PLAIN[mark[0]], repair(text))
@@ -74,15 +74,15 @@ def split_words(text: str, limit: int | None = None) -> list[str]:
 
 
 def split_clitics(text: str) -> str:
-    """A text that is tokenised already, with clitics apart: "they don't" -> "they do n't"."""
+    """Separate the clitics of a text that is already tokenised: "they don't" -> "they do n't"."""
     return _ATTACHED.sub(r" \1", text)
 
 
 def repair(text: str) -> str:
-    """Undo that UTF-8 was once decoded as GBK, the Chinese code page: "clich茅s" -> "clichés".
+    """Repair a text of which UTF-8 bytes were decoded as GBK, the Chinese code page: "clich茅s" -> "clichés".
 
-    Every such mistake gives Chinese characters; a text without them is returned as it is. Where a byte was
-    lost in it (then a `?` stands there), a space takes the place of the character.
+    Every such mistake produces Chinese characters; a text without them is returned unchanged. If a byte was lost
+    (a `?` stands in its place), the character becomes a space.
     """
     if not _HANZI.search(text):
         return text
@@ -90,26 +90,26 @@ def repair(text: str) -> str:
     return raw.decode("utf-8", "replace").replace("\ufffd?", " ").replace("\ufffd", " ")
 
 
-@lru_cache(maxsize=1 << 17)  # most of what stands between two spaces comes again
+@lru_cache(maxsize=1 << 17)  # most chunks between spaces occur repeatedly
 def _split(chunk: str) -> tuple[str, ...]:
     return tuple(map(intern, _TOKEN.findall(chunk.replace("n't", " n't"))))
 
 
 TOKENISERS: dict[str, Callable[[str], list[str]]] = {
-    "treebank": tokenise,  # as in the Penn Treebank; leaves alone what is tokenised already
-    "words": split_words,  # lower-case, marks and slashes apart, a full stop ends a word everywhere
+    "treebank": tokenise,  # as in the Penn Treebank; tokenised text stays unchanged
+    "words": split_words,  # lower-case, marks and slashes separate, a full stop always ends a word
     "spaces": str.split,
 }
 
 
 def split_text(text: str, tokeniser: str) -> list[str]:
-    """The tokens of a text; of a pair those of both sides, each split by itself, with `BETWEEN` between them.
+    """The tokens of a text; for a pair, the tokens of both sides, split separately, with `BETWEEN` between them.
 
     Parameters
     ----------
     text : str
     tokeniser : key of `TOKENISERS`
-        That of the corpus whose texts are to be read alike.
+        The tokeniser of the corpus on which the model was trained.
     """
     split = TOKENISERS[tokeniser]
     return [*chain.from_iterable([BETWEEN, *split(part)] for part in text.split(BETWEEN))][1:]

@@ -1,17 +1,15 @@
 """The archives of word vectors, and the check of their files."""
 
-import gzip
-import lzma
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rationale.data.archives import MADE_HERE, Archive, Download
-from rationale.data.files import count_differences, readable
+from rationale.data.files import count_differences, open_unpacked, readable
 
 
 def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[str]]:
-    """Every row holds a word and as many numbers as the first row; files in `rows` hold that many rows."""
+    """A check that all rows have a word and equally many numbers; `rows`: number of rows per file, if it is known."""
 
     @readable
     def check(root: Path) -> list[str]:
@@ -24,19 +22,19 @@ def check_vectors(pattern: str, rows: dict[str, int]) -> Callable[[Path], list[s
     return check
 
 
-def _files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The text files in a vectors file: (name, lines)."""
+def _files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """(name, lines) of each text file in a file of vectors."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
                 with archive.open(member) as file:
                     yield member, file
     else:
-        with {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)(path, "rb") as file:
+        with open_unpacked(path) as file:
             yield path.name, file
 
 
-def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str]:
+def _ragged(name: str, lines: Iterable[bytes], expected: int | None) -> list[str]:
     num, num_fields = 0, 0
     for num, line in enumerate(lines, start=1):
         fields = line.rstrip().count(b" ") + 1
@@ -49,7 +47,7 @@ def _ragged(name: str, lines: Iterator[bytes], expected: int | None) -> list[str
 
 
 def _numbers_follow(line: bytes, dim: int) -> bool:
-    """A word with spaces in it (GloVe 840B has some) is fine if the last `dim` fields are numbers."""
+    """Whether the last `dim` fields are numbers; then the word may contain spaces (as some do in GloVe 840B)."""
     fields = line.split()
     try:
         [float(field) for field in fields[-dim:]]

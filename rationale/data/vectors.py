@@ -6,22 +6,24 @@ import zipfile
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import torch
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
+from rationale.data.files import open_unpacked
 from rationale.errors import BadInput, typed
 from rationale.settings import Settings, setting
 
-SUFFIXES = (".txt.xz", ".txt.gz", ".txt")  # of two files of one name, the later suffix wins
+SUFFIXES = (".txt.xz", ".txt.gz", ".txt")  # if two files have the same name, the later suffix wins
 LARGEST = torch.finfo(torch.float32).max
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
-# The treebanks' spelling of brackets and quotes, and everybody else's.
+# The spelling of brackets and quotes in treebanks, and in plain text.
 TREEBANK_TO_PLAIN = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -38,7 +40,7 @@ class VectorSettings(Settings):
     """The word vectors."""
 
     vectors: str = setting("glove.840B.300d", "word vectors: a file, or a name in the data folder, or random")
-    embedding_size: int = setting(300, "numbers of a random word vector; a file brings its own", "[1, inf)")
+    embedding_size: int = setting(300, "numbers of a random word vector; a file has its own size", "[1, inf)")
 
 
 class ScaledVectorSettings(VectorSettings):
@@ -52,7 +54,7 @@ def build_vocabulary(
 ) -> tuple[Vocabulary, Tensor]:
     """The words of a task that have a vector, and the table of their vectors.
 
-    Words of all splits are taken, as the vectors are fixed and no label is looked at.
+    The words of all splits are used, as the vectors are fixed and labels are not used.
 
     Parameters
     ----------
@@ -61,11 +63,11 @@ def build_vocabulary(
         A name in the data folder's `vectors`, or a file (see `read_vectors`); or "random": every word of the
         splits gets a fixed vector from N(0, 0.4^2), 0.4 being the standard deviation of GloVe 840B.
     scale : float
-        Multiplies the vectors, not the two special rows.
+        Factor on the vectors, but not on the two special rows.
     dim : int >= 1
-        Size of random vectors; files bring their own.
+        Size of random vectors; the vectors of a file have their own size.
     seed : int
-        Of the random vectors and of the unknown word's row.
+        Seed of the random vectors and of the unknown word's row.
 
     Returns
     -------
@@ -77,17 +79,17 @@ def build_vocabulary(
     Raises
     ------
     BadInput
-        See `read_vectors`; also if no word at all has a vector.
+        See `read_vectors`; also if no word has a vector.
     """
     words = sorted({token for split in splits.values() for example in split for token in example.tokens})
     generator = torch.Generator().manual_seed(seed)
     if vectors == "random":
-        found, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)
+        known, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)
     else:
-        found, rows = read_vectors(vectors, words)
-        if not found:
+        known, rows = read_vectors(vectors, words)
+        if not known:
             raise BadInput(f"vectors: {vectors!r} holds none of the {len(words)} words of the data")
-    vocabulary = Vocabulary(found)
+    vocabulary = Vocabulary(known)
     table = torch.zeros(len(vocabulary), rows.shape[1])  # [V, E]
     table[vocabulary.unk].uniform_(-0.05, 0.05, generator=generator)
     table[len(vocabulary.specials) :] = scale * rows
@@ -97,30 +99,30 @@ def build_vocabulary(
 def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[str], Tensor]:
     """The vectors of these words, from a file in GloVe's text format: a word and its numbers in every row.
 
-    A word is looked up as it is, then in other spellings of the same thing (-LRB- and "(", `` and ",
-    \\/ and /), then all of these in lower case. Also read: word2vec's text format (a first line with the
-    number of rows and their size), and words with spaces in them.
+    A word is looked up as it is, then in other spellings of the same word (-LRB- and "(", `` and ",
+    \\/ and /), then all of these in lower case. word2vec's text format (a first line with the number of rows and
+    their size) and words that contain spaces are also accepted.
 
     Parameters
     ----------
     name_or_path : str or Path
-        A name, searched in the data folder as `vectors/<name>.txt`, .txt.gz, .txt.xz or as `<name>.txt` in any
-        .zip there; or a file.
+        A name in the data folder: `vectors/<name>.txt`, .txt.gz or .txt.xz, or `<name>.txt` in any .zip there; or a
+        file.
     words : iterable of str
-        Only their rows become numbers. The number of fields is checked in every row of the file.
+        Only the rows of these words are parsed. The number of fields is checked in every row of the file.
 
     Returns
     -------
     list of str
-        The words found, in the order given, each once.
+        The words that have a vector, in the given order, each once.
     float32 [V', E]
         Their vectors.
 
     Raises
     ------
     BadInput
-        Nothing of that name, a file that cannot be unpacked, a row of another length, a field that is no
-        number.
+        No vectors of this name, a file that cannot be unpacked, a row of a different length, or a field that is not
+        a number.
     """
     words = list(dict.fromkeys(words))
     forms = {word: [form.encode() for form in spellings(word)] for word in words}
@@ -130,12 +132,12 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
             rows, numbers, dim = _read_rows(file, {form for some in forms.values() for form in some}, path)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise BadInput(f"{path}: cut short or damaged ({error}); fetch it again") from error
-    found = {word: next((rows[form] for form in forms[word] if form in rows), None) for word in words}
-    found = {word: row for word, row in found.items() if row is not None}
-    if not found:
+    row_of = {word: next((rows[form] for form in forms[word] if form in rows), None) for word in words}
+    row_of = {word: row for word, row in row_of.items() if row is not None}
+    if not row_of:
         return [], torch.zeros(0, dim)
     table = torch.frombuffer(numbers, dtype=torch.float32).reshape(-1, dim)
-    return list(found), table[torch.tensor(list(found.values()), dtype=torch.long)]
+    return list(row_of), table[torch.tensor(list(row_of.values()), dtype=torch.long)]
 
 
 def available() -> list[str]:
@@ -144,19 +146,19 @@ def available() -> list[str]:
 
 
 def require_vectors(name_or_path: str | Path) -> None:
-    """Stop before any work if `read_vectors` would not find them; "random" needs no file.
+    """Raise an error at once if `read_vectors` would not find the vectors; "random" needs no file.
 
     Raises
     ------
     BadInput
-        Nothing of that name.
+        No vectors of this name.
     """
     if name_or_path != "random":
         _find(name_or_path)
 
 
 def spellings(word: str) -> list[str]:
-    """The spellings under which to look up a word, best first: as it is, then as a plain text or a treebank has it."""
+    """The spellings with which to look up a word, best first: as it is, then as in plain text or in a treebank."""
     plain = word.replace("\\", "") or word
     other = [b for a, b in TREEBANK_TO_PLAIN.items() if plain.upper() == a]
     other += [a for a, b in TREEBANK_TO_PLAIN.items() if plain == b]
@@ -167,12 +169,12 @@ def spellings(word: str) -> list[str]:
 def _sources() -> dict[str, tuple[Path, str | None]]:
     """Name -> (file, member of the zip or None), for all vectors in the data folder."""
     place = data_folder() / "vectors"
-    sources = {}
+    sources: dict[str, tuple[Path, str | None]] = {}
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
-        else:  # opening it will say what is wrong
+        else:  # opening it will raise an error that describes the problem
             sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
     for suffix in SUFFIXES:
         sources |= {path.name.removesuffix(suffix): (path, None) for path in place.glob("*" + suffix)}
@@ -184,7 +186,7 @@ def _text_members(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
-    """The file, and which member of it if it is an archive of several."""
+    """The file, and its member if it is an archive."""
     sources = _sources()
     if str(name_or_path) in sources:
         return sources[str(name_or_path)]
@@ -198,9 +200,9 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
     return path, None
 
 
-def _open(path: Path, member: str | None) -> BinaryIO:
+def _open(path: Path, member: str | None) -> BufferedIOBase | IO[bytes]:
     if path.suffix != ".zip":
-        return {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")
+        return open_unpacked(path)
     archive = zipfile.ZipFile(path)
     texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
@@ -211,7 +213,7 @@ def _open(path: Path, member: str | None) -> BinaryIO:
 def _read_rows(file: Iterable[bytes], wanted: set[bytes], path: Path) -> tuple[dict[bytes, int], array, int]:
     """Rows of the wanted words (word -> number of its row), all their numbers in one array, and the size.
 
-    Bytes all the way: no character of another script can be mistaken for a space or the end of a line.
+    Lines stay bytes, so no character of another script can be mistaken for a space or the end of a line.
     """
     rows: dict[bytes, int] = {}
     numbers = array("f")
@@ -237,7 +239,7 @@ def _read_rows(file: Iterable[bytes], wanted: set[bytes], path: Path) -> tuple[d
 
 
 def _size(line: bytes, where: str) -> tuple[int, bool]:
-    """Numbers a row, from the first line, and whether that line is word2vec's header."""
+    """Numbers per row, from the first line, and whether this line is word2vec's header."""
     fields = line.split()
     if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]):
         return int(fields[1]), True
@@ -245,12 +247,12 @@ def _size(line: bytes, where: str) -> tuple[int, bool]:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not dim:
-        raise BadInput(f"{where}: {_shown(line)} is no row of vectors; accepted: {ROW_FORMAT}")
+        raise BadInput(f"{where}: {_shown(line)} is not a row of a vector file; accepted: {ROW_FORMAT}")
     return dim, False
 
 
 def _word_with_spaces(line: bytes, dim: int, where: str) -> bytes:
-    """The word of a row of too many fields: all before the last `dim`, unless that ends in a number too."""
+    """The word of a row with too many fields: all before the last `dim` fields, unless it ends in a number too."""
     fields = line.split()
     if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
         raise BadInput(
@@ -264,12 +266,12 @@ def _numbers(fields: list[bytes], where: str) -> list[float]:
     """The fields as finite numbers that float32 can hold."""
     try:
         numbers = [float(field) for field in fields]
-        if all(abs(number) <= LARGEST for number in numbers):  # so neither nan nor inf
+        if all(abs(number) <= LARGEST for number in numbers):  # neither NaN nor infinite
             return numbers
     except ValueError:
         pass
     wrong = next(field for field in fields if not _is_number(field))
-    raise BadInput(f"{where}: {_shown(wrong)} is no number; accepted: {ROW_FORMAT}")
+    raise BadInput(f"{where}: {_shown(wrong)} is not a number; accepted: {ROW_FORMAT}")
 
 
 def _is_number(field: bytes) -> bool:

@@ -1,8 +1,9 @@
-"""Texts as word pieces of a transformer, and what the pieces are: parts of speech, sentiments, answer spans."""
+"""Texts as word pieces of a transformer, and properties of the pieces: parts of speech, sentiments, answer spans."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from torch import Tensor
 
@@ -11,9 +12,9 @@ from rationale.errors import optional
 
 
 class WordPieces:
-    """A tokenizer as `Batches` want a vocabulary: pieces to numbers."""
+    """A tokenizer with the interface of a vocabulary, as `Batches` requires: from pieces to numbers."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self.pad = tokenizer.pad_token_id
 
@@ -29,26 +30,26 @@ UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "``": '"', 
 
 
 def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
-    """Texts as word pieces between [CLS] and [SEP]; `word_labels` are those of each piece's word, -1 at separators.
+    """Texts as word pieces between [CLS] and [SEP]; `word_labels` has the label of each piece's word, -1 at separators.
 
     Brackets and quotes of treebanks (`-LRB-`) become the characters they stand for. A longer text is cut.
     """
     words = [[UNESCAPED.get(token, token) for token in example.tokens] for example in examples]
-    found = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
     result = []
     for row, example in enumerate(examples):
         labels = None
         if example.word_labels is not None:
-            of = found.word_ids(row)
-            labels = tuple(-1 if word is None else example.word_labels[word] for word in of)
-        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+            words_of = encoded.word_ids(row)
+            labels = tuple(-1 if word is None else example.word_labels[word] for word in words_of)
+        pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][row])
         result.append(Example(tuple(pieces), example.label, word_labels=labels))
     return result
 
 
 SEPARATORS = ("[CLS]", "[SEP]")
 
-# kind of word -> how the tags of the British National Corpus (C5) begin that mean it
+# part of speech -> first letters of its tags in the tag set of the British National Corpus (C5)
 SPEECH = {
     "noun": ("NN", "NP"), "verb": ("V",), "adjective": ("AJ",), "adverb": ("AV", "XX"), "pronoun": ("PN",),
     "determiner": ("AT", "D"), "preposition": ("PR", "TO"), "conjunction": ("CJ",), "number": ("CRD", "ORD"),
@@ -57,10 +58,10 @@ SPEECH = {
 
 
 def parts_of_speech(pieces: Sequence[str]) -> list[str]:
-    """The part of speech of each piece's word, by the package HanTa; separators are a kind of their own.
+    """The part of speech of each piece's word, by the package HanTa; separators form their own kinds.
 
-    Pieces are put together to words first (`fun ##ny`, `' s`, `n ' t`). Lower case hides proper nouns: nouns are one
-    kind.
+    Pieces are first joined to words (`fun ##ny`, `' s`, `n ' t`). Proper nouns cannot be recognised in lower case, so
+    all nouns form one kind.
 
     Returns
     -------
@@ -78,8 +79,8 @@ def parts_of_speech(pieces: Sequence[str]) -> list[str]:
     spelled = ["".join(pieces[i].removeprefix("##") for i in places) for places in words]
     kinds = [""] * len(pieces)
     for places, word, (_, _, tag) in zip(words, spelled, _tagger().tag_sent(spelled), strict=True):
-        found = (kind for kind, tags in SPEECH.items() if tag.startswith(tags))
-        kind = word if word in SEPARATORS else next(found, "other")
+        matches = (kind for kind, tags in SPEECH.items() if tag.startswith(tags))
+        kind = word if word in SEPARATORS else next(matches, "other")
         for i in places:
             kinds[i] = kind
     return kinds
@@ -91,44 +92,45 @@ def _tagger():
 
 
 def sentiments(pieces: Sequence[str], word_labels: Sequence[int], labels: Sequence[str]) -> list[str]:
-    """The sentiment that people gave to each piece's word, one of `labels`; separators are a kind of their own."""
+    """The sentiment that people gave to each piece's word, one of `labels`; separators stay as they are."""
     return [piece if label < 0 else labels[label] for piece, label in zip(pieces, word_labels, strict=True)]
 
 
 @dataclass(frozen=True)
 class SpanExample(Example):
-    """A question and its paragraph as word pieces that know the characters they come from.
+    """A question and its paragraph as word pieces, with the characters that each piece comes from.
 
     Parameters
     ----------
     question : Question
     offsets : tuple of (start, end), length T
-        Characters of each piece in its text: the question, or the paragraph.
+        Range of characters of each piece in its text, which is the question or the paragraph.
     """
 
-    question: Question | None = None
+    question: Question = field(kw_only=True)
     offsets: tuple[tuple[int, int], ...] = ()
 
     def answer(self, first: int, last: int) -> str:
-        """The paragraph's text from piece `first` to piece `last`; empty where the end is before the start."""
+        """The paragraph's text from piece `first` to piece `last`; empty if `last` is before `first`."""
         return self.question.context[self.offsets[first][0] : self.offsets[last][1]] if first <= last else ""
 
 
 def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[SpanExample]:
     """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
 
-    `rationale` is True at the pieces of the answer. What has more pieces than `longest` is left out, as in the paper.
+    `rationale` is True at the pieces of the answer. Examples with more than `longest` pieces are left out, as in the
+    paper.
     """
     result = []
-    found = tokenizer(
+    encoded = tokenizer(
         [one.question for one in questions], [one.context for one in questions], return_offsets_mapping=True
     )
     for row, one in enumerate(questions):
-        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][row])
+        pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][row])
         if len(pieces) > longest:
             continue
         start, text = one.answers[0]
-        spans, segment = found["offset_mapping"][row], found.sequence_ids(row)
+        spans, segment = encoded["offset_mapping"][row], encoded.sequence_ids(row)
         inside = [
             side == 1 and low < start + len(text) and high > start
             for side, (low, high) in zip(segment, spans, strict=True)
@@ -140,24 +142,24 @@ def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> li
 
 
 def span_scores(answers: Tensor, targets: Tensor, examples: Sequence[SpanExample]) -> dict[str, float]:
-    """accuracy (both ends right), and SQuAD's official exact_match and f1: the best over a question's answers, of texts
-    without case, punctuation and articles.
+    """accuracy (both ends are right), and SQuAD's official exact_match and f1.
+
+    The official scores ignore case, punctuation and articles, and take the best over a question's answers.
 
     Parameters
     ----------
     answers, targets : [N, 2], first and last position
     examples : N of `to_spans`
     """
-    from torchmetrics.functional.text import squad  # the extra `pretrained`
-
+    squad = optional("torchmetrics.functional.text", "scores of spans", "pretrained").squad
     answers = answers.long()
-    said = [
+    predictions = [
         {"id": str(i), "prediction_text": example.answer(*ends)}
         for i, (example, ends) in enumerate(zip(examples, answers.tolist(), strict=True))
     ]
-    right = []
+    references: list[dict[str, Any]] = []
     for i, example in enumerate(examples):
         starts, texts = zip(*example.question.answers, strict=True)
-        right.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})
-    official = {name: value.item() / 100 for name, value in squad(said, right).items()}
+        references.append({"id": str(i), "answers": {"answer_start": list(starts), "text": list(texts)}})
+    official = {name: value.item() / 100 for name, value in squad(predictions, references).items()}
     return {"accuracy": (answers == targets.long()).all(1).double().mean().item()} | official

@@ -24,12 +24,14 @@ dtype of the parameters.
 from rationale.distributions import kl  # noqa: F401  registers the KL divergences with torch
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
 from rationale.distributions.numerics import log1mexp, log_uniform
+from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardConcrete, HardKuma, StretchedRectified
 from rationale.distributions.unit_interval import BinaryConcrete, Kumaraswamy, UnitDistribution
 
 __all__ = [
     "Bernoulli",
     "BinaryConcrete",
+    "GateDistribution",
     "HardConcrete",
     "HardKuma",
     "Kumaraswamy",

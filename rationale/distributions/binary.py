@@ -50,6 +50,9 @@ class Bernoulli(torch.distributions.Bernoulli):
     def prob_interior(self) -> Tensor:
         return torch.zeros_like(self.logits)
 
+    def rsample_at(self, log_s: Tensor) -> Tensor:
+        raise NotImplementedError("a draw of a Bernoulli passes no gradient; `StraightThroughBernoulli` has one")
+
 
 class StraightThroughBernoulli(Bernoulli):
     """A Bernoulli whose draw has the gradient of its probability, dz/dm := dp/dm. This gradient is biased.

@@ -2,6 +2,8 @@
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -209,7 +211,7 @@ def average_over_quantiles(weight: Tensor, values: Tensor) -> Tensor:
     return torch.tensordot(weight.to(values.dtype), values, 1)
 
 
-def in_float64(statistic):
+def in_float64(statistic: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     """Decorator: compute a statistic with float64 parameters and return it in the distribution's own dtype."""
 
     @functools.wraps(statistic)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -76,8 +77,8 @@ class StretchedRectified(Distribution):
             setattr(new, name, getattr(base, name))
         return new
 
-    def _map(self, change) -> "StretchedRectified":
-        base = self.base if isinstance(self._unit_base, AdaptedDistribution) else self.base._map(change)
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "StretchedRectified":
+        base = self.base if isinstance(self._unit_base, AdaptedDistribution) else self._unit_base._map(change)
         return StretchedRectified(base, self.left, self.right, validate_args=False)
 
     @property
@@ -103,15 +104,40 @@ class StretchedRectified(Distribution):
             return tuple(self._logs[j].exp() for j in (0, 2, 3))
         return self._unit_base._masses(self._x_zero, self._x_one)
 
-    prob_zero = property(lambda self: self._masses[0], doc="P(H = 0), eq. (H3).")
-    prob_one = property(lambda self: self._masses[1], doc="P(H = 1), eq. (H3).")
-    prob_interior = property(lambda self: self._masses[2], doc="P(0 < H < 1), eq. (H3).")
-    log_prob_zero = property(lambda self: self._logs[0], doc="ln P(H = 0), eq. (H4).")
-    log_prob_nonzero = property(
-        lambda self: self._logs[1], doc="ln P(H != 0); its exponential sums to the expected L0 norm."
-    )
-    log_prob_one = property(lambda self: self._logs[2], doc="ln P(H = 1), eq. (H4).")
-    log_prob_interior = property(lambda self: self._logs[3], doc="ln P(0 < H < 1), eq. (H4).")
+    @property
+    def prob_zero(self) -> Tensor:
+        """P(H = 0), eq. (H3)."""
+        return self._masses[0]
+
+    @property
+    def prob_one(self) -> Tensor:
+        """P(H = 1), eq. (H3)."""
+        return self._masses[1]
+
+    @property
+    def prob_interior(self) -> Tensor:
+        """P(0 < H < 1), eq. (H3)."""
+        return self._masses[2]
+
+    @property
+    def log_prob_zero(self) -> Tensor:
+        """ln P(H = 0), eq. (H4)."""
+        return self._logs[0]
+
+    @property
+    def log_prob_nonzero(self) -> Tensor:
+        """ln P(H != 0); its exponential sums to the expected L0 norm."""
+        return self._logs[1]
+
+    @property
+    def log_prob_one(self) -> Tensor:
+        """ln P(H = 1), eq. (H4)."""
+        return self._logs[2]
+
+    @property
+    def log_prob_interior(self) -> Tensor:
+        """ln P(0 < H < 1), eq. (H4)."""
+        return self._logs[3]
 
     def rsample(self, sample_shape=SINGLE_DRAW) -> Tensor:
         """Reparameterised draws, eq. (H6). Their derivative is that of the stretched base, and 0 where h is clipped."""
@@ -239,8 +265,9 @@ class HardKuma(StretchedRectified):
     arg_constraints = Kumaraswamy.arg_constraints
 
     def __init__(self, a, b, left=-0.1, right=1.1, validate_args: bool | None = None):
-        super().__init__(Kumaraswamy(a, b, validate_args), left, right, validate_args)
-        self.a, self.b = self.base.a, self.base.b
+        base = Kumaraswamy(a, b, validate_args)
+        super().__init__(base, left, right, validate_args)
+        self.a, self.b = base.a, base.b
 
 
 class HardConcrete(StretchedRectified):
@@ -263,5 +290,6 @@ class HardConcrete(StretchedRectified):
     arg_constraints = BinaryConcrete.arg_constraints
 
     def __init__(self, logits, temperature, left=-0.1, right=1.1, validate_args: bool | None = None):
-        super().__init__(BinaryConcrete(logits, temperature, validate_args), left, right, validate_args)
-        self.logits, self.temperature = self.base.logits, self.base.temperature
+        base = BinaryConcrete(logits, temperature, validate_args)
+        super().__init__(base, left, right, validate_args)
+        self.logits, self.temperature = base.logits, base.temperature

@@ -1,6 +1,8 @@
 """Distributions on the open unit interval: the Kumaraswamy, eqs. (K1)-(K8), and the Binary Concrete."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,19 +30,43 @@ from rationale.distributions.numerics import (
 class UnitDistribution(Distribution):
     """A continuous distribution on (0, 1), written in a coordinate x in which its tails keep their digits.
 
-    A subclass stores its parameters under the names in `arg_constraints` and defines
-
-    _coordinate(below, above, log)   x of the value below / (below + above); for floats, pass log=math.log
-    _value(x)                        the value k
-    _log_survival_at(x), _log_cdf_at(x), _log_prob_at(x)   ln P(K > k), ln P(K <= k), ln f(k)
-    _quantile_coordinate(log_s)      the x for which ln P(K > k) = log_s
-    _edge_exponents                  (p, q) such that f ~ k^p near 0 and f ~ (1 - k)^q near 1
-
-    All other methods follow from these; a subclass may override them with faster or more accurate ones.
+    A subclass stores its parameters under the names in `arg_constraints` and defines the methods that raise
+    NotImplementedError here. All other methods follow from these; a subclass may override them with faster or more
+    accurate ones.
     """
 
     support = constraints.unit_interval
     has_rsample = True
+
+    @staticmethod
+    def _coordinate(below: Any, above: Any, log: Callable[[Any], Any] = torch.log) -> Any:
+        """x of the value below / (below + above), of tensors; for floats, pass log=math.log."""
+        raise NotImplementedError
+
+    def _value(self, x: Tensor) -> Tensor:
+        """The value k."""
+        raise NotImplementedError
+
+    def _log_survival_at(self, x: Tensor | float) -> Tensor:
+        """ln P(K > k)."""
+        raise NotImplementedError
+
+    def _log_cdf_at(self, x: Tensor | float) -> Tensor:
+        """ln P(K <= k)."""
+        raise NotImplementedError
+
+    def _log_prob_at(self, x: Tensor) -> Tensor:
+        """ln f(k)."""
+        raise NotImplementedError
+
+    def _quantile_coordinate(self, log_s: Tensor) -> Tensor:
+        """The x for which ln P(K > k) = log_s."""
+        raise NotImplementedError
+
+    @property
+    def _edge_exponents(self) -> tuple[Tensor, Tensor]:
+        """(p, q) such that f ~ k^p near 0 and f ~ (1 - k)^q near 1."""
+        raise NotImplementedError
 
     def _log_between(self, x_zero: float, x_one: float) -> Tensor:
         """ln P(k0 < K <= k1)."""
@@ -69,7 +95,7 @@ class UnitDistribution(Distribution):
         """A tensor with the dtype and the device of the parameters."""
         return getattr(self, next(iter(self.arg_constraints)))
 
-    def _map(self, change) -> "UnitDistribution":
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "UnitDistribution":
         """A distribution of the same class with `change` applied to each parameter, without validation."""
         new = type(self).__new__(type(self))
         for name in self.arg_constraints:
@@ -108,7 +134,7 @@ class UnitDistribution(Distribution):
         """Log density. At 0 and 1 this is its limit, which may be +inf or -inf."""
         inside = self._log_prob_at(self._at(value))
 
-        def limit(power):
+        def limit(power: Tensor) -> Tensor:
             return torch.where(power == 0, inside, torch.where(power < 0, math.inf, -math.inf))
 
         return with_boundary_values(value, inside, *map(limit, self._edge_exponents))

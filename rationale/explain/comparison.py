@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rationale.data.example import Example
+from rationale.errors import optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +126,6 @@ def mean_by_category(values: Iterable[list], categories: Iterable[Sequence[str]]
     values : [L + 1][T] for each text
     categories : [T] for each text, such as `word_pieces.parts_of_speech` of its pieces
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables of attributions", "notebooks")
     flat = np.concatenate([np.array(layers, float).T for layers in values])  # [N, L + 1]
     return pd.DataFrame(flat).groupby([category for text in categories for category in text]).mean().T

@@ -102,7 +102,7 @@ def select_rows(batch: Batch, rows: Tensor) -> Batch:
     """A batch of these rows, in this order; a row may occur more than once."""
     tokens = batch.tokens
     tokens = tokens[rows] if isinstance(tokens, Tensor) else type(tokens)(*(side[rows] for side in tokens))
-    return Batch(tokens, batch.mask[rows], batch.target[rows], batch.index[rows])
+    return Batch(tokens, batch.mask[rows], batch.target[rows], batch.rows[rows])
 
 
 def erasure(frozen: FrozenModel, batch: Batch, layer: int, baseline: Tensor | None = None, longest: int = 16) -> Tensor:

@@ -6,6 +6,10 @@ package, does not flicker, and can be tested without a browser: set the `value` 
 look at `picture.value`.
 """
 
+from rationale.errors import optional
+
+optional("ipywidgets", "explorers", "notebooks")
+
 from rationale.explorers.layers import explore_layers
 from rationale.explorers.mappings import explore_mappings
 from rationale.explorers.rates import explore_rates

@@ -11,6 +11,10 @@ A title states the finding, and axes have units. Shares are given in [0, 1] and 
 error; it is never drawn as a gap in a line.
 """
 
+from rationale.errors import optional
+
+optional("matplotlib", "figures", "notebooks")
+
 from rationale.figures.attention import draw_attention, draw_chosen_row, draw_mappings, draw_simplex, draw_states
 from rationale.figures.curves import (
     draw_bars,

@@ -17,6 +17,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from rationale.errors import optional
+
 # Okabe and Ito's palette: its colours can be distinguished with any of the common forms of colour blindness.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
     "#0072B2",
@@ -155,18 +157,16 @@ def save_figure(fig: Figure, folder: str | Path, name: str) -> Path:
 
 def show(fig: Figure):
     """The figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
-    from IPython.display import Image
-
+    display = optional("IPython.display", "a picture in a notebook", "notebooks")
     width = round(100 * fig.get_size_inches()[0])
-    return Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig))
+    return display.Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig))
 
 
 def show_source(*parts: Callable) -> None:
     """Display the source code of functions or methods in a notebook, with syntax highlighting."""
-    from IPython.display import Markdown, display
-
+    display = optional("IPython.display", "source code in a notebook", "notebooks")
     code = "\n".join(textwrap.dedent(inspect.getsource(part)) for part in parts)
-    display(Markdown(f"```python\n{code}```"))
+    display.display(display.Markdown(f"```python\n{code}```"))
 
 
 def _alternative_text(fig: Figure) -> str:

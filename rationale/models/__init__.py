@@ -1,5 +1,7 @@
 """Models: the extractor, the aligner, the encoder-decoder, and transformers to explain."""
 
+from typing import TYPE_CHECKING
+
 from rationale.models.aligner import (
     ATTENTIONS,
     REACH,
@@ -77,3 +79,15 @@ __all__ = [
     "products",
     "select_in_order",
 ]
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rationale.data.batches import Sides
+
+    def _they_follow_the_protocol(
+        texts: Extractor, pairs: Aligner | RecurrentPair, targets: Seq2Seq
+    ) -> tuple[RationaleModel[Tensor], RationaleModel[Sides], EncoderDecoder]:
+        """For the type checker alone."""
+        return texts, pairs, targets

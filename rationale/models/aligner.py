@@ -10,21 +10,21 @@ cells (pairs of words), so the constraint, the loop and the evaluation are the s
 """
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.data.batches import Sides
+from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardKuma
 from rationale.models.protocol import Output
 from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
 from rationale.nn.fast import apply_to_joined
 from rationale.nn.gates import GateSettings, decide
-from rationale.nn.heads import HEADS
+from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
@@ -101,7 +101,7 @@ class Alignment(NamedTuple):
     of_hypothesis: Tensor
     of_premise: Tensor
     z: Tensor
-    gates: Distribution | None
+    gates: GateDistribution | None
 
 
 class SimplexAttention(nn.Module):
@@ -125,7 +125,7 @@ class SimplexAttention(nn.Module):
         self.compare, self.mapping, self.arguments = feed_forward(num_features, size, dropout), mapping, arguments
 
     @classmethod
-    def build(cls, num_features: int, p: Any) -> "SimplexAttention":
+    def build(cls, num_features: int, p: AlignerSettings) -> "SimplexAttention":
         """The attention that the settings of a run describe. Uses model, hidden_size, dropout, gamma, lam, power."""
         return cls(num_features, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
 
@@ -166,7 +166,7 @@ class HardKumaAttention(nn.Module):
         self.left, self.right, self.normalised = left, right, normalised
 
     @classmethod
-    def build(cls, num_features: int, p: Any) -> "HardKumaAttention":
+    def build(cls, num_features: int, p: AlignerSettings) -> "HardKumaAttention":
         """The attention that the settings of a run describe. Uses hidden_size, dropout, left, right, normalised."""
         return cls(num_features, p.hidden_size, p.dropout, p.left, p.right, p.normalised)
 
@@ -236,12 +236,13 @@ class Aligner(nn.Module):
     """
 
     task, aligns = "alignment", True
+    vectors: Tensor
 
     def __init__(
         self,
         vectors: Tensor,
         attention: SimplexAttention | HardKumaAttention,
-        head: nn.Module,
+        head: Head,
         size: int,
         dropout: float,
         intra: IntraAttention | None = None,
@@ -282,7 +283,7 @@ class Aligner(nn.Module):
         """The test-time rule as a function of the gates of a batch with this mask of cells."""
         return lambda gates: decide(gates, self.rule, mask)
 
-    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """Only the gates, batch shape [B, P Q]; None if the weights come from a mapping."""
         return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
@@ -319,8 +320,9 @@ class RecurrentPair(nn.Module):
 
     task, aligns, has_gates = "alignment", False, False
     selector = None
+    vectors: Tensor
 
-    def __init__(self, vectors: Tensor, head: nn.Module, size: int, dropout: float):
+    def __init__(self, vectors: Tensor, head: Head, size: int, dropout: float):
         super().__init__()
         self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.project, self.encoder = nn.Linear(vectors.shape[1], size), LSTMEncoder(size, size)
@@ -346,13 +348,12 @@ class RecurrentPair(nn.Module):
         return Output(self.head(self.join(features)), mask.to(p.dtype), None)
 
 
-def build_aligner(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Aligner | RecurrentPair:
+def build_aligner(p: object, vectors: Tensor, head: str, num_outputs: int) -> Aligner | RecurrentPair:
     """The model that the settings of a run describe, newly initialised.
 
     Parameters
     ----------
-    p : parameters
-        `AlignerSettings`, or any object with such attributes.
+    p : AlignerSettings, or any object with such attributes
     vectors : [V, E]
     head : "classes"
     num_outputs : int

@@ -44,7 +44,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     rows, width = len(source), source.shape[1]
     memory, (h, c) = model.read(source, mask)
     memory = EncodedSource(*(part.repeat_interleave(beam, 0) for part in memory))
-    state = tuple(part.repeat_interleave(beam, 1) for part in (h, c))
+    state = h.repeat_interleave(beam, 1), c.repeat_interleave(beam, 1)
     output = memory.states.new_zeros(rows * beam, model.join.out_features)
     end, words = model.start, torch.full((rows * beam,), model.start, device=source.device)
     total = torch.full((rows, beam), -torch.inf, device=source.device)
@@ -77,7 +77,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
         origin, generated, seen = (_take(part, kept) for part in (origin, generated, seen))
         words = generated[..., -1].flatten()
         rows_of = (origin + beam * torch.arange(rows, device=source.device).unsqueeze(1)).flatten()
-        state, output = tuple(part[:, rows_of] for part in state), output[rows_of]
+        state, output = (state[0][:, rows_of], state[1][:, rows_of]), output[rows_of]
     return [b if b is not None else Generation([], memory.states.new_empty(0, width), -torch.inf) for b in best]
 
 

@@ -46,6 +46,6 @@ class DigitCounter(nn.Module):
         last = (sides.first_mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
         return Output(self.head(states.gather(1, last).squeeze(1)), mask.to(states.dtype), None)
 
-    def predict(self, batch: Batch) -> Tensor:
+    def predict(self, batch: Batch[Sides]) -> Tensor:
         """Logits [B, 2]."""
         return self(batch.tokens, batch.mask).prediction

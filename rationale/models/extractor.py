@@ -8,19 +8,19 @@ Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, se
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
+from rationale.distributions.protocol import GateDistribution
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS, EncoderSettings
+from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
 from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
-from rationale.nn.heads import HEADS
+from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
@@ -60,7 +60,7 @@ class Predictor(nn.Module):
     """
 
     def __init__(
-        self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
+        self, encoder: Encoder, head: Head, dropout: float = 0.0, mode: str = "zero", pool: Pool | None = None
     ):
         super().__init__()
         if mode not in ("zero", "compact"):
@@ -121,6 +121,7 @@ class Extractor(nn.Module):
     """
 
     task = "extraction"
+    vectors: Tensor
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class Extractor(nn.Module):
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
-    def head(self) -> nn.Module:
+    def head(self) -> Head:
         return self.predictor.head
 
     @property
@@ -158,7 +159,7 @@ class Extractor(nn.Module):
         """The test-time rule as a function of the gates of a batch with this mask."""
         return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
 
-    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """Only the gates, batch shape [B, T]. Dependent gates read values from `draw` (None: the test-time rule)."""
         if self.selector is None:
             return None
@@ -183,7 +184,7 @@ class Extractor(nn.Module):
             z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
             z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
-        dependent = gates is not None and self.selector.dependent
+        dependent = self.selector is not None and self.selector.dependent
         prediction = self.predictor(repeated(embedded, num_samples), rows, z)
         return Output(prediction, z, gates, dependent, switches)
 
@@ -206,21 +207,21 @@ class Extractor(nn.Module):
         ValueError
             If the model has neither gates nor attention.
         """
-        if self.selector is not None:
-            return self.gates(tokens, mask).log_prob_nonzero
+        gates = self.gates(tokens, mask)
+        if gates is not None:
+            return gates.log_prob_nonzero
         if not self.predictor.pool.weighs_words:
             raise ValueError("a model without gates and without attention gives no importance of single words")
         states, _ = self.predictor.encoder(self.embed(tokens), mask)
         return self.predictor.pool.weights(states, mask)
 
 
-def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
+def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> Extractor:
     """The extractor that the settings of a run describe, newly initialised.
 
     Parameters
     ----------
-    p : parameters
-        `ExtractorSettings`, or any object with such attributes.
+    p : ExtractorSettings, or any object with such attributes
     vectors : [V, E]
         Word vectors.
     head : "classes" or "scores"
@@ -235,10 +236,10 @@ def build_extractor(p: Any, vectors: Tensor, head: str, num_outputs: int) -> Ext
     p = ExtractorSettings.of(p)
     size = vectors.shape[1]
 
-    def encoder() -> nn.Module:
+    def encoder() -> Encoder:
         return ENCODERS[p.encoder](size, p.hidden_size)
 
-    selector = None
+    selector: Selector | None = None
     if p.model in GATES:
         features, gate = encoder(), GATES[p.model]
         if p.dependent:

@@ -1,13 +1,15 @@
 """What the training loop, the objectives and the evaluation require of a model."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
-from torch.distributions import Distribution
 
-from rationale.data.batches import Sides
+from rationale.distributions.protocol import GateDistribution
+from rationale.nn.heads import Head
 from rationale.nn.sampling import Draw
+
+Read = TypeVar("Read", contravariant=True)  # what a model reads: Tensor (texts) or Sides (pairs of texts)
 
 
 class Output(NamedTuple):
@@ -15,21 +17,21 @@ class Output(NamedTuple):
 
     prediction: Tensor  # [K B, C]: logits (classes) or scores in [0, 1]; K draws per text, mostly 1
     z: Tensor  # [K B, T] gate values in [0, 1], 0 at padding
-    gates: Distribution | None  # of batch shape [K B, T]; None for a model that reads everything
+    gates: GateDistribution | None  # of batch shape [K B, T]; None for a model that reads everything
     dependent: bool = False  # True if a gate depends on the draws before it
     log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t); only from a selector that looks ahead
 
+    def required_gates(self) -> GateDistribution:
+        """The gates of a model that has some.
 
-class Head(Protocol):
-    """What is required of a head (`nn.heads`)."""
-
-    name: str  # the name by which a saved run refers to it
-    metric: str
-    higher_is_better: bool
-
-    def loss(self, prediction: Tensor, target: Tensor) -> Tensor: ...  # [B]
-    def score(self, prediction: Tensor, target: Tensor) -> Tensor: ...  # [B]
-    def answer(self, prediction: Tensor) -> Tensor: ...
+        Raises
+        ------
+        ValueError
+            If the model reads everything.
+        """
+        if self.gates is None:
+            raise ValueError("gates: None, accepted is the output of a model with gates")
+        return self.gates
 
 
 class Trainable(Protocol):
@@ -51,7 +53,7 @@ class Trainable(Protocol):
     def load_state_dict(self, state_dict: dict[str, Tensor]) -> Any: ...
 
 
-class RationaleModel(Trainable, Protocol):
+class RationaleModel(Trainable, Protocol[Read]):
     """What the rationale objective and the evaluation require of a model of texts or of pairs of texts.
 
     Attributes
@@ -70,10 +72,10 @@ class RationaleModel(Trainable, Protocol):
     @property
     def has_gates(self) -> bool: ...
 
-    def __call__(self, tokens: Tensor | Sides, mask: Tensor, num_samples: int = 1) -> Output:
+    def __call__(self, tokens: Read, mask: Tensor, num_samples: int = 1) -> Output:
         """One pass: draws from the gates in training mode, decides by the rule in evaluation mode."""
 
-    def gates(self, tokens: Tensor | Sides, mask: Tensor, draw: Draw | None = None) -> Distribution | None:
+    def gates(self, tokens: Read, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """Only the gates; None for a model without gates."""
 
     def decided(self, mask: Tensor) -> Draw:

@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 
 from rationale.distributions.numerics import log_uniform
+from rationale.distributions.protocol import GateDistribution
 from rationale.nn import fast
 from rationale.nn.dropout import Dropout
+from rationale.nn.encoders import Encoder
 from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, repeated, sample
@@ -20,7 +21,7 @@ class Selection(NamedTuple):
     """What a selector returns."""
 
     z: Tensor  # [K B, T]
-    gates: Distribution  # of batch shape [K B, T]
+    gates: GateDistribution  # of batch shape [K B, T]
     log_switches: Tensor | None = None  # [K B, T - 1]; see `DependentSelector`
 
 
@@ -29,7 +30,7 @@ class Selector(nn.Module):
 
     dependent = False
 
-    def __init__(self, encoder: nn.Module, gate: Gate, dropout: float = 0.0):
+    def __init__(self, encoder: Encoder, gate: Gate, dropout: float = 0.0):
         super().__init__()
         self.encoder, self.gate, self.dropout = encoder, gate, Dropout(dropout)
 
@@ -48,7 +49,7 @@ class Selector(nn.Module):
         gates = self.gates(embedded, mask, draw, num_samples)
         return Selection(draw(gates), gates)
 
-    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
+    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:
         """Only the gates; `draw` is used only if they depend on each other."""
         states, _ = self.encoder(self.dropout(embedded), mask)  # [B, T, S]
         return self.gate(repeated(states, num_samples))
@@ -72,19 +73,20 @@ def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look
         Also return the probability of a switch between neighbours; see `log_switches`.
     """
     memory, memories, z = cell.start(len(states)), [], []
-    pathwise = draw is sample and gate.has_rsample
-    noise = log_uniform(states.shape[1::-1], states) if pathwise else None  # [T, B], drawn for all words beforehand
+    noise = None
+    if draw is sample and gate.has_rsample:
+        noise = log_uniform(states.shape[1::-1], states)  # [T, B], drawn for all words beforehand
     for t, features in enumerate(states.unbind(1)):
         gates = gate(torch.cat([features, memory[0]], -1))
-        z.append(gates.rsample_at(noise[t]) if pathwise else draw(gates))
+        z.append(draw(gates) if noise is None else gates.rsample_at(noise[t]))
         memories.append(memory)
         memory = cell(cell.project(torch.cat([features, z[-1].unsqueeze(1)], -1)), memory)
     before = [torch.stack(parts, 1) for parts in zip(*memories, strict=True)]  # h, c1, c2 before each word, [B, T, H]
     gates, switches = gate(torch.cat([states, before[0]], -1)), None
-    if look_ahead and pathwise:
+    if look_ahead and noise is not None:
         now, following, before = states[:, :-1], states[:, 1:], [part[:, :-1] for part in before]
 
-        def after(value: Tensor) -> Distribution:
+        def after(value: Tensor) -> GateDistribution:
             hidden, _, _ = cell(cell.project(torch.cat([now, value.unsqueeze(-1)], -1)), before)
             return gate(torch.cat([following, hidden], -1))
 
@@ -117,7 +119,7 @@ class DependentSelector(Selector):
     dependent = True
     fast = True
 
-    def __init__(self, encoder: nn.Module, gate: Gate, cell: RCNNCell, dropout: float = 0.0, look_ahead: bool = False):
+    def __init__(self, encoder: Encoder, gate: Gate, cell: RCNNCell, dropout: float = 0.0, look_ahead: bool = False):
         super().__init__(encoder, gate, dropout)
         self.cell, self.look_ahead = cell, look_ahead
 
@@ -126,5 +128,5 @@ class DependentSelector(Selector):
         select = fast.select if self.fast else select_in_order
         return Selection(*select(self.gate, self.cell, repeated(states, num_samples), draw, self.look_ahead))
 
-    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Distribution:
+    def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:
         return self(embedded, mask, draw, num_samples).gates

@@ -9,7 +9,7 @@ and Blondel 2017, sec. 4.2 and 4.3, who replace the mapping in OpenNMT's default
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -98,7 +98,9 @@ class Seq2Seq(nn.Module):
 
     def step(self, source: EncodedSource, state: DecoderState, word: Tensor, fed: Tensor) -> Decoded:
         """One step: `word` [B, H] is the embedded previous word, `fed` [B, H] the output of the previous step."""
-        inputs, hidden, cell = torch.cat([word, fed], -1), [], []
+        inputs = torch.cat([word, fed], -1)
+        hidden: list[Tensor] = []
+        cell: list[Tensor] = []
         for layer, lstm in enumerate(self.cells):
             h, c = lstm(inputs, (state[0][layer], state[1][layer]))
             hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)
@@ -129,13 +131,12 @@ class Seq2Seq(nn.Module):
         return self.output(outputs), weights
 
 
-def build_seq2seq(p: Any, num_source: int, num_target: int, start: int) -> Seq2Seq:
+def build_seq2seq(p: object, num_source: int, num_target: int, start: int) -> Seq2Seq:
     """The model that the settings of a run describe, with weights and biases from U(-0.1, 0.1) as in OpenNMT.
 
     Parameters
     ----------
-    p : parameters
-        `Seq2SeqSettings`, or any object with such attributes.
+    p : Seq2SeqSettings, or any object with such attributes
     num_source, num_target : int
         Sizes of the vocabularies.
     start : int

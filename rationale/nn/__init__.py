@@ -6,7 +6,7 @@ import, so it is imported only where it is used.
 """
 
 from rationale.nn.dropout import Dropout, ReLUDropout
-from rationale.nn.encoders import ENCODERS, LSTMEncoder, RCNNEncoder
+from rationale.nn.encoders import ENCODERS, Encoder, LSTMEncoder, RCNNEncoder
 from rationale.nn.gates import (
     GATES,
     RULES,
@@ -18,7 +18,7 @@ from rationale.nn.gates import (
     decide,
     top_k,
 )
-from rationale.nn.heads import HEADS, Classes, Scores
+from rationale.nn.heads import HEADS, Classes, Head, Scores
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, LastPool, MaxPool, MeanPool, Pool
 from rationale.nn.rcnn import RCNNCell, RCNNState
@@ -50,10 +50,12 @@ __all__ = [
     "Classes",
     "Draw",
     "Dropout",
+    "Encoder",
     "FinalPool",
     "Gate",
     "HardConcreteGate",
     "HardKumaGate",
+    "Head",
     "LSTMEncoder",
     "LastPool",
     "Mapping",

@@ -1,11 +1,6 @@
-"""Encoders: from embedded tokens to one state per token and one state per text.
+"""Encoders: from embedded tokens to one state per token and one state per text."""
 
-Every encoder has the signature `encoder(inputs [B, T, E], mask [B, T]) -> (states [B, T, S], final [B, S])`,
-an attribute `output_size` (S), and the `name` by which the setting `encoder` chooses it. Real tokens stand first
-in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
-"""
-
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +18,36 @@ class EncoderSettings(Settings):
     dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
 
-class LSTMEncoder(nn.Module):
+class Encoder(nn.Module):
+    """A network that reads embedded tokens in both directions.
+
+    Real tokens come first in a row, padding after them; only `RCNNEncoder` also reads rows with holes in them.
+
+    Attributes
+    ----------
+    name : str
+        The value of the setting `encoder` that chooses this encoder.
+    output_size : int
+        Size S of the states.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Sizes E and H; states have 2H numbers (forward, backward).
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.output_size = 2 * hidden_size
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs [B, T, E] and mask bool [B, T] to states [B, T, S] of all tokens and final [B, S] of the text."""
+        raise NotImplementedError
+
+
+class LSTMEncoder(Encoder):
     """Bidirectional LSTM, one layer, without packing.
 
     The backward direction is a second LSTM that reads each row in reverse *within its own length*, so it
@@ -40,10 +64,9 @@ class LSTMEncoder(nn.Module):
     name = "lstm"
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead = nn.LSTM(input_size, hidden_size, batch_first=True)
         self.back = nn.LSTM(input_size, hidden_size, batch_first=True)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.
@@ -76,7 +99,7 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
     return values.gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
-class RCNNEncoder(nn.Module):
+class RCNNEncoder(Encoder):
     """Bidirectional recurrent convolution of order 2; half the parameters of an LSTM of its size.
 
     The backward direction is a second cell that reads the row from its end. A step where `mask` is False
@@ -100,9 +123,8 @@ class RCNNEncoder(nn.Module):
     fast = True
 
     def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
+        super().__init__(input_size, hidden_size)
         self.ahead, self.back = RCNNCell(input_size, hidden_size), RCNNCell(input_size, hidden_size)
-        self.output_size = 2 * hidden_size
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """States of all tokens, and the two final states side by side.
@@ -122,4 +144,4 @@ class RCNNEncoder(nn.Module):
         return scan(self.ahead, self.back, inputs, mask)
 
 
-ENCODERS: dict[str, type[nn.Module]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}
+ENCODERS: dict[str, type[Encoder]] = {encoder.name: encoder for encoder in (LSTMEncoder, RCNNEncoder)}

@@ -17,10 +17,10 @@ steps at once, outside the loop; the loop holds one small matrix product and a f
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from rationale.distributions.numerics import log_uniform
+from rationale.distributions.protocol import GateDistribution
 from rationale.nn.gates import Gate
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, sample
@@ -43,6 +43,7 @@ def kept_units(like: Tensor, p: float) -> Tensor:
 def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Tensor:
     """layers([words; others]), from two tensors [N, H] to [N, S], without copying both into one."""
     first, *rest = layers
+    assert isinstance(first, nn.Linear)
     word_weight, other_weight = first.weight.chunk(2, 1)
     units = F.linear(words, word_weight, first.bias) + F.linear(others, other_weight)
     for layer in rest:
@@ -153,7 +154,7 @@ class Scan(torch.autograd.Function):
 # ---------------------------------------------------------------------------------------------------- dependent gates
 def select(
     gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
-) -> tuple[Tensor, Distribution, Tensor | None]:
+) -> tuple[Tensor, GateDistribution, Tensor | None]:
     """The same as `selector.select_in_order`: z [B, T], the gates, and the log-probability of a switch or None."""
     states = states.transpose(0, 1)  # [T, B, S]
     weight, bias = gate.linear()
@@ -161,14 +162,13 @@ def select(
     raw_states = F.linear(states, state_weight, bias)  # [T, B, G]: the part of raw that does not depend on the memory
     state_weight, z_weight = cell.inputs.weight.split((states.shape[-1], 1), 1)
     projected = F.linear(states, state_weight, cell.input_bias)  # [T, B, 3H]: the cell's input without z
-    pathwise = draw is sample and gate.has_rsample
-    noise = log_uniform(raw_states.shape[:2], raw_states) if pathwise else None
+    noise = log_uniform(raw_states.shape[:2], raw_states) if draw is sample and gate.has_rsample else None
 
     def decide(raw: Tensor, t: int) -> Tensor:
-        return gate.of(raw).rsample_at(noise[t]) if pathwise else draw(gate.of(raw))
+        return draw(gate.of(raw)) if noise is None else gate.of(raw).rsample_at(noise[t])
 
     def slopes(raw: Tensor) -> Tensor | None:
-        if not pathwise:
+        if noise is None:
             return None
         with torch.enable_grad():
             raw = raw.detach().requires_grad_()
@@ -178,13 +178,13 @@ def select(
     *memory, z = MemoryScan.apply(raw_states, projected, memory_weight, recurrent, bias, z_weight, decide, slopes)
     raw = raw_states + F.linear(memory[0], memory_weight)  # [T, B, G]: as in the loop, for all steps at once
     gates, switches = gate.of(raw.transpose(0, 1)), None
-    if pathwise:
+    if noise is not None:
         drawn = gates.rsample_at(noise.T)
         z = drawn.T + (z - drawn.T).detach()  # exactly the value from the loop, with the gradient of `drawn`
         if look_ahead:
             before = [part[:-1] for part in memory]
 
-            def after(value: Tensor) -> Distribution:
+            def after(value: Tensor) -> GateDistribution:
                 hidden, _, _ = cell(projected[:-1] + value.unsqueeze(-1) * z_weight, before)
                 return gate.of(raw_states[1:] + F.linear(hidden, memory_weight))
 
@@ -223,14 +223,14 @@ class MemoryScan(torch.autograd.Function):
             _, first, second = states[t]
             second = torch.lerp(first + two, second, gates[t])
             states.append((torch.tanh(second + bias), torch.lerp(one, first, gates[t]), second))
-        z = torch.stack(z)
+        drawn = torch.stack(z)
         hidden, first, second = (torch.stack(parts) for parts in zip(*states, strict=True))  # [T + 1, B, H]
         ctx.slopes = slopes
         ctx.save_for_backward(
-            raw_states, memory_weight, recurrent, z_weight, hidden, first, second, torch.stack(gates), z
+            raw_states, memory_weight, recurrent, z_weight, hidden, first, second, torch.stack(gates), drawn
         )
-        ctx.mark_non_differentiable(z)
-        return hidden[:-1], first[:-1], second[:-1], z
+        ctx.mark_non_differentiable(drawn)
+        return hidden[:-1], first[:-1], second[:-1], drawn
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -243,26 +243,26 @@ class MemoryScan(torch.autograd.Function):
         slope = ctx.slopes(raw)  # dz / d raw; multiplied below by the gradient of z
         joint = recurrent if slope is None else torch.cat([recurrent, memory_weight])
         h = c1 = c2 = torch.zeros_like(hidden[0])
-        grad_inputs, grad_raw_states, grad_bias = [None] * len(steps), [None] * len(steps), [None] * len(steps)
+        of_inputs, of_raw_states, of_bias = [], [], []  # gradients of each step, the last step first
         for t in reversed(steps):
-            grad_bias[t] = h * curve[t]
-            c2 = c2 + grad_bias[t]
+            of_bias.append(h * curve[t])
+            c2 = c2 + of_bias[-1]
             grad_gate = torch.addcmul(c2 * through_second[t], c1, through_first[t])
             kept1, kept2 = c1 * gates[t], c2 * gates[t]
             grad_two = c2 - kept2
-            grad_inputs[t] = torch.cat([c1 - kept1, grad_two, grad_gate], 1)  # [B, 3H]
+            of_inputs.append(torch.cat([c1 - kept1, grad_two, grad_gate], 1))  # [B, 3H]
             if slope is not None:
-                grad_raw_states[t] = (grad_inputs[t] @ z_weight).unsqueeze(1) * slope[t]
-                grad_gate = torch.cat([grad_gate, grad_raw_states[t]], 1)
+                of_raw_states.append((of_inputs[-1] @ z_weight).unsqueeze(1) * slope[t])
+                grad_gate = torch.cat([grad_gate, of_raw_states[-1]], 1)
             h = torch.addmm(grad_hidden[t], grad_gate, joint)
             c1, c2 = grad_first[t] + kept1 + grad_two, grad_second[t] + kept2
-        grad_inputs, grad_bias = torch.stack(grad_inputs), torch.stack(grad_bias).sum((0, 1))
+        grad_inputs, grad_bias = torch.stack(of_inputs[::-1]), torch.stack(of_bias[::-1]).sum((0, 1))
         before = hidden[:-1].flatten(0, 1)
         grad_recurrent = grad_inputs[..., 2 * size :].flatten(0, 1).T @ before
         grad_z_weight = grad_inputs.flatten(0, 1).T @ z.flatten()
         if slope is None:
             return None, grad_inputs, None, grad_recurrent, grad_bias, grad_z_weight, None, None
-        grad_raw_states = torch.stack(grad_raw_states)
+        grad_raw_states = torch.stack(of_raw_states[::-1])
         return (
             grad_raw_states,
             grad_inputs,

@@ -189,7 +189,7 @@ def project(rows, there, gamma, lam, kind, weights, groups, signs):
 
 
 @njit(cache=True)
-def project_back(grads, weights, groups, signs, gamma, of_scores):
+def project_back(grads, weights, groups, signs, gamma, grad_scores):
     """Gradient of the scores: subtract the mean over the support, then average over each group."""
     size = grads.shape[1]
     sums, sizes = np.empty(size), np.empty(size)
@@ -202,7 +202,7 @@ def project_back(grads, weights, groups, signs, gamma, of_scores):
         mean = total / max(count, 1)
         if groups.size == 0:
             for t in range(size):
-                of_scores[r, t] = (grads[r, t] - mean) / gamma if weights[r, t] > 0 else 0.0
+                grad_scores[r, t] = (grads[r, t] - mean) / gamma if weights[r, t] > 0 else 0.0
             continue
         sums[:] = 0.0
         sizes[:] = 0.0
@@ -214,9 +214,9 @@ def project_back(grads, weights, groups, signs, gamma, of_scores):
                     sums[g] += (grads[r, t] - mean) * (1 if signs.size == 0 else signs[r, t])
         for t in range(size):
             g = groups[r, t]
-            of_scores[r, t] = 0.0
+            grad_scores[r, t] = 0.0
             if g >= 0:
-                of_scores[r, t] = sums[g] / sizes[g] / gamma * (1 if signs.size == 0 else signs[r, t])
+                grad_scores[r, t] = sums[g] / sizes[g] / gamma * (1 if signs.size == 0 else signs[r, t])
 
 
 @njit(cache=True)

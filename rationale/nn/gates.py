@@ -9,14 +9,15 @@ To add a gate, write one subclass of `Gate` with a `name`. Defining it adds it t
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
-from rationale.distributions.rectified import HardConcrete, HardKuma
+from rationale.distributions.protocol import GateDistribution
+from rationale.distributions.rectified import HardConcrete, HardKuma, StretchedRectified
 from rationale.settings import Refusal, Settings, setting
 
 GATES: dict[str, type["Gate"]] = {}  # by name; filled by `Gate.__init_subclass__`
@@ -93,20 +94,21 @@ class Gate(nn.Module):
             self.add_module(layer, nn.Linear(num_features, 1))
 
     @classmethod
-    def build(cls, num_features: int, p: Any) -> "Gate":
+    def build(cls, num_features: int, p: GateSettings) -> "Gate":
         """The gate that the settings of a run describe. Uses left and right, if the gate is stretched."""
-        return cls(num_features, left=p.left, right=p.right) if cls.stretched else cls(num_features)
+        support = {"left": p.left, "right": p.right} if cls.stretched else {}
+        return cls(num_features, **support)
 
     def linear(self) -> tuple[Tensor, Tensor]:
         """Weight [G, H] and bias [G] of all layers together."""
         layers = [layer for layer in self.children() if isinstance(layer, nn.Linear)]
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
-    def of(self, raw: Tensor) -> Any:
+    def of(self, raw: Tensor) -> GateDistribution:
         """From outputs [..., G] of the layers to a distribution of batch shape [...]."""
         raise NotImplementedError
 
-    def forward(self, features: Tensor) -> Any:
+    def forward(self, features: Tensor) -> GateDistribution:
         """From features [..., H] to a distribution of batch shape [...]."""
         return self.of(F.linear(features, *self.linear()))
 
@@ -203,7 +205,13 @@ class StraightThroughGate(BernoulliGate):
     distribution = StraightThroughBernoulli
 
 
-def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: float = 0.5, budget: float = 1.0):
+def decide(
+    gates: GateDistribution,
+    rule: str = "argmax",
+    mask: Tensor | None = None,
+    threshold: float = 0.5,
+    budget: float = 1.0,
+) -> Tensor:
     """The value of each gate at test time, by a named rule.
 
         argmax              the likeliest of {0}, {1}, (0, 1); where the interval wins, the mean E[K] of the
@@ -267,7 +275,8 @@ def decide(gates, rule: str = "argmax", mask: Tensor | None = None, threshold: f
     hard = (zero <= one).to(zero.dtype)
     if gates.binary:
         return hard
-    inside = gates.base.mean if rule == "argmax" else gates.conditional_mean
+    rectified = cast(StretchedRectified, gates)  # where draws are not binary, there is an interval
+    inside = rectified.base.mean if rule == "argmax" else rectified.conditional_mean
     return torch.where((interior > zero) & (interior > one), inside, hard)
 
 

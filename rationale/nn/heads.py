@@ -1,18 +1,62 @@
 """Heads: from the features of a text to classes or scores. Each has its own loss and metric."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Classes(nn.Module):
-    """Head for one of C classes: logits, cross-entropy in nats, accuracy."""
+class Head(nn.Module):
+    """A linear layer, and what turns its outputs into a prediction, a loss and a score.
 
-    name, metric, higher_is_better = "classes", "accuracy", True
+    Attributes
+    ----------
+    name : str
+        By which a saved run finds the head in `HEADS`.
+    metric : str
+        Name of the mean score.
+    higher_is_better : bool
+        Of the score.
+
+    Parameters
+    ----------
+    num_features : int
+        Size of the features of a text.
+    num_outputs : int
+        Number of classes or scores.
+    bias : bool
+    """
+
+    name: ClassVar[str]
+    metric: ClassVar[str]
+    higher_is_better: ClassVar[bool]
 
     def __init__(self, num_features: int, num_outputs: int, bias: bool = True):
         super().__init__()
         self.output = nn.Linear(num_features, num_outputs, bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, H] to a prediction [B, C]."""
+        raise NotImplementedError
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Task loss of each example, [B]."""
+        raise NotImplementedError
+
+    def score(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """What `metric` is the mean of, [B]."""
+        raise NotImplementedError
+
+    def answer(self, prediction: Tensor) -> Tensor:
+        """The prediction for people and files."""
+        raise NotImplementedError
+
+
+class Classes(Head):
+    """Head for one of C classes: logits, cross-entropy in nats, accuracy."""
+
+    name, metric, higher_is_better = "classes", "accuracy", True
 
     def forward(self, features: Tensor) -> Tensor:
         return self.output(features)
@@ -30,14 +74,10 @@ class Classes(nn.Module):
         return prediction.argmax(1)
 
 
-class Scores(nn.Module):
+class Scores(Head):
     """Head for K scores in [0, 1]: sigmoid, squared error."""
 
     name, metric, higher_is_better = "scores", "mse", False
-
-    def __init__(self, num_features: int, num_outputs: int):
-        super().__init__()
-        self.output = nn.Linear(num_features, num_outputs)
 
     def forward(self, features: Tensor) -> Tensor:
         return torch.sigmoid(self.output(features))
@@ -55,4 +95,4 @@ class Scores(nn.Module):
         return prediction
 
 
-HEADS = {head.name: head for head in (Classes, Scores)}
+HEADS: dict[str, type[Head]] = {head.name: head for head in (Classes, Scores)}

@@ -37,6 +37,10 @@ class Pool(nn.Module):
         """From states [B, T, S], final [B, S] and mask bool [B, T] to [B, output_size]."""
         raise NotImplementedError
 
+    def weights(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What each word counts, [B, T]; only of a pool with `weighs_words`."""
+        raise NotImplementedError
+
 
 class FinalPool(Pool):
     """The final states of both directions, as in the paper."""

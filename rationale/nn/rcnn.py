@@ -69,8 +69,9 @@ def scan(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
     state, states = cell.start(len(inputs)), []
     for x, keep in zip(inputs.unbind(1), mask.unsqueeze(-1).unbind(1), strict=True):
         after = cell(cell.project(x), state)
-        state = tuple(torch.where(keep, new, old) for new, old in zip(after, state, strict=True))
-        states.append(state[0])
+        h, c1, c2 = (torch.where(keep, new, old) for new, old in zip(after, state, strict=True))
+        state = h, c1, c2
+        states.append(h)
     return torch.stack(states, 1)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
 
-Draw = Callable[[Distribution], Tensor]  # a function from gates to their values
+from rationale.distributions.protocol import GateDistribution
+
+Draw = Callable[[GateDistribution], Tensor]  # a function from gates to their values
 
 
 def repeated(values: Tensor, num_samples: int) -> Tensor:
@@ -14,12 +15,12 @@ def repeated(values: Tensor, num_samples: int) -> Tensor:
     return values if num_samples == 1 else torch.cat([values] * num_samples)
 
 
-def sample(gates: Distribution) -> Tensor:
+def sample(gates: GateDistribution) -> Tensor:
     """One draw, through which gradients pass if the distribution has `rsample`."""
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
-def log_switches(gates: Distribution, noise: Tensor, after: Callable[[Tensor], Distribution]) -> Tensor:
+def log_switches(gates: GateDistribution, noise: Tensor, after: Callable[[Tensor], GateDistribution]) -> Tensor:
     """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}) of dependent gates; unbiased.
 
         P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]

@@ -20,7 +20,6 @@ The Jacobians are symmetric and never built: a backward pass computes a few aver
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -196,7 +195,7 @@ class Mapping:
     def __call__(self, scores: Tensor, mask: Tensor | None = None, **arguments: float) -> Tensor:
         return self.function(scores, mask, **arguments)
 
-    def arguments(self, p: Any) -> dict[str, float]:
+    def arguments(self, p: MappingSettings) -> dict[str, float]:
         """The arguments of the mapping, from the settings of a run (gamma, lam, power)."""
         return {"gamma": p.gamma} | {name: getattr(p, setting) for name, setting in self.settings.items()}
 
@@ -221,7 +220,7 @@ def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:
     """Scores [..., T] through every mapping of `MAPPINGS`, by name; `lam` goes to fusedmax and oscarmax."""
     priced = {name: {"lam": lam} if "lam" in mapping.settings else {} for name, mapping in MAPPINGS.items()}
-    return {name: mapping(scores, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
+    return {name: mapping(scores, None, gamma=gamma, **priced[name]) for name, mapping in MAPPINGS.items()}
 
 
 def in_dead_zone(scores: Tensor, mask: Tensor | None = None, gamma: float = 1.0, lam: float = 0.1) -> Tensor:
@@ -332,14 +331,14 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, of_weights):
+    def backward(ctx, grad_weights):
         from rationale.nn import fast_rows
 
-        grads, _ = _rows(of_weights, None)
+        grads, _ = _rows(grad_weights, None)
         weights, _ = _rows(ctx.saved_tensors[0], None)
-        of_scores = np.empty_like(weights)
-        fast_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, of_scores)
-        return torch.from_numpy(of_scores.reshape(of_weights.shape)).to(of_weights), None, None, None, None
+        grad_scores = np.empty_like(weights)
+        fast_rows.project_back(grads, weights, ctx.groups, ctx.signs, ctx.gamma, grad_scores)
+        return torch.from_numpy(grad_scores.reshape(grad_weights.shape)).to(grad_weights), None, None, None, None
 
 
 class _SquaredNorm(torch.autograd.Function):
@@ -358,16 +357,16 @@ class _SquaredNorm(torch.autograd.Function):
         weights = np.empty_like(rows)
         if not fast_rows.squared_norm(rows, there, gamma, p, weights):
             raise _not_finite(scores if mask is None else scores[mask])
-        weights = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
-        ctx.save_for_backward(weights)
+        kept = torch.from_numpy(weights.reshape(scores.shape)).to(scores)
+        ctx.save_for_backward(kept)
         ctx.gamma, ctx.p = gamma, p
-        return weights
+        return kept
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, of_weights):
+    def backward(ctx, grad_weights):
         (y,) = ctx.saved_tensors
-        y, v, p = y.double(), of_weights.double(), ctx.p
+        y, v, p = y.double(), grad_weights.double(), ctx.p
         norm = torch.linalg.vector_norm(y, p, -1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
         y = y / norm  # B stays the same
         support = y > 0
@@ -382,7 +381,7 @@ class _SquaredNorm(torch.autograd.Function):
         of_ones = solved(support.to(y.dtype))
         total = of_ones.sum(-1, keepdim=True)
         c = solved(v).sum(-1, keepdim=True) / total.where(total != 0, 1.0)
-        return ((solved(v) - c * of_ones) / ctx.gamma).to(of_weights.dtype), None, None, None
+        return ((solved(v) - c * of_ones) / ctx.gamma).to(grad_weights.dtype), None, None, None
 
 
 def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
@@ -390,7 +389,7 @@ def _rows(values: Tensor, mask: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
     values = values.detach().cpu()
     values = values if values.dtype in (torch.float32, torch.float64) else values.float()
     shape = values.shape[:-1].numel(), values.shape[-1]
-    values = values.reshape(shape).contiguous().numpy()
+    rows = values.reshape(shape).contiguous().numpy()
     if mask is None:
-        return values, np.empty((0, 0), dtype=np.bool_)
-    return values, mask.detach().cpu().reshape(shape).contiguous().numpy()
+        return rows, np.empty((0, 0), dtype=np.bool_)
+    return rows, mask.detach().cpu().reshape(shape).contiguous().numpy()

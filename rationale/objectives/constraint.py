@@ -104,6 +104,11 @@ class Constraint(nn.Module):
     tensor(True)
     """
 
+    multiplier: Tensor  # buffers, all []
+    gap: Tensor
+    amount: Tensor
+    size: Tensor
+
     def __init__(
         self,
         target: float,

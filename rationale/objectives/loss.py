@@ -9,15 +9,16 @@ is taken through the draw (HardKuma) or, for gates whose draws pass no gradient 
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
 from torch.nn.functional import pad
 
-from rationale.data.batches import Batch
-from rationale.models.protocol import Head, Output, RationaleModel
+from rationale.data.batches import Batch, Tokens
+from rationale.distributions.protocol import GateDistribution
+from rationale.models.protocol import Output, RationaleModel
+from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
@@ -83,6 +84,8 @@ class RationaleObjective(nn.Module):
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
+    steps: Tensor  # buffers, []: training steps so far
+    average: Tensor  # of the costs; only for the baseline of this name
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class RationaleObjective(nn.Module):
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
-    def forward(self, model: RationaleModel, batch: Batch) -> LossOutput:
+    def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
         output = model(batch.tokens, batch.mask, self.samples)
         if output.gates is None or not self.training:
@@ -166,23 +169,24 @@ class RationaleObjective(nn.Module):
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
 
-    def _counts(self, gates: Distribution) -> bool:
+    def _counts(self, gates: GateDistribution) -> bool:
         """Whether prices and constraints count the draw instead of taking an expectation."""
         return self.penalty == "sampled" and not gates.has_rsample
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
         """The price of the selection of each row, [K B]; rises during the warm-up."""
-        counts = self._counts(output.gates)
+        gates = output.required_gates()
+        counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
             return output.z.new_zeros(len(mask))
         if counts:
             words, switches = count_selected(output.z), count_switches(output.z, mask)
         else:
-            shut, kept = output.gates.log_prob_zero.exp(), output.gates.log_prob_nonzero.exp()
+            shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
             words = torch.where(mask, kept, 0.0).sum(1)
             if output.log_switches is not None:
                 switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
-            elif output.dependent and not output.gates.has_rsample:  # the next gate, given the value of this one
+            elif output.dependent and not gates.has_rsample:  # the next gate, given the value of this one
                 switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
                 switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
             else:
@@ -194,7 +198,7 @@ class RationaleObjective(nn.Module):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
-            price = price - self.entropy * torch.where(mask, output.gates.entropy(), 0.0).sum(1)
+            price = price - self.entropy * torch.where(mask, gates.entropy(), 0.0).sum(1)
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
@@ -202,6 +206,7 @@ class RationaleObjective(nn.Module):
         if self.baseline == "leave_one_out":
             return leave_one_out(cost)
         if self.baseline == "self_critical":
+            assert reference is not None  # `forward` has computed it
             return reference
         if self.baseline == "none":
             return 0.0
@@ -210,18 +215,19 @@ class RationaleObjective(nn.Module):
         return before
 
     @torch.no_grad()
-    def _self_critical(self, model: RationaleModel, batch: Batch) -> Tensor:
+    def _self_critical(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> Tensor:
         """Cost [B] of the selection and prediction that the model makes at test time."""
         with evaluating(model):
             output = model(batch.tokens, batch.mask)
         cost = model.head.loss(output.prediction, batch.target)
-        counts = self._counts(output.gates) or output.dependent
+        counts = self._counts(output.required_gates()) or output.dependent
         return cost + self._price(output, batch.mask) if counts else cost
 
     @staticmethod
     def _rate(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of the share of selected tokens and of the rest."""
-        return log_mean(output.gates.log_prob_nonzero, mask), log_mean(output.gates.log_prob_zero, mask)
+        gates = output.required_gates()
+        return log_mean(gates.log_prob_nonzero, mask), log_mean(gates.log_prob_zero, mask)
 
     @staticmethod
     def _switches(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,22 +237,24 @@ class RationaleObjective(nn.Module):
         """
         switch = output.log_switches
         if switch is None:
-            shut, kept = output.gates.log_prob_zero, output.gates.log_prob_nonzero
+            gates = output.required_gates()
+            shut, kept = gates.log_prob_zero, gates.log_prob_nonzero
             switch = torch.logaddexp(shut[:, :-1] + kept[:, 1:], kept[:, :-1] + shut[:, 1:])  # [B, T - 1]
         log_value = log_mean(pad(switch, (1, 0), value=-math.inf), mask)  # no switch before the first token
         return log_value, (-log_value.exp()).log1p()
 
     @torch.no_grad()
-    def _update(self, model: RationaleModel, output: Output, batch: Batch) -> None:
+    def _update(self, model: RationaleModel[Tokens], output: Output, batch: Batch[Tokens]) -> None:
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
             self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(output.gates.log_prob_nonzero, mask).exp() * texts, texts)
+            self.selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
         elif self.selection is not None and self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
+            assert gates is not None  # `output` had some
             if self.measure == "expected":
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
@@ -255,12 +263,12 @@ class RationaleObjective(nn.Module):
                 self.selection.update(chosen.sum(), batch.mask.sum())
 
 
-def build_objective(p: Any, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
+def build_objective(p: object, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
     """The objective that the settings of a run describe.
 
     Parameters
     ----------
-    p : parameters
+    p : settings
         `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
         setting that `p` does not have keeps its default.
     steps_per_epoch : int

@@ -3,7 +3,7 @@
 from torch import nn
 from torch.nn import functional as F
 
-from rationale.data.batches import Batch
+from rationale.data.batches import Batch, Sides
 from rationale.models.protocol import EncoderDecoder
 from rationale.objectives.loss import LossOutput
 
@@ -16,7 +16,7 @@ class WordLoss(nn.Module):
     Source: eq. (Q3), notebooks/15_train_seq2seq.py.
     """
 
-    def forward(self, model: EncoderDecoder, batch: Batch) -> LossOutput:
+    def forward(self, model: EncoderDecoder, batch: Batch[Sides]) -> LossOutput:
         sides = batch.tokens
         outputs, weights = model.decode(sides.first, sides.first_mask, sides.second)
         real = sides.second_mask

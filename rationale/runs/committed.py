@@ -13,18 +13,23 @@ import json
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
 
 from rationale import metrics
 from rationale.data.corpora import find_corpus
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
 from rationale.runs import saved
 from rationale.runs.parameters import defaults, modernised, read_file, shown
 from rationale.runs.workspace import notebook_path, root
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = optional("pandas", "tables of results", "notebooks")
 
 COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
 COLUMNS = COLUMNS.split(",")
@@ -239,11 +244,10 @@ def environment_of(run: Path) -> dict[str, str]:
 
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
     """Display the committed pictures with these names if a notebook's parameters name no runs to draw."""
-    from IPython.display import SVG, display
-
+    display = optional("IPython.display", "pictures in a notebook", "notebooks")
     for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
         print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
-        display(SVG(filename=str(path)))
+        display.display(display.SVG(filename=str(path)))
 
 
 SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # in which runs differ besides the seed

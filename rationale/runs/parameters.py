@@ -21,12 +21,10 @@ import yaml
 from pydantic import create_model
 
 from rationale.errors import BadInput
+from rationale.errors import optional as import_optional
 from rationale.runs.settings import ReadingSettings, TheorySettings
 from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
-from rationale.training import settings as tasks
 
-# Where the names of a notebook that names no class are defined
-KNOWN = (TheorySettings, ReadingSettings, tasks.ExtractionSettings, tasks.ProbingSettings)
 INJECTED = "# Parameters"  # the first line of the cell that papermill puts behind the `parameters` cell
 
 
@@ -39,13 +37,12 @@ def import_jupytext() -> ModuleType:
     parser = "rfc3987_syntax"
     hidden = parser not in sys.modules
     if hidden:
-        sys.modules[parser] = None  # looks as if not installed
+        sys.modules[parser] = None  # type: ignore[assignment]  # not installed, so to speak; typeshed knows modules only
     try:
-        import jupytext
+        return import_optional("jupytext", "reading a notebook", "notebooks")
     finally:
         if hidden:
             sys.modules.pop(parser, None)
-    return jupytext
 
 
 def _code_cells(notebook: Path, text: str) -> list[tuple[list[str], str]]:
@@ -167,10 +164,17 @@ def _named_class(nodes: list[ast.AST]) -> type[Settings] | None:
     return None
 
 
+def known() -> tuple[type[Settings], ...]:
+    """The classes that define the names of a notebook that names no class; torch is imported with them."""
+    from rationale.training import settings as tasks
+
+    return (TheorySettings, ReadingSettings, tasks.ExtractionSettings, tasks.ProbingSettings)
+
+
 @cache
 def _definition(name: str) -> tuple[Any, Any] | None:
     """Annotation and field of a setting, for a cell that names no class."""
-    for cls in KNOWN:
+    for cls in known():
         if name in cls.model_fields:
             field = cls.model_fields[name]
             return field.annotation, field

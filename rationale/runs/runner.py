@@ -9,26 +9,78 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.files import write_text
 from rationale.runs.environment import USUAL, describe_environment, environment_set
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.folder import WorkFolder
-from rationale.runs.parameters import defaults, is_override, modernised, resolve, shown
+from rationale.runs.parameters import defaults, import_jupytext, is_override, modernised, resolve, shown
 from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
 
 KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
 
+Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place, with these parameters
+ToHtml = Callable[[Any, str], str]  # makes a page of an executed notebook and a title
+
 
 class RunFailed(RuntimeError):
     """A cell of the notebook failed; the message says which error, and where the partial notebook is."""
+
+
+def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
+    """Execute a notebook file in place, in a Jupyter kernel that inherits the environment of this process.
+
+    Parameters
+    ----------
+    notebook
+        An `.ipynb` file; it is saved every few seconds while it is executed.
+    parameters
+        What is assigned in a cell behind the one tagged `parameters`.
+
+    Raises
+    ------
+    Exception
+        The error of the cell that failed, with `ename` and `evalue`; or why the kernel died.
+    """
+    papermill = optional("papermill", "running a notebook", "notebooks")
+    config = optional("traitlets.config", "running a notebook", "notebooks")
+    for chatty in ("papermill", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
+    source = notebook.read_bytes()
+    for _ in range(KERNEL_STARTS):
+        notebook.write_bytes(source)
+        error = _in_thread(
+            papermill.execute_notebook,
+            str(notebook),
+            str(notebook),
+            parameters=parameters,
+            kernel_name="python3",
+            cwd=str(root()),
+            progress_bar=False,
+            stdout_file=sys.stdout,
+            stderr_file=sys.stderr,
+            autosave_cell_every=5,
+            shutdown_kernel="immediate",
+            config=config.Config({"KernelManager": {"transport_encryption": "auto"}}),
+        )
+        if not str(error).startswith("Kernel died before"):
+            break
+    if error is not None:
+        raise error
+
+
+def lab_page(notebook: Any, title: str) -> str:
+    """An executed notebook as a page that looks like JupyterLab."""
+    nbconvert = optional("nbconvert", "a page of a run", "notebooks")
+    resources = {"metadata": {"name": title}}
+    return nbconvert.HTMLExporter(template_name="lab").from_notebook_node(notebook, resources=resources)[0]
 
 
 def run(
@@ -41,6 +93,8 @@ def run(
     again_if_changed: bool = False,
     wait: bool = False,
     threads: int | None = None,
+    execute: Execute = papermill_kernel,
+    to_html: ToHtml = lab_page,
 ) -> Path:
     """Execute `notebook` with parameters `items` and publish its folder.
 
@@ -60,6 +114,8 @@ def run(
         Wait for another process that executes the same run, instead of refusing.
     threads
         Computing threads of the run; default: the environment's OMP_NUM_THREADS, or 1.
+    execute, to_html
+        What executes the notebook file, and what makes a page of it.
 
     Returns
     -------
@@ -108,21 +164,23 @@ def run(
                 print("note: the code has changed since this run began; --again begins anew")
         if not (work.path / "run.ipynb").is_file():
             changed = {key: value for key, value in params.items() if value != start[key]}
-            _execute(notebook, params, changed, code, work, threads)
+            _execute(notebook, params, changed, code, work, threads, execute, to_html)
         work.publish()
     return target
 
 
 def _execute(
-    notebook: Path, params: dict[str, Any], changed: dict[str, Any], code: str, work: "WorkFolder", threads: int | None
+    notebook: Path,
+    params: dict[str, Any],
+    changed: dict[str, Any],
+    code: str,
+    work: "WorkFolder",
+    threads: int | None,
+    execute: Execute,
+    to_html: ToHtml,
 ) -> None:
     """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
-    import jupytext
-    import nbconvert
-    import nbformat
-    import papermill
-    from traitlets.config import Config
-
+    nbformat = optional("nbformat", "running a notebook", "notebooks")
     print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
     began = time.time()
@@ -136,34 +194,18 @@ def _execute(
         write_text(work.path / "environment.txt", describe_environment(params, code, settings["OMP_NUM_THREADS"]))
         write_text(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
 
+    jupytext = import_jupytext()
     running, failed = work.path / "run.running.ipynb", work.path / "failed.ipynb"
-    for chatty in ("papermill", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
-    with environment_set(settings):
-        for _ in range(KERNEL_STARTS):
-            jupytext.write(jupytext.read(notebook), running)
-            error = _in_thread(
-                papermill.execute_notebook,
-                str(running),
-                str(running),
-                parameters=changed,
-                kernel_name="python3",
-                cwd=str(root()),
-                progress_bar=False,
-                stdout_file=sys.stdout,
-                stderr_file=sys.stderr,
-                autosave_cell_every=5,
-                shutdown_kernel="immediate",
-                config=Config({"KernelManager": {"transport_encryption": "auto"}}),
-            )
-            if not str(error).startswith("Kernel died before"):
-                break
-    if isinstance(error, BrokenPipeError):
-        raise error
-    if error is not None:
+    jupytext.write(jupytext.read(notebook), running)
+    try:
+        with environment_set(settings):
+            execute(running, changed)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
         if getattr(error, "ename", "") == "BadInput":
             running.unlink(missing_ok=True)
-            raise BadInput(" ".join(error.evalue.splitlines())) from None
+            raise BadInput(" ".join(getattr(error, "evalue", "").splitlines())) from None
         os.replace(running, failed)
         tail = "\n".join(str(error).strip().splitlines()[-12:])
         raise RunFailed(
@@ -174,9 +216,7 @@ def _execute(
 
     page = nbformat.read(running, as_version=4)
     page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
-    title = {"metadata": {"name": f"{notebook.stem} {work.name}"}}
-    html, _ = nbconvert.HTMLExporter(template_name="lab").from_notebook_node(page, resources=title)
-    write_text(work.path / "run.html", html)
+    write_text(work.path / "run.html", to_html(page, f"{notebook.stem} {work.name}"))
     with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
         print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
     failed.unlink(missing_ok=True)
@@ -194,8 +234,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
 
     An interruption kills the kernels that the call started, and is raised again once the thread has ended.
     """
-    import psutil
-
+    psutil = optional("psutil", "running a notebook", "notebooks")
     before = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
         called = pool.submit(function, *args, **kwargs)

@@ -11,11 +11,12 @@
 The runner writes `params.yaml` into the same folder.
 """
 
+import importlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from safetensors import SafetensorError
@@ -23,25 +24,21 @@ from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.corpora import find_corpus
-from rationale.data.example import Example
-from rationale.data.targets import Targets
 from rationale.data.tokenise import TOKENISERS, split_text
-from rationale.errors import BadInput
-from rationale.explain.methods import METHODS
+from rationale.errors import BadInput, optional
 from rationale.files import write_text
-from rationale.models.aligner import build_aligner
-from rationale.models.extractor import build_extractor
-from rationale.models.protocol import RationaleModel
 from rationale.nn.heads import Classes
 from rationale.runs.parameters import modernised
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
-from rationale.training.extraction import Result
-from rationale.training.generation import GenerationResult
-from rationale.training.settings import AlignmentSettings, ExtractionSettings
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rationale.data.example import Example
+    from rationale.data.targets import Targets
+    from rationale.models.protocol import RationaleModel
+    from rationale.training.extraction import Result
+    from rationale.training.generation import GenerationResult
     from rationale.training.probing import AttributionResult
 
 FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
@@ -49,11 +46,17 @@ OTHERS = {  # tasks whose models cannot predict from new texts: a description of
     "generation": "an encoder-decoder, whose generated texts are in generations.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
 }
-SETTINGS = {"extraction": ExtractionSettings, "alignment": AlignmentSettings}
-BUILDERS = {"extraction": build_extractor, "alignment": build_aligner}  # by task: models that predict from new texts
+# By task, for models that predict from new texts: a module and a name in it. They are imported only on request, so that
+# a run depends only on the code of its own task (see `fingerprint`).
+SETTINGS = {
+    "extraction": ("training.settings.extraction", "ExtractionSettings"),
+    "alignment": ("training.settings.alignment", "AlignmentSettings"),
+}
+BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": ("models.aligner", "build_aligner")}
+FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
 
 
-def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str] | None = None) -> dict:
+def save_run(folder: Path, result: "Result", p: SimpleNamespace, labels: list[str] | None = None) -> dict:
     """Write the files listed above and return the metrics.
 
     Parameters
@@ -65,8 +68,7 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     labels : list of str or None
         Names of the classes.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables of runs", "notebooks")
     metrics = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
     metrics["best_epoch"] = result.best["epoch"]
     metrics["seconds"] = sum(row["seconds"] for row in result.history)
@@ -90,7 +92,7 @@ def save_run(folder: Path, result: Result, p: SimpleNamespace, labels: list[str]
     return metrics
 
 
-def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: SimpleNamespace) -> dict:
+def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: SimpleNamespace) -> dict:
     """Write the files of a run of an encoder-decoder: metrics.json, history.csv, model.safetensors, generations.jsonl.
 
     generations.jsonl has one text per line: split, source, said (the generated text), references, zeros (the share of
@@ -102,7 +104,7 @@ def save_texts(folder: Path, result: GenerationResult, targets: Targets, p: Simp
     dict
         The metrics. `words_a_second` counts target words in training, averaged over epochs.
     """
-    import pandas as pd
+    pd = optional("pandas", "tables of runs", "notebooks")
 
     words, seconds = sum(len(e.second) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
     metrics = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
@@ -130,7 +132,7 @@ def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
     results: "dict[str, AttributionResult]",
-    splits: dict[str, list[Example]],
+    splits: "dict[str, list[Example]]",
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
     p: SimpleNamespace,
@@ -150,7 +152,7 @@ def save_probes(
     answers : predictions of the model for these examples, [N, ...] by split
     weights : state dicts to save, by the name of their module: "subject", or a method
     """
-    import pandas as pd
+    pd = optional("pandas", "tables of runs", "notebooks")
 
     methods = {
         method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in results.items()
@@ -188,7 +190,7 @@ def _exact(values: Tensor) -> list[float]:
     return [float(str(value)) for value in values.numpy()]
 
 
-def rationale_rows(result: Result):
+def rationale_rows(result: "Result"):
     """Yield one dict per text of the evaluated splits: the rows of `rationales.jsonl`."""
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
@@ -199,7 +201,7 @@ def rationale_rows(result: Result):
             yield row | _annotated(example)
 
 
-def _annotated(example: Example) -> dict:
+def _annotated(example: "Example") -> dict:
     """The annotations of a text, gold and word_labels, where there are any."""
     gold = {} if example.rationale is None else {"gold": [int(flag) for flag in example.rationale]}
     return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
@@ -209,7 +211,7 @@ def _annotated(example: Example) -> dict:
 class SavedRun:
     """A saved model, ready to predict from new text."""
 
-    model: RationaleModel
+    model: "RationaleModel[Any]"
     vocabulary: Vocabulary
     parameters: SimpleNamespace
     labels: list[str] | None
@@ -258,7 +260,7 @@ def load_run(folder: Path | str) -> SavedRun:
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
-        model = BUILDERS[task](p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:
@@ -272,6 +274,12 @@ def load_run(folder: Path | str) -> SavedRun:
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
 
 
+def _imported(place: tuple[str, str]) -> Any:
+    """Import a class or a function of the package, given its module and its name."""
+    module, name = place
+    return getattr(importlib.import_module(f"rationale.{module}"), name)
+
+
 def _format(facts: dict, path: Path) -> int:
     """The format of a file. Files of format 1 do not record it."""
     number = facts.get("format", 1)
@@ -282,7 +290,7 @@ def _format(facts: dict, path: Path) -> int:
 
 def _meant(task: str, parameters: dict) -> dict:
     """The parameters of a run, with the defaults of the settings that did not exist when it was made."""
-    fields = SETTINGS[task].model_fields.items()
+    fields = _imported(SETTINGS[task]).model_fields.items()
     return {name: field.get_default() for name, field in fields if not field.is_required()} | modernised(parameters)
 
 
@@ -302,7 +310,7 @@ def read_metrics(folder: Path | str) -> dict:
 
 def read_history(folder: Path | str) -> "pd.DataFrame":
     """`history.csv` of a finished run: one row per epoch."""
-    import pandas as pd
+    pd = optional("pandas", "tables of runs", "notebooks")
 
     return pd.read_csv(_file(folder, "history.csv"), float_precision="round_trip")
 
@@ -327,11 +335,11 @@ def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
 def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
     """The rows of `read_attributions` to which all methods were applied; `num_explained` may have left others out."""
     texts = read_attributions(folder, split)
-    return texts.dropna(subset=[method for method in METHODS if method in texts])
+    return texts.dropna(subset=[column for column in texts if column not in FACTS])
 
 
 def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
-    import pandas as pd
+    pd = optional("pandas", "tables of runs", "notebooks")
 
     with _file(folder, name).open(encoding="utf-8") as file:
         rows = pd.DataFrame(map(json.loads, file))  # the reader of pandas rounds the last digit

@@ -22,7 +22,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
     """The inverse of `write_tensors`."""
     with safe_open(path, "pt") as file:
-        names = file.keys()
+        names = file.keys()  # `file` is not a dict: it cannot be iterated
         return {name: file.get_tensor(name) for name in names}, json.loads(file.metadata()["facts"])
 
 

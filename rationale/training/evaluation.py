@@ -48,7 +48,7 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         rows.append(torch.stack([score, task, rate], 1))
         losses.append(objective.loss(output, batch, model.head).loss * len(task))
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
-        order.append(batch.index)
+        order.append(batch.rows)
     place = torch.cat(order).argsort()
     score, task, rate = torch.cat(rows).double().mean(0).tolist()
     lengths = torch.cat([length for _, length, _ in flat])

@@ -71,7 +71,7 @@ def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder:
             sides = batch.tokens
             generations = beam_search(model, sides.first, sides.first_mask, p.beam, p.longest)
             lengths = sides.first_mask.sum(1).tolist()
-            for row, generation, length in zip(batch.index.tolist(), generations, lengths, strict=True):
+            for row, generation, length in zip(batch.rows.tolist(), generations, lengths, strict=True):
                 in_order[row] = generation._replace(weights=generation.weights[:, :length].cpu())
         result.generations[name] = in_order
         result.metrics[name] = score([result.text(generation) for generation in in_order], targets.references[name])

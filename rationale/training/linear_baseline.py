@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.example import Example
-from rationale.errors import BadInput
+from rationale.errors import BadInput, optional
 from rationale.nn.gates import top_k
 from rationale.training.evaluation import Evaluation, rationale_metrics
 from rationale.training.extraction import Result
@@ -67,6 +67,7 @@ def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, n
     BadInput
         If there are too few training reviews, or all of them have one class.
     """
+    optional("sklearn", "model svm", "baselines")
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.svm import LinearSVC, LinearSVR
 

@@ -8,7 +8,7 @@ metrics.
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
@@ -16,8 +16,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from rationale.data.batches import Batches
-from rationale.errors import BadInput
+from rationale.data.batches import Batch, Batches
+from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
@@ -157,14 +157,11 @@ def fit(
 
 def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: float) -> dict[str, float]:
     """Make one pass over the training batches; return the means of the logged parts, and the seconds."""
-    from tqdm.auto import tqdm
-
     state.model.train()
     state.objective.train()
     parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
     start, parts = time.perf_counter(), []
-    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: a bar only on a terminal
-    for batch in tqdm(train.epoch(epoch), f"epoch {epoch}", len(train), leave=False, disable=quiet):
+    for batch in _with_bar(train.epoch(epoch), f"epoch {epoch}", len(train)):
         output = state.objective(state.model, batch)
         state.optimizer.zero_grad()
         output.loss.backward()
@@ -176,6 +173,16 @@ def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: fl
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
     _check_finite(row, epoch)
     return row | {"seconds": time.perf_counter() - start}
+
+
+def _with_bar(batches: Iterable[Batch], title: str, total: int) -> Iterable[Batch]:
+    """The batches; if tqdm (of the extra `notebooks`) is installed, with a progress bar on a terminal."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return batches
+    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: a bar only on a terminal
+    return tqdm(batches, title, total, leave=False, disable=quiet)
 
 
 def _check_finite(row: dict[str, float], epoch: int) -> None:
@@ -197,6 +204,7 @@ def _report(row: dict, selection: ModelSelection, epochs: int, log) -> None:
 
 
 def _tensorboard(folder: Path):
-    from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
+    optional("tensorboard", "tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder / "tensorboard")

@@ -117,8 +117,8 @@ def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor,
         logits = model.predict(batch)
         answers.append(logits.argmax(-1))
         targets.append(batch.target)
-        order.append(batch.index)
-        loss += AnswerLoss.of(logits, batch.target).item() * len(batch.index)
+        order.append(batch.rows)
+        loss += AnswerLoss.of(logits, batch.target).item() * len(batch.rows)
     place = torch.cat(order).argsort()
     return torch.cat(answers)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
 
@@ -343,7 +343,7 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
         rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
         lengths = mask.sum(1).tolist()
         keep += [padded[:, :length] for padded, length in zip(keep_probability.cpu(), lengths, strict=True)]
-        order.append(batch.index)
+        order.append(batch.rows)
         answers.append(answer)
         targets.append(batch.target)
     means = torch.cat(rows).double().mean(0)  # [L + 1, 3]

@@ -44,7 +44,7 @@ BERNOULLI = ROOT / "params" / "sst" / "bernoulli.yaml"
 USUAL_BERNOULLI = {"samples": 1, "baseline": "none", "penalty": "sampled", "entropy": 0.0}
 
 # How many training sentences of SST have 1, 2, ... 52 words: mean 19.1.
-LENGTHS = (  # fmt: skip
+LENGTHS = (
     0,
     40,
     96,
@@ -227,7 +227,7 @@ class Few:
 
     def __init__(self, batches: Batches, number: int = STEPS):
         self.batches = batches
-        ordered = sorted((batch.index for batch in batches.epoch(1)), key=lambda i: int(batches.lengths[i].max()))
+        ordered = sorted((batch.rows for batch in batches.epoch(1)), key=lambda i: int(batches.lengths[i].max()))
         number = min(number, len(ordered))
         spread = [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]
         order = torch.randperm(number, generator=torch.Generator().manual_seed(0))

@@ -1,7 +1,7 @@
-"""The corpora, one file each; what lies in this folder is what there is.
+"""The corpora: each file in this folder is one corpus.
 
 A file `<name>.py` holds the reader of a corpus, its archive (address, terms, places, check) and its facts, and ends
-with `CORPUS = Corpus(name="<name>", ...)`. To add a corpus, add such a file: nothing else names it.
+with `CORPUS = Corpus(name="<name>", ...)`. To add a corpus, add such a file; no other file names the corpus.
 """
 
 import importlib
@@ -11,18 +11,18 @@ from rationale.data.archives import Archive
 from rationale.data.corpus import TASKS, Corpus
 from rationale.errors import BadInput
 
-MADE_UP = "synthetic"  # the corpus that needs no data
+MADE_UP = "synthetic"  # the corpus that needs no files
 
 
 def find_corpus(name: str) -> Corpus:
-    """The corpus of this name; its file is imported when it is asked for.
+    """The corpus of this name; its file is imported by this call.
 
     Raises
     ------
     BadInput
-        There is none: the names that are accepted.
+        There is no such corpus; the message lists the names that are accepted.
     ValueError
-        Its file holds no `CORPUS` of this name.
+        Its file defines no `CORPUS` of this name.
     """
     if name not in corpus_names():
         raise BadInput(f"corpus: {name!r} is unknown; accepted: {', '.join(corpus_names())}")
@@ -34,12 +34,12 @@ def find_corpus(name: str) -> Corpus:
 
 
 def corpus_names(task: str | None = None) -> tuple[str, ...]:
-    """The corpora there are, sorted by name.
+    """The names of the corpora, sorted.
 
     Parameters
     ----------
     task : one of `corpus.TASKS`, or None
-        Those that can be used for it (their files are imported for that); None: all of them.
+        Only corpora that can be used for this task (all files are imported to decide this); None: all corpora.
 
     Raises
     ------
@@ -66,9 +66,9 @@ def find_archive(name: str) -> Archive:
     Raises
     ------
     BadInput
-        There is none.
+        There is no such archive.
     """
     known = archives()
     if name not in known:
-        raise BadInput(f"{name!r} is no archive; accepted: {', '.join(known)}")
+        raise BadInput(f"{name!r} is not an archive; accepted: {', '.join(known)}")
     return known[name]

@@ -1,7 +1,7 @@
 """AESLC: e-mails with their subject lines.
 
-Source: Zhang and Tetreault 2019. Everything is lower-cased and split by `tokenise.split_words`; ROUGE has its own way
-to split and stem words.
+Source: Zhang and Tetreault 2019. Texts are lower-cased and split by `tokenise.split_words`; ROUGE splits and stems
+words in its own way.
 """
 
 import re
@@ -18,16 +18,16 @@ from rationale.errors import BadInput
 
 
 def read_mails(path: Path | str | None = None, max_tokens: int = 120, max_subject: int = 12) -> Targets:
-    """The beginning of an e-mail and its subject line; annotators' subjects are references of dev and test.
+    """The beginning of an e-mail and its subject line; the annotators' subjects are references in dev and test.
 
     Parameters
     ----------
     path : Path, str or None
         The archive or its folder.
     max_tokens : int >= 1
-        Words of the body that are read.
+        Number of words of the body that are read.
     max_subject : int >= 1
-        Training subjects are cut after so many words; references are not.
+        Training subjects are cut after this many words; references are not cut.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
     Raises
     ------
     BadInput
-        `where`: no body or no subject.
+        The mail, named by `where`, has no body or no subject.
     """
     body, *parts = re.split(r"\n@(?:subject|ann\d+)[ \t\r]*\n", f"\n{text}")  # other lines may begin with @ too
     subjects = [split_words(part) for part in parts]
@@ -66,13 +66,13 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
 
 @readable
 def check_aeslc(root: Path) -> list[str]:
-    """AESLC: mails of each split."""
-    found = Counter(
+    """AESLC: the number of mails of each split."""
+    counts = Counter(
         name.split("/")[-2]
         for name, _ in members(only_file(root, "aeslc/*enron_subject_line*"))
         if name.endswith(".subject")
     )
-    return count_differences(found, {"train": 14436, "dev": 1960, "test": 1906})
+    return count_differences(counts, {"train": 14436, "dev": 1960, "test": 1906})
 
 
 ARCHIVE = Archive(

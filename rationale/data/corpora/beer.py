@@ -1,4 +1,4 @@
-"""Beer reviews with ratings of five aspects, some with the sentences that people gave as reasons.
+"""Beer reviews with ratings of five aspects, some with the sentences that annotators gave as reasons.
 
 Source: McAuley et al. 2012; Lei et al. 2016, whose files these are: `reviews.aspect<N>.{train,heldout}.txt.gz`
 (reviews chosen so that the other ratings say little about aspect N), `reviews.260k.{train,heldout}.txt.gz`
@@ -24,15 +24,15 @@ ASPECT_FILES = {"look": "aspect0", "smell": "aspect1", "palate": "aspect2", "all
 
 
 def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256) -> dict[str, list[Example]]:
-    """The reviews of one aspect, or of all ratings at once; tokens as they stand in the files.
+    """The reviews of one aspect, or of all ratings at once; with the tokens of the files.
 
-    Source: Lei et al. 2016; train and dev cut as in Bastings et al. 2019, the annotated test set whole.
+    Source: Lei et al. 2016; train and dev are cut as in Bastings et al. 2019, the annotated test set is whole.
 
     Parameters
     ----------
     aspect : "look", "smell", "palate" or "all"
     path : Path, str or None
-        Folder with the files, packed or not (a `.txt.gz` that is plain text is read, too). None: `beer` in the
+        Folder with the files, packed or not (a `.txt.gz` that is plain text is also read). None: `beer` in the
         data folder.
     max_tokens : int >= 1
         Reviews of train and dev end after this many tokens.
@@ -40,9 +40,9 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` = (score,), of "all" the five scores, in the order of `SCORES`, in [0, 1]. In test the
-        `rationale` of the aspect; None where its list of ranges is empty, which means that nobody annotated
-        it (such reviews count in the selected rate and not in the precision), and None throughout for "all".
+        `label` is (score,), or, for "all", the five scores in the order of `SCORES`, in [0, 1]. Test has the
+        `rationale` of the aspect. It is None if the list of ranges is empty, which means that nobody annotated the
+        aspect (such reviews count in the selected rate, but not in the precision), and always None for "all".
 
     Raises
     ------
@@ -65,12 +65,12 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
 
 
 def parse_review(line: str) -> tuple[tuple[float, ...], list[str]]:
-    """Five scores and the tokens (there may be none: `read_beer` leaves such a review out, as Lei et al. do).
+    """Five scores and the tokens (`read_beer` leaves out a review without tokens, as Lei et al. do).
 
     Raises
     ------
     ValueError
-        Says what is wrong and what is accepted; `read_beer` adds file and line.
+        The message says what is wrong and what is accepted; `read_beer` adds file and line.
     """
     scores, tab, text = line.partition("\t")
     if not tab:
@@ -84,7 +84,7 @@ def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list
     Raises
     ------
     ValueError
-        Says what is wrong and what is accepted; `read_beer` adds file and line.
+        The message says what is wrong and what is accepted; `read_beer` adds file and line.
     """
     try:
         record = json.loads(line)
@@ -104,7 +104,7 @@ def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list
 
 
 def parsed(path: Path, parse: Callable[[str], T]) -> Iterator[T]:
-    """Every line of a file (empty ones at its end do not count), parsed; a malformed one is named by its number."""
+    """Every line of a file, parsed, without empty lines at the end; the number of a malformed line is in the error."""
     with intact(path), open_text(path) as file:
         lines = file.read().rstrip("\r\n").split("\n")
     for number, line in enumerate(lines, start=1):
@@ -142,13 +142,13 @@ def _example(scores: tuple[float, ...], words: list[str], column: int | None, ra
 
 @readable
 def check_beer(root: Path) -> list[str]:
-    """Beer reviews: those of each file and the annotated ones."""
+    """Beer reviews: the lines of each file and the number of annotated reviews."""
     for path in sorted(root.glob("beer/reviews.*.txt.gz")):
         for _ in parsed(path, parse_review):
-            pass  # a malformed line stops it
+            pass  # a malformed line raises an error
     annotated = parsed(only_file(root, "beer/annotations.json"), parse_annotation)
-    found = {"annotated reviews": sum(1 for _ in annotated)}
-    return count_differences(found, {"annotated reviews": 994})
+    counts = {"annotated reviews": sum(1 for _ in annotated)}
+    return count_differences(counts, {"annotated reviews": 994})
 
 
 ARCHIVE = Archive(
@@ -160,8 +160,8 @@ ARCHIVE = Archive(
     counts="five scores in [0, 1] in each line; 994 annotated reviews",
     check=check_beer,
     by_hand=(
-        "the reviews were withdrawn by their owner and nobody may pass them on; who holds the files "
-        "puts them into beer/ of the data folder (review+wiki.filtered.200.txt.gz into vectors/); everyone else: "
+        "the reviews were withdrawn by their owner and nobody may pass them on; those who have the files "
+        "put them into beer/ of the data folder (review+wiki.filtered.200.txt.gz into vectors/); everyone else: "
         "rationale.data.corpora.synthetic.write_beer_format writes reviews of the same format"
     ),
 )

@@ -1,4 +1,4 @@
-"""DUC 2004: sentences with headlines of four people, for models that learn from Gigaword.
+"""DUC 2004: sentences with headlines by four people each, for models trained on Gigaword.
 
 Source: Rush et al. 2015, in their layout.
 """
@@ -19,7 +19,7 @@ def read_duc2004(path: Path | str | None = None) -> Targets:
 
 CORPUS = Corpus(
     name="duc2004",
-    what="headlines of four people per sentence; Gigaword to learn from",
+    what="four headlines per sentence, by four people; training on Gigaword",
     read={"generation": lambda _: read_duc2004()},
     tokeniser="spaces",
     archive=SUMDATA,

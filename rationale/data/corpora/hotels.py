@@ -1,9 +1,9 @@
-"""Hotel reviews with ratings of several aspects; nobody annotated rationales in them.
+"""Hotel reviews with ratings of several aspects; without annotated rationales.
 
-Source: Wang et al. 2010 (LARA, TripAdvisor); one text file a hotel, and in it for each review the lines
-`<Author>`, `<Content>`, `<Date>` and `<Rating>` (eight numbers from 1 to 5; -1 and, in a few, 0: not rated).
-Of 243,713 reviews 171,901 are read: of the others only the headline was crawled, with a link
-(`showReview(2698125, 'full');`) or a photo's caption after it.
+Source: Wang et al. 2010 (LARA, TripAdvisor); one text file per hotel, with these lines for each review:
+`<Author>`, `<Content>`, `<Date>` and `<Rating>` (eight numbers from 1 to 5; -1 and, in a few files, 0 mean not rated).
+Of 243,713 reviews, 171,901 are read. Of the others only the headline was crawled, followed by a link
+(`showReview(2698125, 'full');`) or the caption of a photo.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from rationale.errors import BadInput
 
 RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
 SCORES = ("value", "rooms", "location", "cleanliness", "service")
-HEADLINE_ONLY = ("showReview(", " " * 5)  # what stands in a review whose text was not crawled
+HEADLINE_ONLY = ("showReview(", " " * 5)  # marks of a review whose text was not crawled
 
 
 def read_hotels(
@@ -30,8 +30,8 @@ def read_hotels(
 ) -> dict[str, list[Example]]:
     """The reviews that rate an aspect, or all five of them, as lower-case tokens (`tokenise.split_words`).
 
-    The split goes by hotel: sha256 of its number modulo 10 is 0-7: train, 8: dev, 9: test. Within a split the
-    order is that of sha256 of hotel and line, so that the first reviews come from many hotels.
+    Hotels are split by the sha256 of their number modulo 10: 0-7 train, 8 dev, 9 test. Within a split, reviews are
+    ordered by the sha256 of hotel and line, so that the first reviews come from many hotels.
 
     Source: Wang et al. 2010; the split is ours.
 
@@ -41,14 +41,14 @@ def read_hotels(
     path : Path, str or None
         The official archive, or a folder that holds it or its files. None: `hotels` in the data folder.
     max_tokens : int >= 1
-        Longer reviews end there.
+        Reviews are cut after this many tokens.
     limit : int >= 1 or None
-        At most so many reviews a split: the first of those that `None` gives.
+        At most this many reviews per split: the first ones.
 
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` = ((rating - 1) / 4,), of "all" five of them in the order of `SCORES`, and no rationale.
+        `label` is ((rating - 1) / 4,), or, for "all", five such scores in the order of `SCORES`. No rationale.
 
     Raises
     ------
@@ -61,15 +61,15 @@ def read_hotels(
         if value is not None and value < 1:
             raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
     columns = [RATINGS.index(name) for name in (SCORES if aspect == "all" else [aspect])]
-    rows = {split: [] for split in SPLITS}
+    rows: dict[str, list[tuple[bytes, str, tuple[float, ...]]]] = {split: [] for split in SPLITS}
     for hotel, number, text, ratings in reviews(locate(ARCHIVE, path, "*_parsed.txt")):
         scores = tuple((ratings[column] - 1) / 4 for column in columns)
         if min(scores) >= 0 and not any(sign in text for sign in HEADLINE_ONLY):
             rows[split_of(hotel)].append((sha256(f"{hotel} {number}".encode()).digest(), text, scores))
     splits = {}
-    for split, found in rows.items():
-        found.sort()
-        pairs = ((tuple(split_words(text, max_tokens)), scores) for _, text, scores in found)
+    for split, part in rows.items():
+        part.sort()
+        pairs = ((tuple(split_words(text, max_tokens)), scores) for _, text, scores in part)
         examples = (Example(tokens, scores) for tokens, scores in pairs if tokens)
         splits[split] = list(islice(examples, limit))
     return splits
@@ -84,7 +84,7 @@ def reviews(place: Path) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
 
 
 def split_of(hotel: str) -> str:
-    """The split of a hotel, by its number as the file names have it."""
+    """The split of a hotel, from its number in the file names."""
     bucket = int(sha256(hotel.encode()).hexdigest(), 16) % 10
     return SPLITS[max(0, bucket - 7)]
 
@@ -120,13 +120,13 @@ def _ratings(fields: str) -> tuple[int, ...] | None:
 
 @readable
 def check_hotels(root: Path) -> list[str]:
-    """Hotel reviews: hotels and reviews."""
+    """Hotel reviews: the numbers of hotels and reviews."""
     files = Counter(hotel for hotel, *_ in reviews(only_file(root, "hotels/*Texts.*")))
     return count_differences({"files": len(files), "reviews": files.total()}, {"files": 1849, "reviews": 243713})
 
 
 def _read(asked: Request) -> dict[str, list[Example]]:
-    """The reviews of a run: only as many are split into words as it uses, where every split has a limit."""
+    """The reviews of a run. If every split has a limit, only as many reviews as needed are split into words."""
     limits = asked.limits.values()
     return read_hotels(asked.aspect, limit=max(limits) if all(limits) else None)
 

@@ -1,4 +1,4 @@
-"""The Large Movie Review Dataset: an archive that word vectors are made of; no task reads it.
+"""The Large Movie Review Dataset: an archive from which word vectors are made; no task reads it.
 
 Source: Maas et al. 2011.
 """
@@ -13,14 +13,14 @@ from rationale.data.files import count_differences, members, readable
 
 @readable
 def check_imdb(root: Path) -> list[str]:
-    """IMDb: reviews of each split and label."""
-    found = Counter()
+    """IMDb: the number of reviews of each split and label."""
+    counts: Counter[str] = Counter()
     for path in sorted(root.glob("imdb/aclImdb*.tar.*")):
         for name, _ in members(path):
             if name.endswith(".txt") and name.count("/") == 3:
-                found[" ".join(name.split("/")[1:3])] += 1
+                counts[" ".join(name.split("/")[1:3])] += 1
     return count_differences(
-        found,
+        counts,
         {"train pos": 12500, "train neg": 12500, "test pos": 12500, "test neg": 12500, "train unsup": 50000},
     )
 

@@ -1,11 +1,11 @@
-"""IMDb reviews, positive or negative, some with the words that people gave as reasons.
+"""IMDb reviews, positive or negative, some with the words that annotators gave as reasons.
 
-Source: the reviews of Kaushik et al. 2020 (`{train,dev,test}_paired.tsv`: each beside a version that was
-rewritten to the opposite label, which is not read), the reasons of Lu et al. 2022 (`human_labelled/*.json`:
-5,075 in 855 reviews, all of them in train).
+Source: the reviews of Kaushik et al. 2020 (`{train,dev,test}_paired.tsv`: each with a version that was
+rewritten to the opposite label, which is not read), and the reasons of Lu et al. 2022 (`human_labelled/*.json`:
+5,075 in 855 reviews, all in train).
 
-The reasons come with token positions of an unknown tokeniser. So each is looked for by its words, and of
-several places the one nearest to its position is taken: 5,074 are found.
+The reasons have token positions of an unknown tokeniser. So each reason is looked up by its words; if they occur
+several times, the occurrence nearest to the position is used. 5,074 reasons are found.
 """
 
 import csv
@@ -33,21 +33,21 @@ def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False)
     path : Path, str or None
         Folder that holds the files, packed or not. None: `imdb_rationales` in the data folder.
     hold_out : bool
-        All reviews with a rationale are train's. True: they become test, to measure rationales on texts that
-        were not trained on, and the official test set joins what remains of train.
+        All reviews with a rationale are in train. True: they become the test set, so that rationales are measured on
+        texts that were not used in training, and the official test set is added to the rest of train.
 
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` 0 negative, 1 positive, and `rationale` where people were asked (all False in three
-        reviews in which they marked nothing), else None.
+        `label` is 0 for negative, 1 for positive. `rationale` is None unless the review was annotated (all False in
+        three reviews in which nothing was marked).
 
     Raises
     ------
     BadInput
         A missing or damaged file, a malformed line (file and line are named).
     """
-    splits = {split: [] for split in SPLITS}
+    splits: dict[str, list[Example]] = {split: [] for split in SPLITS}
     for split, label, tokens, spans in _documents(path):
         rationale = mark(tokens, spans)[0] if spans is not None else None
         if hold_out and split != "dev":
@@ -57,7 +57,7 @@ def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False)
 
 
 def counts(path: Path | str | None = None) -> dict[str, int]:
-    """How many documents with how many spans there are, and how many of these are found in the text."""
+    """Numbers of annotated documents, of their spans, of the spans found in the text, and of paired documents."""
     originals = list(_documents(path))
     annotated = [(tokens, spans) for _, _, tokens, spans in originals if spans is not None]
     return {
@@ -69,7 +69,7 @@ def counts(path: Path | str | None = None) -> dict[str, int]:
 
 
 def mark(tokens: list[str], spans: list[tuple[str, int]]) -> tuple[tuple[bool, ...], int]:
-    """Where the spans (text, about the token it begins with) are, one flag a token; and how many are found."""
+    """One flag per token, True in the spans (text, approximate first token), and the number of spans found."""
     flags, num_found = [False] * len(tokens), 0
     for text, about in spans:
         words = split_words(text)
@@ -84,13 +84,13 @@ def mark(tokens: list[str], spans: list[tuple[str, int]]) -> tuple[tuple[bool, .
 def _documents(path: Path | str | None) -> Iterator[tuple[str, str, list[str], list[tuple[str, int]] | None]]:
     """(split, label, tokens, spans or None) for each original review."""
     place = Path(path) if path is not None else data_folder() / "imdb_rationales"
-    annotated = {}
+    annotated: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for file in _files(place, "human_labelled/*.json*"):
         annotated |= _spans(file)
     for split in SPLITS:
         rows = _rows(_files(place, f"{split}_paired.tsv*")[0])
         for original, rewritten in zip(rows, rows, strict=True):
-            # The original comes first, but for three pairs; in two of these it is known by its annotation.
+            # The original comes first, except in three pairs; in two of these, its annotation identifies it.
             label, batch, text = rewritten if rewritten[:2] in annotated else original
             yield split, label, split_words(text.replace("<br />", " ")), annotated.pop((label, batch), None)
     if annotated:
@@ -98,7 +98,7 @@ def _documents(path: Path | str | None) -> Iterator[tuple[str, str, list[str], l
 
 
 def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """(label, batch, text) of each review; the two of a pair come one after the other."""
+    """(label, batch, text) of each review; the two reviews of a pair are consecutive."""
     first = None
     with intact(file), open_text(file) as lines:
         reader = csv.DictReader(lines, delimiter="\t")
@@ -114,20 +114,20 @@ def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _spans(file: Path) -> dict[tuple[str, str], list[tuple[str, int]]]:
-    """(label, batch) -> (text, about the token it begins with) of each span."""
-    found, record = {}, None
+    """(label, batch) -> (text, approximate first token) of each span."""
+    spans, record = {}, None
     with intact(file), open_text(file) as text:
         try:
             for record in json.load(text):
                 name = next(key for key in record if key.endswith(".txt"))
                 label, batch = name.removesuffix(".txt").split("_")
-                found[label, batch] = [(span["text"], int(span["start_token"])) for span in record[name]]
+                spans[label, batch] = [(span["text"], int(span["start_token"])) for span in record[name]]
         except json.JSONDecodeError as error:
             raise BadInput(f"{file}:{error.lineno}: {error.msg}; accepted: JSON") from None
         except (KeyError, TypeError, ValueError, StopIteration):
             accepted = '{"negative_1006.txt": [{"text": "so bad", "start_token": 48, ...}, ...], ...}'
             raise BadInput(f"{file}: {str(record)[:80]}; accepted: {accepted}") from None
-    return found
+    return spans
 
 
 def _files(place: Path, pattern: str) -> list[Path]:
@@ -139,10 +139,10 @@ def _files(place: Path, pattern: str) -> list[Path]:
 
 @readable
 def check_imdb_rationales(root: Path) -> list[str]:
-    """IMDb with rationales: texts and words that people marked."""
-    found = counts(root / "imdb_rationales")
+    """IMDb with rationales: the numbers of texts and of marked spans."""
     return count_differences(
-        found, {"documents": 855, "spans": 5075, "spans found in the text": 5074, "paired documents": 4880}
+        counts(root / "imdb_rationales"),
+        {"documents": 855, "spans": 5075, "spans found in the text": 5074, "paired documents": 4880},
     )
 
 
@@ -168,7 +168,7 @@ ARCHIVE = Archive(
 )
 CORPUS = Corpus(
     name="imdb_rationales",
-    what="IMDb reviews, positive or negative, with the words that people gave as reasons; tested on annotated ones",
+    what="IMDb reviews, positive or negative, with the words that people gave as reasons; tested on annotated reviews",
     read={
         "extraction": lambda _: {name: in_turn(part) for name, part in read_imdb_rationales(hold_out=True).items()},
     },

@@ -1,8 +1,8 @@
 """Movie reviews, positive or negative, with the passages that annotators gave as reasons.
 
 Source: Zaidan et al. 2007; review_polarity_rationales.tar.gz. The annotated documents posR_000 .. posR_899 and
-negR_000 .. negR_899 stand one a file, latin-1, tokens separated by spaces, reasons as `<POS> ... </POS>` and
-`<NEG> ... </NEG>`. pos_900 .. pos_999 and neg_900 .. neg_999 are not annotated.
+negR_000 .. negR_899 have one file each (latin-1, tokens separated by spaces, reasons as `<POS> ... </POS>` and
+`<NEG> ... </NEG>`). pos_900 .. pos_999 and neg_900 .. neg_999 are not annotated.
 """
 
 import re
@@ -18,16 +18,16 @@ from rationale.data.tokenise import split_clitics
 from rationale.errors import BadInput
 
 LABELS = ("negative", "positive")
-FOLDS = range(9)  # the annotated ones; fold 9 holds no rationales
+FOLDS = range(9)  # the annotated folds; fold 9 has no rationales
 _TAGS = {"<POS>", "</POS>", "<NEG>", "</NEG>"}
 _NAME = re.compile(r"withRats_(?:pos|neg)/(pos|neg)(R?)_(\d)\d\d\.txt$")
 
 
 def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list[Example]]:
-    """Documents cut into train, dev and test by the hundreds of their number, as usual for this corpus.
+    """Documents, split into train, dev and test by the hundreds of their number, as usual for this corpus.
 
-    Test is `fold`, dev the fold before it (of 0: 8), train all others, fold 9 too: 1600 / 200 / 200 documents.
-    ERASER (DeYoung et al. 2020) has as many, but tests on fold 9, with rationales of its own.
+    Test is `fold`, dev the fold before it (8 for fold 0), and train all other folds, including fold 9: 1600 / 200 /
+    200 documents. ERASER (DeYoung et al. 2020) has equally many, but tests on fold 9, with its own rationales.
 
     Source: Zaidan et al. 2007.
 
@@ -36,14 +36,14 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
     path : Path, str or None
         The official archive, or a folder that holds it or its files. None: `movies` in the data folder.
     fold : in `FOLDS`
-        Nine values for cross-validation.
+        One of nine values, for cross-validation.
 
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        Negative documents first. With `label` 0 negative, 1 positive, and `rationale`: None in fold 9, all
-        False in posR_161, in which the annotator marked nothing. The publishers' tokens, but for clitics,
-        which stand apart (don't: do, n't), or no word vectors would know them.
+        Negative documents first. `label` is 0 for negative, 1 for positive. `rationale` is None in fold 9, and all
+        False in posR_161, in which the annotator marked nothing. Tokens are those of the publishers, except that
+        clitics are separated (don't: do, n't), as there are no word vectors for the joined forms.
 
     Raises
     ------
@@ -59,9 +59,9 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
             known = _NAME.search(name)
             if known:
                 documents[known[0]] = parse(f"{place}/{name}", read().decode("latin-1"))
-    splits = {"train": [], "dev": [], "test": []}
+    splits: dict[str, list[Example]] = {"train": [], "dev": [], "test": []}
     for name, (tokens, flags, _) in sorted(documents.items()):
-        kind, annotated, hundreds = _NAME.search(name).groups()
+        kind, annotated, hundreds = _NAME.findall(name)[0]
         split = {fold: "test", (fold - 1) % len(FOLDS): "dev"}.get(int(hundreds), "train")
         rationale = tuple(flags) if annotated else None
         splits[split].append(Example(tuple(tokens), int(kind == "pos"), rationale))
@@ -69,17 +69,19 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
 
 
 def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
-    """Tokens, for each whether it is part of a reason, and the number of reasons.
+    """Tokens, a flag for each that says whether it is part of a reason, and the number of reasons.
 
-    Every reason speaks for the label of its document (a NEG in a positive document does not occur).
+    Every reason supports the label of its document (a NEG in a positive document does not occur).
 
     Raises
     ------
     BadInput
-        Reasons are not closed, not opened, nested or of the other label.
+        A reason is not closed, not opened, nested or for the other label.
     """
     tag = "POS" if "withRats_pos" in name else "NEG"
-    tokens, flags, num_spans, inside = [], [], 0, False
+    tokens: list[str] = []
+    flags: list[bool] = []
+    num_spans, inside = 0, False
     for number, line in enumerate(text.split("\n"), start=1):
         for piece in split_clitics(line).split():
             if piece in _TAGS:
@@ -99,16 +101,16 @@ def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
 
 @readable
 def check_movies(root: Path) -> list[str]:
-    """Movie reviews: texts and annotated spans of each split."""
-    found = Counter()
+    """Movie reviews: the numbers of texts and annotated spans of each folder."""
+    counts: Counter[str] = Counter()
     for name, read in members(only_file(root, "movies/review_polarity_rationales.tar.*")):
         if not name.endswith(".txt"):
             continue
         kind = name.split("/")[-2]
         spans = parse(name, read().decode("latin-1"))[2] if "withRats" in kind else 0
-        found.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
+        counts.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
     return count_differences(
-        found,
+        counts,
         {
             "withRats_pos files": 1000,
             "withRats_neg files": 1000,

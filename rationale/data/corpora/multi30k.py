@@ -1,7 +1,7 @@
-"""Multi30k: captions of images in German, French and Czech, and in English.
+"""Multi30k: captions of images in German, French, Czech and English.
 
-Source: Elliott et al. 2016. Everything is lower-cased and split by `tokenise.split_words`, sources and references
-alike: BLEU is that of these tokens.
+Source: Elliott et al. 2016. Sources and references are lower-cased and split by `tokenise.split_words`; BLEU is
+computed from these tokens.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
     path : Path, str or None
         Folder of the .gz files; None: multi30k/task1_raw in the data folder.
     max_tokens : int >= 1
-        Longer training captions are left out, of dev and test none.
+        Longer training captions are left out; dev and test are complete.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
 
 @readable
 def check_multi30k(root: Path) -> list[str]:
-    """Multi30k: captions of each split and language."""
-    found = {}
+    """Multi30k: the number of captions of each split and language."""
+    counts = {}
     expected = {
         f"{split}.{language}": num
         for language in ("en", "de", "fr", "cs")
@@ -67,8 +67,8 @@ def check_multi30k(root: Path) -> list[str]:
     }
     for name in expected:
         with open_text(root / "multi30k" / "task1_raw" / f"{name}.gz") as file:
-            found[name] = sum(1 for _ in file)
-    return count_differences(found, expected)
+            counts[name] = sum(1 for _ in file)
+    return count_differences(counts, expected)
 
 
 ARCHIVE = Archive(
@@ -77,7 +77,7 @@ ARCHIVE = Archive(
     page="https://github.com/multi30k/dataset",
     terms="research",
     places=(tuple(f"multi30k/task1_raw/{split}.*.gz" for split in ("train", "val", "test_2016_flickr")),),
-    counts="29,000 / 1,014 / 1,000 lines a language",
+    counts="29,000 / 1,014 / 1,000 lines per language",
     check=check_multi30k,
     by_hand=(
         "it is a repository of many small files; put data/task1/raw/*.gz of "

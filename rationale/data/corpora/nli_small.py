@@ -1,4 +1,4 @@
-"""A small collection of sentence pairs of several publishers, with SNLI's test set.
+"""A small collection of sentence pairs from several publishers, with SNLI's test set.
 
 Source: the publishers of each part; the test set is that of Bowman et al. 2015.
 """
@@ -12,7 +12,7 @@ from rationale.data.snli_format import LABELS, check_pairs, read_pairs
 
 
 def read_nli_small(path: Path | str | None = None, null: bool = True) -> dict[str, list[Example]]:
-    """The pairs that have a gold label, see `snli_format.read_pairs`.
+    """The pairs that have a gold label; see `snli_format.read_pairs`.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def read_nli_small(path: Path | str | None = None, null: bool = True) -> dict[st
 
 ARCHIVE = Archive(
     name="nli_small",
-    what="sentence pairs of several publishers; the test set is SNLI's",
+    what="sentence pairs from several publishers; the test set is SNLI's",
     page="none",
     terms="the publishers of each source",
     places=(tuple(f"nli_small/{split}.jsonl.xz" for split in ("train", "dev", "test")),),

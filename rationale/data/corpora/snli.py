@@ -12,7 +12,7 @@ from rationale.data.snli_format import LABELS, check_pairs, read_pairs
 
 
 def read_snli(path: Path | str | None = None, null: bool = True) -> dict[str, list[Example]]:
-    """The pairs that have a gold label, see `snli_format.read_pairs`.
+    """The pairs that have a gold label; see `snli_format.read_pairs`.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The Stanford Sentiment Treebank: sentences, and a sentiment from 0 to 4 for every word and phrase.
 
-Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one tree a line:
+Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one tree per line:
 `(3 (2 It) (4 (2 's) (4 (3 lovely) (2 .))))`.
 """
 
@@ -15,7 +15,7 @@ from rationale.errors import BadInput, typed
 
 LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
 
-# What the official files hold: sentences by label 0..4, and words by their own label 0..4.
+# Contents of the official files: sentences by label 0..4, and words by their own label 0..4.
 EXPECTED_LABELS = {
     "train": (1092, 2218, 1624, 2322, 1288),
     "dev": (139, 289, 229, 279, 165),
@@ -37,13 +37,13 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
     Parameters
     ----------
     path : Path, str or None
-        Folder with train.txt, dev.txt and test.txt, or with the official archive or its `trees` folder in it,
-        or that archive. None: `sst` in the data folder.
+        Folder with train.txt, dev.txt and test.txt, or with the official archive or its folder `trees`,
+        or this archive itself. None: `sst` in the data folder.
 
     Returns
     -------
     {"train", "dev", "test"} -> list of Example
-        With `label` and `word_labels` in 0..4 and `phrases`: every node of the tree, the root first.
+        `label` and `word_labels` are in 0..4, `phrases` has every node of the tree, the root first.
 
     Raises
     ------
@@ -58,24 +58,27 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
 
 
 def parse_tree(line: str) -> Example:
-    """One tree, in one pass from left to right (no recursion: depth does not matter).
+    """One tree, parsed in one pass from left to right (without recursion, so any depth is possible).
 
-    Split at single spaces, a tree is a row of openings `(d` and words with their closings `film))`.
+    Split at single spaces, a tree is a sequence of openings `(d` and of words with their closings `film))`.
 
     Raises
     ------
     ValueError
-        Says what is wrong and what is accepted; `read_sst` adds file and line.
+        The message says what is wrong and what is accepted; `read_sst` adds file and line.
     """
-    tokens, word_labels = [], []
-    starts, ends, labels = [], [], []  # of the nodes, in the order they open
-    open_nodes = []
+    tokens: list[str] = []
+    word_labels: list[int] = []
+    starts: list[int] = []  # of the nodes, in the order in which they open; also ends and labels
+    ends: list[int] = []
+    labels: list[int] = []
+    open_nodes: list[int] = []
     opened = False  # the piece before this one was an opening: a word may follow
     if not line.strip():
-        raise ValueError("empty line; accepted: one tree a line")
-    for piece in line.strip(" ").replace("\\", "").split(" "):  # at no other space: '2\u00a01/2' is one word
+        raise ValueError("empty line; accepted: one tree per line")
+    for piece in line.strip(" ").replace("\\", "").split(" "):  # not at other spaces: '2\u00a01/2' is one word
         if labels and not open_nodes:
-            raise ValueError(f"{piece!r} after the end of the tree; accepted: one tree a line")
+            raise ValueError(f"{piece!r} after the end of the tree; accepted: one tree per line")
         if piece[:1] == "(":
             if piece[1:] not in _NUMBERS:
                 raise ValueError(f"{piece!r} opens no node; accepted: '(', a label from 0 to 4, a space")
@@ -104,17 +107,17 @@ def parse_tree(line: str) -> Example:
 
 
 def differences(splits: dict[str, list[Example]]) -> list[str]:
-    """How these trees differ from the official ones in number and labels, a line each; [] if they do not."""
+    """Differences from the official trees in number and labels, one line each; [] if there are none."""
     lines = []
     for split in SPLITS:
         sentences = _histogram(example.label for example in splits[split])
-        words = _histogram(label for example in splits[split] for label in example.word_labels)
-        for what, found, official in [
+        words = _histogram(label for example in splits[split] for label in example.word_labels or ())
+        for what, counts, official in [
             ("sentences", sentences, EXPECTED_LABELS[split]),
             ("words", words, EXPECTED_WORD_LABELS[split]),
         ]:
-            if found != official:
-                lines.append(f"{split}: {what} by label {found}; the official file has {official}")
+            if counts != official:
+                lines.append(f"{split}: {what} by label {counts}; the official file has {official}")
     return lines
 
 
@@ -122,9 +125,9 @@ _NUMBERS = {str(label): label for label in range(len(LABELS))}
 
 
 def _trees_folder(path: Path) -> Path | zipfile.Path:
-    """Where the three files lie: here, in `trees`, or in the official archive (read in place)."""
+    """The place of the three files: `path`, its folder `trees`, or the official archive (read without unpacking)."""
     archive = path if path.suffix == ".zip" else path / Path(OFFICIAL_URL).name
-    places = [path, path / "trees"]
+    places: list[Path | zipfile.Path] = [path, path / "trees"]
     if archive.is_file():
         try:
             places.append(zipfile.Path(archive) / "trees")
@@ -170,7 +173,7 @@ def _histogram(labels) -> tuple[int, ...]:
 
 @readable
 def check_sst(root: Path) -> list[str]:
-    """SST: sentences, labels and words of each split, against the published counts."""
+    """SST: sentences, labels and words of each split, compared with the published counts."""
     return differences(read_sst(root / "sst"))
 
 

@@ -1,17 +1,19 @@
-"""A corpus of beer reviews from a small grammar: every rating is written in the text, and we know where.
+"""A corpus of beer reviews from a small grammar: every rating is expressed in the text, at known positions.
 
-A review talks about some of five aspects, in any order. Each opinion is a phrase such as `the nose is n't
-exactly bright`: the aspect's word, perhaps a negation or a modifier, a graded opinion word. The rating of an
+A review comments on some of five aspects, in any order. Each opinion is a phrase such as `the nose is n't
+exactly bright`: a word for the aspect, perhaps a negation or a modifier, and a graded opinion word. The rating of an
 aspect is the mean of the grades of its opinions: a reader who finds the phrases knows the rating exactly, and
-the phrases are the gold rationale. What makes it a task:
+the phrases are the gold rationale. Several properties make this a task:
 
-- all aspects share the opinion words, so `gorgeous` alone does not say which rating it moves;
-- negation turns a grade around and modifiers stretch it, so the phrase has to be read as a whole;
-- the bar, the label and the price have opinions too, in the same words, and they do not count;
-- aspects are also named where nobody has an opinion (`the label promises a lot about the nose`);
-- a second opinion may refer back (`and it stays dull`), or stand in one sentence with another aspect's.
+- all aspects share the opinion words, so `gorgeous` alone does not show which rating it affects;
+- negation reverses a grade and modifiers scale it, so the phrase has to be read as a whole;
+- there are also opinions about the bar, the label and the price, in the same words, which affect no rating;
+- aspects are also named without an opinion (`the label promises a lot about the nose`);
+- a second opinion may refer back (`and it stays dull`), or share a sentence with an opinion on another aspect.
 
-Everything is drawn from `random.Random.random()` alone, whose sequence Python guarantees for a seed, so the
+The file is long because it contains the words and templates of the grammar. It is one idea: a text and its truth.
+
+All random choices use only `random.Random.random()`, whose sequence for a seed is guaranteed by Python, so the
 same arguments give the same reviews on every machine.
 """
 
@@ -29,13 +31,13 @@ from rationale.data.example import Example
 from rationale.errors import BadInput
 
 ASPECTS = ("look", "smell", "palate", "taste", "overall")  # the columns of the beer files, in their order
-MENTIONED = (1.0, 1.0, 0.15, 1.0, 0.1)  # share of reviews that talk about the aspect
+MENTIONED = (1.0, 1.0, 0.15, 1.0, 0.1)  # share of reviews that mention the aspect
 SECOND_OPINION = 0.5  # share of mentioned aspects with two opinions
 REFERS_BACK = 0.55  # share of second opinions that refer back (`it`)
-JOINED = 0.35  # share of clauses that go on with the next in one sentence
-OTHERS = (0.4, 0.1)  # chances of a first and a second opinion on another thing
-PLAINS = (0.35, 0.05)  # chances of a first and a second clause without opinion
-GRADE_NOISE = 0.06  # largest distance of the wanted grade from the judgement
+JOINED = 0.35  # share of clauses that are joined to the next in one sentence
+OTHERS = (0.4, 0.1)  # probabilities of a first and a second opinion on another thing
+PLAINS = (0.35, 0.05)  # probabilities of a first and a second clause without an opinion
+GRADE_NOISE = 0.06  # largest difference between the wanted grade and the judgement
 
 # Opinion words by grade. All aspects (and everything else in the bar) use all of them.
 GRADES = {
@@ -53,7 +55,7 @@ class Usage:
 
     share: float
     factor: float
-    grades: tuple[float, ...]  # of the words it goes with
+    grades: tuple[float, ...]  # grades of the words that it is used with
     after_verb: tuple[str, ...]
     before_noun: tuple[str, ...]
 
@@ -85,8 +87,8 @@ ASPECT_WORDS = {
     "overall": "beer brew pint ale drink",
 }
 
-# [ ... ] is the gold rationale, {aspect} a word of the aspect, {op} an opinion after a verb, {adj} one before
-# a noun. `{op}` directly after `is` or `was` may be `n't ...`.
+# [ ... ] is the gold rationale, {aspect} a word for the aspect, {op} an opinion after a verb, {adj} an opinion
+# before a noun. `{op}` directly after `is` or `was` may be `n't ...`.
 SHARED_CLAUSES = (
     "[ the {aspect} is {op} ]",
     "[ the {aspect} was {op} ]",
@@ -143,7 +145,7 @@ BACK_REFERENCES = (
     "[ and {op} too ]",
 )
 
-# Opinions about other things, in the same words and the same shapes. They move no rating.
+# Opinions about other things, in the same words and forms. They affect no rating.
 OTHER_THINGS = (
     "bar label waiter price music room service garden menu terrace bartender cap company view weather "
     "website shop cellar logo queue carpet jukebox neighbourhood staircase landlord playlist mural poster"
@@ -162,7 +164,7 @@ OTHER_CLAUSES = (
     "my {friend} called the {thing} {op}",
 )
 
-# No opinion at all; some name an aspect.
+# Clauses without an opinion; some name an aspect.
 PLAIN_CLAUSES = (
     "i had it {day} at {place} with my {friend}",
     "{serving} at {place} , {temperature}",
@@ -240,15 +242,15 @@ SLOTS = {
 
 @dataclass(frozen=True)
 class Review:
-    """One generated review with everything that is known about it.
+    """One generated review, with its ratings and gold rationales.
 
     Attributes
     ----------
     tokens : lower-case tokens
     scores : five ratings in [0, 1], in the order of `ASPECTS`
-        The mean grade of the aspect's opinions; where it is not mentioned, what the reviewer thought of it
-        and did not write: nothing in the text tells it (unless the aspects are correlated).
-    ranges : for each aspect the gold rationale as token ranges [start, end); empty if it is not mentioned
+        The mean grade of the aspect's opinions. If the aspect is not mentioned, the judgement that the reviewer
+        did not express, which cannot be read from the text (unless the aspects are correlated).
+    ranges : for each aspect, the gold rationale as token ranges [start, end); empty if it is not mentioned
     """
 
     tokens: tuple[str, ...]
@@ -256,12 +258,12 @@ class Review:
     ranges: tuple[tuple[tuple[int, int], ...], ...]
 
     def rationale(self, aspect: str) -> tuple[bool, ...]:
-        """Gold rationale of an aspect, one flag a token."""
+        """Gold rationale of an aspect, one flag per token."""
         ranges = self.ranges[_column(aspect)]
         return tuple(any(start <= t < end for start, end in ranges) for t in range(len(self.tokens)))
 
     def example(self, aspect: str) -> Example:
-        """The review as a plain example of one aspect: its score, its gold rationale."""
+        """The review as an example for one aspect, with the score and gold rationale of this aspect."""
         return Example(self.tokens, (self.scores[_column(aspect)],), self.rationale(aspect))
 
 
@@ -273,19 +275,18 @@ def read_synthetic(
     correlation: float = 0.0,
     seed: int = 0,
 ) -> dict[str, list[Example]]:
-    """The synthetic corpus as plain examples of one aspect.
+    """The synthetic corpus as examples for one aspect.
 
     Parameters
     ----------
     num_train, num_dev, num_test : counts >= 0
         Each split has its own random stream: more training reviews leave dev and test as they are.
     aspect : one of `ASPECTS`
-        Same seed, other aspect: the same reviews with another score and another rationale. `look`, `smell`
+        The same seed with another aspect gives the same reviews with other scores and rationales. `look`, `smell`
         and `taste` are mentioned in every review, `palate` in 15 % and `overall` in 10 %; elsewhere their
         score cannot be read from the text.
     correlation : in [0, 1]
-        Correlation (of the normal scores) between what the reviewer thinks of any two aspects, before it is
-        put into words. 0: independent.
+        Correlation (of the normal scores) between the reviewer's judgements of any two aspects. 0: independent.
     seed : int
 
     Returns
@@ -307,7 +308,7 @@ def read_synthetic(
 
 
 def reviews(num: int, split: str = "train", correlation: float = 0.0, seed: int = 0) -> Iterator[Review]:
-    """The first `num` reviews of a stream; `split` and `seed` name the stream, all streams differ.
+    """The first `num` reviews of a random stream, which `split` and `seed` determine; all streams differ.
 
     Raises
     ------
@@ -332,11 +333,11 @@ def write_beer_format(
 ) -> Path:
     """Write reviews into `folder` in the format of the beer review files.
 
-    `reviews.aspect<N>.{train,heldout}.txt.gz` for the five columns N (each its own reviews) and
-    `reviews.260k.{train,heldout}.txt.gz` for all of them (the official name, whatever the number): five
+    `reviews.aspect<N>.{train,heldout}.txt.gz` for the five columns N (different reviews for each)
+    and `reviews.260k.{train,heldout}.txt.gz` for all columns (the official name, for any number of reviews): five
     scores, a tab, the tokens, separated by spaces.
-    `annotations.json`: one JSON object a line, `x` the tokens, `y` the five scores, and under "0" ... "4" the
-    gold rationale of each aspect as `[start, end)` token ranges (an empty list where it is not mentioned).
+    `annotations.json`: one JSON object per line, `x` the tokens, `y` the five scores, and under "0" ... "4" the
+    gold rationale of each aspect as `[start, end)` token ranges (an empty list if the aspect is not mentioned).
     The same arguments write the same bytes.
 
     Returns
@@ -362,14 +363,14 @@ def write_beer_format(
     return folder
 
 
-# The grammar at work. A clause is a list of (token, column of the aspect whose rationale it is in, or -1).
+# Generation. A clause is a list of (token, column of the aspect whose rationale it belongs to, or -1).
 def _review(rng: random.Random, correlation: float) -> Review:
     judgements = _judgements(rng, correlation)
     scores, clauses = list(judgements), []
     for column, aspect in enumerate(ASPECTS):
         if rng.random() < MENTIONED[column]:
-            scores[column], said = _aspect_clauses(rng, aspect, judgements[column])
-            clauses += said
+            scores[column], opinions = _aspect_clauses(rng, aspect, judgements[column])
+            clauses += opinions
     for templates, shares in ((OTHER_CLAUSES, OTHERS), (PLAIN_CLAUSES, PLAINS)):
         clauses += [_other_clause(rng, templates) for share in shares if rng.random() < share]
     tokens, owners = _joined(rng, clauses)
@@ -378,7 +379,7 @@ def _review(rng: random.Random, correlation: float) -> Review:
 
 
 def _judgements(rng: random.Random, correlation: float) -> list[float]:
-    """What the reviewer thinks of each aspect: uniform on (0, 1) each, normal scores correlated as asked."""
+    """The reviewer's judgement of each aspect: uniform on (0, 1), with the given correlation of the normal scores."""
     normal = NormalDist()
     common, *own = (normal.inv_cdf(max(rng.random(), 1e-12)) for _ in range(1 + len(ASPECTS)))
     return [normal.cdf(math.sqrt(correlation) * common + math.sqrt(1 - correlation) * each) for each in own]
@@ -402,8 +403,9 @@ def _other_clause(rng: random.Random, templates: tuple) -> list:
 
 
 def _expand(rng: random.Random, template: str, aspect: str | None, judgement: float) -> tuple[float, list]:
-    """Fill a template; returns the grade of its opinion (the last, if it has several) and the clause."""
-    grade, clause, column, owner = 0.5, [], -1 if aspect is None else ASPECTS.index(aspect), -1
+    """Fill a template; returns the grade of its opinion (the last if there are several) and the clause."""
+    clause: list[tuple[str, int]] = []
+    grade, column, owner = 0.5, -1 if aspect is None else ASPECTS.index(aspect), -1
     for symbol in template.split():
         if symbol == "[":
             owner = column
@@ -425,7 +427,7 @@ def _words(rng: random.Random, symbol: str, aspect: str | None) -> list[str]:
     if not symbol.startswith("{"):
         return [symbol]
     slot = symbol[1:-1]
-    if slot == "aspect":
+    if slot == "aspect" and aspect is not None:
         return [_pick(rng, _ASPECT_WORDS[aspect])]
     if slot == "any_aspect":
         return [_pick(rng, _ASPECT_WORDS[_pick(rng, ASPECTS)])]
@@ -439,7 +441,7 @@ def _opinion(rng: random.Random, judgement: float, before_noun: bool, contractib
 
         grade = 1/2 + factor (grade of the word - 1/2),   factor 1, 1.3 stronger, 0.6 weaker, -0.6 negated
 
-    The kind of phrase is drawn first; where its reach ends short of the judgement the bare word is taken.
+    The kind of phrase is drawn first; if its grades do not reach the judgement, a bare word is used instead.
     """
     wanted = judgement + GRADE_NOISE * (2 * rng.random() - 1)
     kind, draw = "bare", rng.random()
@@ -461,7 +463,7 @@ def _opinion(rng: random.Random, judgement: float, before_noun: bool, contractib
 
 
 def _joined(rng: random.Random, clauses: list[list]) -> tuple[list[str], list[int]]:
-    """Clauses in random order, some joined to one sentence; `a` becomes `an` where it must."""
+    """Clauses in random order, some joined to one sentence; `a` becomes `an` before a vowel."""
     places = [rng.random() for _ in clauses]
     order = [clauses[i] for i in sorted(range(len(clauses)), key=places.__getitem__)]
     pairs = []
@@ -513,7 +515,7 @@ def _read(asked: Request) -> dict[str, list[Example]]:
 
 CORPUS = Corpus(
     name="synthetic",
-    what="beer reviews from a small grammar, with the words that each score is written in",
+    what="beer reviews from a small grammar, with the words that express each score",
     read={"extraction": _read},
     aspects=ASPECTS,
     made_up={"train": 5000, "dev": 500, "test": 500},

@@ -1,8 +1,8 @@
-"""The toy task of De Cao et al. 2020: does a sequence of digits hold more n than m? What counts is known.
+"""The toy task of De Cao et al. 2020: does a sequence of digits contain more n than m? The gold rationale is known.
 
-Source: De Cao et al. 2020, sec. 4.1. Sequences of 1 to 10 digits; each is n with probability 1/4, m with 1/4, else one
-of the other eight. The answer is 1 where n occurs more often than m (a tie is 0). Nothing but the positions of n and m
-matters: they are the gold rationale.
+Source: De Cao et al. 2020, sec. 4.1. Sequences of 1 to 10 digits; each digit is n with probability 1/4, m with 1/4,
+else one of the other eight. The answer is 1 if n occurs more often than m (a tie is 0). Only the occurrences of n and m
+matter, so they are the gold rationale.
 """
 
 import torch
@@ -14,8 +14,10 @@ LONGEST = 10
 LABELS = ("no", "yes")  # are there more n than m?
 
 
-def read_digits(num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1):
-    """Made-up examples: `tokens` the digits, `second` the query (n, m), `rationale` True at digits of the query.
+def read_digits(
+    num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_000, seed: int = 1
+) -> dict[str, list[Example]]:
+    """Made-up examples: `tokens` are the digits, `second` is the query (n, m), `rationale` marks the digits n and m.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def read_digits(num_train: int = 9_000, num_dev: int = 1_000, num_test: int = 1_
     lengths = torch.randint(1, LONGEST + 1, (number,), generator=generator)
     kind = torch.rand(number, LONGEST, generator=generator)
     other = torch.randint(0, 8, (number, LONGEST), generator=generator)
-    for digit in query.sort(1).values.unbind(1):  # the eight others, without the two of the query
+    for digit in query.sort(1).values.unbind(1):  # from 0..7 to the eight digits that are not in the query
         other += other >= digit.unsqueeze(1)
     digits = torch.where(kind < 0.25, query[:, :1], torch.where(kind < 0.5, query[:, 1:], other))
     rows = zip(digits.tolist(), query.tolist(), lengths.tolist(), strict=True)
@@ -52,7 +54,8 @@ def _example(digits: list[int], n: int, m: int) -> Example:
 
 
 def _read(asked: Request) -> dict[str, list[Example]]:
-    return read_digits(*(asked.limits[split] for split in SPLITS), seed=asked.seed)
+    train, dev, test = (asked.limits[split] for split in SPLITS)
+    return read_digits(train, dev, test, asked.seed)
 
 
 CORPUS = Corpus(

@@ -12,7 +12,7 @@ from rationale.data.squad_format import check_questions, read_squad_file, split_
 
 
 def read_xquad(path: Path | str | None = None) -> dict[str, list[Question]]:
-    """40 articles to train on, 4 for dev, 4 for test, in the file's order.
+    """40 articles for training, 4 for dev and 4 for test, in the order of the file.
 
     Parameters
     ----------
