@@ -104,7 +104,7 @@ def test_a_file_of_another_task_and_the_old_format_is_refused_in_one_line(tmp_pa
 def test_a_file_of_a_later_format_is_refused_in_one_line(tmp_path, run):
     tensors, facts = training.read_tensors(run[0] / "model.safetensors")
     training.write_tensors(tmp_path / "model.safetensors", tensors, facts | {"format": 3})
-    with pytest.raises(BadInput, match="format 3; accepted is 2") as error:
+    with pytest.raises(BadInput, match="format 3; accepted are 1 and 2") as error:
         load_run(tmp_path)
     assert "\n" not in str(error.value)
 
