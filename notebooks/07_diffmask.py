@@ -386,7 +386,7 @@ for cost in (3, 30):
 # that of zeros, which is a check:
 
 # %%
-some = explain.select_rows(batch, torch.arange(min(60, len(batch.index))))
+some = explain.select_rows(batch, torch.arange(min(60, len(batch.rows))))
 mean, std = explain.state_moments(frozen, batches["train"].in_order())[1]
 found = {
     "integrated gradients": explain.integrated_gradients(frozen, some, 1, p.num_steps),

@@ -21,7 +21,6 @@ from rationale.nn import (
     sparsemax,
     sq_pnorm_max,
 )
-from rationale.runs import parameters
 
 PUBLISHED = functools.partial(oscarmax, published=True)
 PRICES = {"fusedmax": 0.15, "oscarmax": 0.08}
@@ -119,10 +118,6 @@ def test_the_squared_norm_map_with_p_2_is_sparsemax_and_with_p_near_1_the_maximu
     torch.testing.assert_close(sq_pnorm_max(x, p=2.0), sparsemax(x), atol=1e-12, rtol=0)
     spread = doubles([3.0, 1.0, 0.0])
     assert sq_pnorm_max(spread, p=1.001)[0] > 0.999
-
-
-def test_parameters_name_the_mappings_that_there_are():
-    assert parameters.MAPPINGS == tuple(sparse_attention.MAPPINGS)
 
 
 @pytest.mark.parametrize("name", ["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])

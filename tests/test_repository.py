@@ -95,7 +95,7 @@ def test_imports_stand_in_one_cell_after_the_parameters(path):
 @each_notebook
 def test_parameters_are_validated_before_they_are_used(path):
     code = [cell.source for cell in cells(path, "code")]
-    assert "validated(globals())" in "\n".join(code[1:3]), "validate the parameters right after the imports"
+    assert re.search(r"validated\(globals\(\)(, \w+)?\)", "\n".join(code[1:3])), "validate them right after the imports"
 
 
 @each_notebook

@@ -29,6 +29,7 @@ from rationale.errors import BadInput, optional
 from rationale.files import write_text
 from rationale.nn.heads import Classes
 from rationale.runs.parameters import modernised
+from rationale.settings import Settings
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": 
 FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
 
 
-def save_run(folder: Path, result: "Result", p: SimpleNamespace, labels: list[str] | None = None) -> dict:
+def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | None = None) -> dict:
     """Write the files listed above and return the metrics.
 
     Parameters
@@ -92,7 +93,7 @@ def save_run(folder: Path, result: "Result", p: SimpleNamespace, labels: list[st
     return metrics
 
 
-def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: SimpleNamespace) -> dict:
+def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: Settings) -> dict:
     """Write the files of a run of an encoder-decoder: metrics.json, history.csv, model.safetensors, generations.jsonl.
 
     generations.jsonl has one text per line: split, source, said (the generated text), references, zeros (the share of
@@ -135,7 +136,7 @@ def save_probes(
     splits: "dict[str, list[Example]]",
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
-    p: SimpleNamespace,
+    p: Settings,
 ) -> dict:
     """Write the files of a run that probes: metrics.json, history.csv, model.safetensors, attributions.jsonl.
 
@@ -237,7 +238,7 @@ class SavedRun:
         return split_text(text, self.tokeniser)
 
 
-def _tokeniser_of(p: SimpleNamespace) -> str:
+def _tokeniser_of(p: Settings | SimpleNamespace) -> str:
     """The tokeniser of a run's corpus. Notebooks without the parameter `corpus` read texts that have been tokenised."""
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 

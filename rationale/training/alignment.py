@@ -1,7 +1,7 @@
 """Train an aligner of sentence pairs."""
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,8 +12,11 @@ from rationale.models.aligner import build_aligner
 from rationale.training.extraction import Result, train
 from rationale.training.loop import choose_device
 
+if TYPE_CHECKING:
+    from rationale.training.settings.alignment import AlignmentSettings
 
-def train_aligner(p: SimpleNamespace, splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
+
+def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
     """Train and evaluate an aligner on pairs of sentences. The arguments are those of `train_extractor`."""
     device = choose_device(p.device)
     torch.manual_seed(p.seed)

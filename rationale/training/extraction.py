@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,12 +17,16 @@ from rationale.training.evaluation import Evaluation, evaluate_extractor, import
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
 
+if TYPE_CHECKING:
+    from rationale.training.settings.alignment import AlignmentSettings
+    from rationale.training.settings.extraction import ExtractionSettings
+
 
 @dataclass
 class Result:
     """A finished run in memory."""
 
-    model: RationaleModel | None  # this and the vocabulary are None for a baseline that is not a network
+    model: RationaleModel[Any] | None  # this and the vocabulary are None for a baseline that is not a network
     vocabulary: Vocabulary | None
     splits: dict[str, list[Example]]
     evaluations: dict[str, Evaluation]  # by split: dev, test
@@ -31,7 +35,7 @@ class Result:
 
 
 def train_extractor(
-    p: SimpleNamespace, splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
+    p: "ExtractionSettings", splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
 ) -> Result:
     """Train an extractor on examples and evaluate it. The test split is used once, at the end.
 
@@ -66,7 +70,9 @@ def train_extractor(
     return result
 
 
-def train(p: SimpleNamespace, model: RationaleModel, batches: dict[str, Batches], folder: Path) -> Result:
+def train(
+    p: "ExtractionSettings | AlignmentSettings", model: RationaleModel[Any], batches: dict[str, Batches], folder: Path
+) -> Result:
     """Train a model, keep the epoch that model selection chooses, and evaluate it on dev and test.
 
     Parameters

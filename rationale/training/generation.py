@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,6 +14,9 @@ from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
+
+if TYPE_CHECKING:
+    from rationale.training.settings.generation import GenerationSettings
 
 
 @dataclass
@@ -32,7 +35,7 @@ class GenerationResult:
         return " ".join(self.vocabularies[1].words[word] for word in generation.words)
 
 
-def train_seq2seq(p: SimpleNamespace, targets: Targets, score: Callable, folder: Path) -> GenerationResult:
+def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, folder: Path) -> GenerationResult:
     """Train an encoder-decoder on sources with targets, and generate texts for dev and test.
 
     Parameters

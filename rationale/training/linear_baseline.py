@@ -8,7 +8,7 @@ the prediction depends on the whole text, but it is the baseline to beat. The mo
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from rationale.errors import BadInput, optional
 from rationale.nn.gates import top_k
 from rationale.training.evaluation import Evaluation, rationale_metrics
 from rationale.training.extraction import Result
+
+if TYPE_CHECKING:
+    from rationale.training.settings.extraction import ReviewSettings
 
 COSTS = (0.01, 0.1, 1.0, 10.0)  # costs of violating the margin (C); the cost with the best dev score is kept
 
@@ -47,7 +50,7 @@ def word_scores(tokens: Sequence[str], weight_of: dict[str, float], signed: bool
     return torch.tensor(words + np.append(pairs, 0.0) + np.insert(pairs, 0, 0.0))
 
 
-def train_svm(p: SimpleNamespace, splits: dict[str, list[Example]], head: str, num_outputs: int) -> Result:
+def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, num_outputs: int) -> Result:
     """Fit support vector machines, choose the cost on dev, and evaluate on dev and test.
 
     Parameters

@@ -10,8 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -21,6 +20,9 @@ from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
+
+if TYPE_CHECKING:
+    from rationale.training.settings.common import CommonSettings
 
 
 class OptimiserSettings(Settings):
@@ -57,12 +59,12 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def build_optimizer(model: nn.Module, p: SimpleNamespace) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, p: OptimiserSettings) -> torch.optim.Optimizer:
     """Adam with the learning_rate and weight_decay of a run, in its fused form, which changes only the speed."""
     return torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
 
 
-def build_scheduler(optimizer: torch.optim.Optimizer, p: SimpleNamespace) -> torch.optim.lr_scheduler.LRScheduler:
+def build_scheduler(optimizer: torch.optim.Optimizer, p: OptimiserSettings) -> torch.optim.lr_scheduler.LRScheduler:
     """A scheduler that lowers the step size of each parameter group from epoch to epoch, never below min_learning_rate.
 
     plateau      halved after 5 epochs without a better dev task loss, then constant for 5 (the paper, on SST)
@@ -92,7 +94,7 @@ def fit(
     train: Batches,
     evaluate: Callable[[], dict[str, float]],
     selection: ModelSelection,
-    p: SimpleNamespace,
+    p: "CommonSettings",
     folder: Path,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> TrainingState:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,9 @@ from rationale.training.checkpoint import read_tensors
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
 
+if TYPE_CHECKING:
+    from rationale.training.settings.probing import ProbingSettings
+
 
 class ProbedTask(NamedTuple):
     """A model to be probed, its texts, and the function that scores its predictions."""
@@ -48,7 +51,7 @@ class ProbedTask(NamedTuple):
         return {name: part.examples for name, part in self.batches.items()}
 
 
-def build_probed_task(p: SimpleNamespace) -> ProbedTask:
+def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     """Build the untrained model of a corpus, and generate or read its texts.
 
     `DigitCounter` reads sequences of symbols; a transformer, or a GRU on its word embeddings, reads all other texts.
@@ -124,7 +127,7 @@ def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor,
 
 
 def train_probed_model(
-    p: SimpleNamespace, task: ProbedTask, folder: Path
+    p: "ProbingSettings", task: ProbedTask, folder: Path
 ) -> tuple[FrozenModel, dict[str, dict[str, float]]]:
     """Train the model to be probed, keep its best epoch on dev, and freeze it.
 
@@ -216,7 +219,7 @@ class AttributionResult:
 
 
 def attribute(
-    method: str, p: SimpleNamespace, frozen: FrozenModel, task: ProbedTask, folder: Path
+    method: str, p: "ProbingSettings", frozen: FrozenModel, task: ProbedTask, folder: Path
 ) -> AttributionResult:
     """Apply one method: attributions to the states of every layer (`inputs`: to the input, seen from every layer).
 
@@ -245,7 +248,7 @@ def attribute(
 
 def attribute_batch(
     method: str,
-    p: SimpleNamespace,
+    p: "ProbingSettings",
     frozen: FrozenModel,
     batch: Batch,
     moments: list[tuple[Tensor, Tensor]] | None = None,
@@ -274,7 +277,7 @@ def attribute_batch(
     return torch.stack(layers, 1)
 
 
-def build_probe(p: SimpleNamespace, target: str, frozen: FrozenModel, batches: Batches) -> Probe:
+def build_probe(p: "ProbingSettings", target: str, frozen: FrozenModel, batches: Batches) -> Probe:
     """A new probe of "inputs" or "states", with open gates and mean states as baselines."""
     means = mean_states(frozen, batches.epoch(1))
     sizes, of_inputs = [len(mean) for mean in means], target == "inputs"
@@ -283,7 +286,7 @@ def build_probe(p: SimpleNamespace, target: str, frozen: FrozenModel, batches: B
     return probe.to(means[0].device)
 
 
-def train_probe(p: SimpleNamespace, probe: Probe, task: ProbedTask, folder: Path) -> AttributionResult:
+def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Path) -> AttributionResult:
     """Train a probe of a frozen model, keep the sparsest epoch whose divergence is within the margin, and evaluate it.
 
     Parameters
