@@ -266,7 +266,7 @@ def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
     table = pd.concat(map(committed.rows_of, [*priced, held]))
     table = readme_tables.reviews_table(table.assign(run="11_train_reviews/x"))
-    for name in ("bernoulli | 0.1 a word", "bernoulli | 0.2 a word", "hardkuma | 10%"):
+    for name in ("bernoulli | 0.1 per word", "bernoulli | 0.2 per word", "hardkuma | 10%"):
         assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
 
 

@@ -40,8 +40,8 @@ def finished_runs(outputs: Path) -> list[Path]:
 
 
 def _is_result(path: Path) -> bool:
-    hidden = path.name.endswith(".partial") or path.name in ("lab", *TRIALS)
-    return not hidden and (path / "run.ipynb").is_file()
+    is_hidden = path.name.endswith(".partial") or path.name in ("lab", *TRIALS)
+    return not is_hidden and (path / "run.ipynb").is_file()
 
 
 def collect(outputs: Path) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def collect(outputs: Path) -> pd.DataFrame:
         for run, name in zip(runs, names, strict=True)
     ]
     rows = pd.concat([*map(rows_of, runs), *agreements(runs)])
-    if (reference_folder() / "results.csv").exists():  # keep an agreement with seeds that are no longer here
+    if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merged("results.csv", rows, names)
@@ -78,7 +78,7 @@ def collect(outputs: Path) -> pd.DataFrame:
     lines = {json.loads(line)["run"]: line for line in old}
     lines |= {record["run"]: json.dumps(record) for record in records}
     write_text(path, "".join(lines[name] + "\n" for name in sorted(lines)))
-    for record in map(json.loads, lines.values()):  # defaults may have changed since a run was collected
+    for record in map(json.loads, lines.values()):  # defaults may have changed since these runs were collected
         notebook = record["run"].split("/")[0]
         if notebook in ATTENTIONS:
             table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)
