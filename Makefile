@@ -29,7 +29,7 @@ test: setup  ## lint, floors, types, and the tests that take minutes: every note
 test-slow: setup ## the tests that `make test` leaves out: notebooks in kernels, student editions, Snakemake, timings
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
 
-test-all: test test-slow ## every test but those in a browser
+test-all: test test-slow test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser

@@ -1,68 +1,15 @@
-"""Run every notebook in seconds, with its small parameters of `params/smoke.yaml`, through the runner.
+"""The smoke runs of `tools/smoke.py`, for tests: without a kernel unless another runner is given."""
 
-A notebook that reads saved runs says there whose: `after: 12_train_sst`. The smoke run of that one is made first, is
-called `smoke`, and the folder it is in is passed as `runs_dir`.
-"""
-
-import re
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from rationale.runs import root
-from rationale.runs.parameters import as_override
 from tests.forked import run_forked
+from tools import smoke as tool
+from tools.smoke import NOTEBOOKS, needed_first, needs_data, small, smoke_items, smoke_parameters
 
-NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
-FILE = root() / "params" / "smoke.yaml"
-
-
-@cache
-def small() -> dict[str, dict[str, Any]]:
-    """The mapping of each notebook in `params/smoke.yaml`, by the notebook's name."""
-    return yaml.safe_load(FILE.read_text(encoding="utf-8"))
-
-
-def smoke_parameters(notebook: Path) -> dict[str, Any]:
-    """The small parameters of a notebook, by name."""
-    return {name: value for name, value in small()[notebook.stem].items() if name != "after"}
-
-
-def smoke_items(notebook: Path, **changes: Any) -> list[str]:
-    """The small parameters of a notebook, with some changed, as overrides for the runner."""
-    return [as_override(name, value) for name, value in (smoke_parameters(notebook) | changes).items()]
-
-
-def needed_first(notebook: Path) -> Path | None:
-    """The notebook whose smoke run this one reads."""
-    first = small()[notebook.stem].get("after")
-    return root() / "notebooks" / f"{first}.py" if first else None
-
-
-def needs_data(notebook: Path) -> bool:
-    """True if the smoke run, or the one it reads, uses the real corpus."""
-    first = needed_first(notebook)
-    return re.search(r"read_(sst|nli|captions)\(", notebook.read_text(encoding="utf-8")) is not None or (
-        first is not None and needs_data(first)
-    )
+__all__ = ["NOTEBOOKS", "needed_first", "needs_data", "small", "smoke", "smoke_items", "smoke_parameters"]
 
 
 def smoke(notebook: Path, outputs: Path, run: Callable[..., Path] = run_forked) -> Path:
-    """Execute a notebook with its small parameters; return the run's folder.
-
-    Parameters
-    ----------
-    notebook
-        One of NOTEBOOKS.
-    outputs
-        Where the run is to be found, and where the one that it reads is made first.
-    run
-        The runner; default: the one without a kernel.
-    """
-    items, first = smoke_items(notebook), needed_first(notebook)
-    if first:
-        items.append(f"runs_dir={smoke(first, outputs, run).parent}")
-    return run(notebook, items, outputs=outputs, name="smoke", again_if_changed=True, wait=True)
+    """Execute a notebook with its small parameters; return the run's folder."""
+    return tool.smoke(notebook, outputs, run=run)

@@ -300,7 +300,7 @@ def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
     groups.append({"group": "sweep", "threads": 1, "ways": rows})
     machine = {"cpu": "C", "cores": 2, "torch": "2"}
     (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
-    monkeypatch.setattr(readme_tables, "folder", lambda: tmp_path)
+    monkeypatch.setattr(readme_tables, "reference_folder", lambda: tmp_path)
     ways, seconds, foot = readme_tables.bench_table(None).split("\n\n")
     assert "ms, 2 threads | times as fast, 2 threads | ms, 1 thread | times as fast, 1 thread |" in ways
     assert ways.endswith("| step | the package | 12.0 | 1 | 5.00 | 2.00 (1.90 to 2.10) |"), "a row a way"

@@ -23,9 +23,9 @@ from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.parameters import defaults
 from rationale.runs.workspace import TRIALS
-from tests.smoke import smoke
 from tools.book.links import broken, link_equations
 from tools.book.pages import file_page, modules, notebook_page, reading_order, short, summary, title
+from tools.smoke import smoke
 
 SMALL = "book"  # name of the runs made here, one of TRIALS
 
