@@ -117,7 +117,8 @@ def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: 
             weights = generation.weights
             zeros = (weights == 0).double().mean().item() if len(generation.words) else 0.0
             row = {"split": split, "source": example.tokens, "said": result.text(generation), "references": references}
-            lines.append(row | {"zeros": round(zeros, 4), "weights": [_short(row, 6) for row in weights.tolist()]})
+            row |= {"zeros": round(zeros, 4), "weights": [_short(values, 6) for values in weights.tolist()]}
+            lines.append(row)
         shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
         metrics[split]["zeros"] = sum(shares) / max(1, len(shares))
     facts = {"format": FORMAT, "task": result.model.task, "parameters": vars(p)}
