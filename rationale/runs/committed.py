@@ -3,7 +3,7 @@
     results.csv    one value per row: task, corpus, aspect, model, variant, vectors, target, sparsity,
                    seed, split, metric, value, run, device, commit
     history.csv    one epoch of one run per row
-    runs.jsonl     one run per line: all its parameters and its environment
+    runs.json      one run per line: all its parameters and its environment
     figures/       the pictures listed in FIGURES
 
 `make reference` writes them (tools/collect.py).
@@ -251,7 +251,7 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
     """Display the committed pictures with these names, unless a notebook's parameters name runs."""
     display = optional("IPython.display", "pictures in a notebook", "notebooks")
     for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
-        print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
+        print(f"committed, of a run that is in runs.json: {shown(path)}")
         display.display(display.SVG(filename=str(path)))
 
 
@@ -291,8 +291,7 @@ FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "
 
 def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
-    lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
     names = [record["run"] for record in records]
     return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
@@ -326,7 +325,7 @@ def runs_with(
         runs = runs[same]
     rows = results[results["run"].isin(runs.index)]
     if rows.empty and required:
-        path = reference_folder() / "runs.jsonl"
+        path = reference_folder() / "runs.json"
         raise BadInput(f"{path}: no committed run of {notebook} with {parameters or 'the defaults'}")
     return rows
 
