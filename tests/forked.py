@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,15 @@ def forked(notebook: Path, parameters: dict[str, Any]) -> None:
         raise next(iter(failed.values()))
 
 
+def started(function: Callable[..., None], *arguments: Any) -> multiprocessing.process.BaseProcess:
+    """A process that has imported PRELOADED and calls `function`."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    child = context.Process(target=function, args=arguments, daemon=True)
+    child.start()
+    return child
+
+
 def execute(notebook: Path, parameters: dict[str, Any], go_on: bool = False) -> dict[int, CellFailed]:
     """Execute a notebook file in place; what went wrong, by the index that the cell has there before.
 
@@ -75,11 +84,8 @@ def execute(notebook: Path, parameters: dict[str, Any], go_on: bool = False) -> 
     go_on
         Execute the cells behind one that failed too.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(there, notebook, parameters, dict(os.environ), str(root()), go_on))
-    child.start()
+    here, there = multiprocessing.Pipe(duplex=False)
+    child = started(_child, there, notebook, parameters, dict(os.environ), str(root()), go_on)
     there.close()
     try:
         if not here.poll(SECONDS):

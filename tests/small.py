@@ -1,17 +1,14 @@
 """A training run of a second: its parameters and examples, for the tests of training and of saved runs.
 
-`python tests/small.py FOLDER MOMENT key=value...` trains in FOLDER and kills itself with SIGKILL at MOMENT
-(see `die_at`).
+`train_until` is for a process that is to be killed on the way.
 """
 
 import os
 import signal
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-import yaml
 
 from rationale import training
 from rationale.data.corpora.synthetic import read_synthetic
@@ -97,8 +94,8 @@ def die_at(moment: str) -> None:
         raise ValueError(moment)
 
 
-if __name__ == "__main__":
-    folder, moment, *changes = sys.argv[1:]
+def train_until(moment: str, folder: Path, changes: dict) -> None:
+    """Train in a process that is killed at a moment; it fails if it was not."""
     die_at(moment)
-    train(Path(folder), **yaml.safe_load("\n".join(change.replace("=", ": ", 1) for change in changes) or "{}"))
-    sys.exit(f"not killed: {moment}")
+    train(folder, **changes)
+    raise AssertionError(f"not killed: {moment}")

@@ -65,6 +65,7 @@ def links(page: Path, words: str) -> set[str]:
     return set(re.findall(rf'<a class="mention" href="([^"]*)">{words}</a>', page.read_text()))
 
 
+@pytest.mark.slow
 def test_the_book_stands_in_the_order_of_the_readme(site: Path) -> None:
     found = re.findall(r'<a href="(\d\d_\w+)\.html" class="md-nav__link', (site / "index.html").read_text())
     assert found == ["02_second", "01_first"]
@@ -76,6 +77,7 @@ def test_the_readme_of_the_project_orders_every_notebook() -> None:
     assert sorted(found) == sorted(path.stem for path in (root() / "notebooks").glob("*.py"))
 
 
+@pytest.mark.slow
 def test_mentions_of_an_equation_lead_to_it_from_prose_code_and_docstrings(site: Path) -> None:
     first = (site / "01_first.html").read_text()
     for label in ("K1", "H2"):
@@ -87,6 +89,7 @@ def test_mentions_of_an_equation_lead_to_it_from_prose_code_and_docstrings(site:
     assert not links(site / "02_second.html", "R2") and not links(site / "02_second.html", "Z9")
 
 
+@pytest.mark.slow
 def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
     assert not broken(site)
     planted = site / "planted.html"
@@ -105,6 +108,7 @@ def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
         planted.unlink()
 
 
+@pytest.mark.slow
 def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> None:
     for module in modules():
         page = (site / "package" / f"{module}.html").read_text()
@@ -113,6 +117,7 @@ def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> Non
     assert "rationale.distributions.rectified.HardKuma" in public_names("rationale.distributions.rectified")
 
 
+@pytest.mark.slow
 def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) -> None:
     page = (site / "01_first.html").read_text().split("<article")[1]
     assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page

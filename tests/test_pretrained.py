@@ -148,6 +148,7 @@ def test_all_methods_and_both_probes_run_on_a_transformer(frozen, folder):
 
 def test_an_encoder_that_cannot_be_had_is_one_clear_line_with_the_offline_choices(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # what it has read on import
     for name in ("nobody/has-this-model", str(tmp_path)):
         with pytest.raises(BadInput, match="offline take minilm") as error:
             models.load_encoder(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import classified, corpus, parameters, train
+from small import classified, corpus, parameters, train, train_until
 from torch import nn
 
 from rationale import training
@@ -33,6 +33,7 @@ from rationale.training import (
     train_extractor,
     write_tensors,
 )
+from tests.forked import run_forked, started
 
 
 def but_seconds(history: list[dict]) -> list[dict]:
@@ -137,10 +138,9 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("moment", "changes"), MOMENTS, ids=[moment for moment, _ in MOMENTS])
 def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(tmp_path, capsys, moment, changes):
-    arguments = [f"{key}={value}" for key, value in changes.items()]
-    script = [sys.executable, str(Path(__file__).with_name("small.py"))]
-    killed = subprocess.run([*script, tmp_path / "broken", moment, *arguments], capture_output=True, text=True)
-    assert killed.returncode == -signal.SIGKILL, f"{killed.stdout}\n{killed.stderr}"
+    killed = started(train_until, moment, tmp_path / "broken", changes)
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, "see what it printed"
 
     resumed = train(tmp_path / "broken", **changes)
     assert ("resumed after epoch" in capsys.readouterr().out) == (moment != "step 2")
@@ -149,12 +149,12 @@ def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(tmp_path, capsys, mo
 
 
 def test_a_run_killed_from_outside_ends_as_an_unbroken_one(tmp_path):
-    script = [sys.executable, str(Path(__file__).with_name("small.py"))]
-    process = subprocess.Popen([*script, tmp_path / "broken", "never", "epochs=5000"], stdout=subprocess.DEVNULL)
-    while process.poll() is None and not (tmp_path / "broken" / "checkpoint.safetensors").exists():
+    process = started(train_until, "never", tmp_path / "broken", {"epochs": 5000})
+    while process.is_alive() and not (tmp_path / "broken" / "checkpoint.safetensors").exists():
         time.sleep(0.005)
     process.kill()
-    assert process.wait() == -signal.SIGKILL, "it ended by itself"
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "it ended by itself"
     epochs = len(read_tensors(tmp_path / "broken" / "checkpoint.safetensors")[1]["history"]) + 2
     assert_same(train(tmp_path / "broken", epochs=epochs), train(tmp_path / "straight", epochs=epochs))
 
@@ -199,8 +199,8 @@ def test_a_killed_runner_ends_with_the_metrics_and_weights_of_an_unbroken_run(tm
         assert told[-1], "".join(told)
     process.kill()
     process.communicate()
-    again = subprocess.run(command, **pipes)
-    assert again.returncode == 0 and "resumed after epoch" in again.stdout, again.stdout
+    again = run_forked(notebook, name="run", outputs=tmp_path)
+    assert "resumed after epoch" in (again / "run.html").read_text()
 
     straight = train(tmp_path / "straight", epochs=30)
     expected = save_run(tmp_path / "straight", straight, parameters(epochs=30))

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -20,9 +20,6 @@ from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
-
-if TYPE_CHECKING:
-    from rationale.training.settings.common import CommonSettings
 
 
 class OptimiserSettings(Settings):
@@ -42,6 +39,10 @@ class LoopSettings(Settings):
     epochs: int = setting(25, "passes over the training data", "[1, inf)")
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "where to compute")
     tensorboard: bool = setting(False, "also write TensorBoard event files")
+
+
+class FitSettings(OptimiserSettings, LoopSettings):
+    """What `fit` uses."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -94,7 +95,7 @@ def fit(
     train: Batches,
     evaluate: Callable[[], dict[str, float]],
     selection: ModelSelection,
-    p: "CommonSettings",
+    p: FitSettings,
     folder: Path,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> TrainingState:
