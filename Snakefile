@@ -1,8 +1,8 @@
 # One sweep: `make sweep SWEEP=sst_hardkuma`, or `snakemake --config sweep=sst_hardkuma --cores 4`.
 #
-# params/sweeps/<sweep>.yaml says what is run (see rationale/runs/sweeps.py). A run is repeated when the CONTENT of its
-# parameter files, of its notebook or of the package's code it depends on has changed; time stamps do not count.
-# `.done` is only Snakemake's mark: the runner decides what a finished run is, and nothing finished is deleted here.
+# params/sweeps/<sweep>.yaml lists the runs (see rationale/runs/sweeps.py). A run is repeated when the CONTENT of its
+# parameter files, of its notebook or of the code on which it depends has changed; time stamps do not count.
+# `.done` is only a mark for Snakemake: the runner decides whether a run has finished, and no finished run is deleted here.
 
 from rationale.runs import root
 from rationale.runs.sweeps import read_sweep

@@ -124,7 +124,7 @@ pd.DataFrame(result.metrics).round(2)
 # (Figures 1 and 4 of the paper).
 
 # %% tags=["figure"]
-tests, said = targets.splits["test"], result.said["test"]
+tests, said = targets.splits["test"], result.generations["test"]
 fitting = [i for i, e in enumerate(tests) if len(e.tokens) <= 24 and 0 < len(said[i].words) <= 14][:3]
 for i in fitting:
     print("source:", " ".join(tests[i].tokens), "\nsaid:  ", result.text(said[i]))

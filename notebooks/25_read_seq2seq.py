@@ -144,7 +144,7 @@ for group in steps:
 committed.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "oscarmax")))
 committed.show_pictures(p, *(f"text1_{name}-languagefr-seed1" for name in ("sparsemax", "sparsemax-gamma4")))
 committed.show_pictures(p, *(f"text2_mails-{name}-seed1" for name in ("softmax", "fusedmax")))
-read = {name: saved.read_said(root() / p.runs_dir / name, "test") for name in p.runs}
+read = {name: saved.read_generations(root() / p.runs_dir / name, "test") for name in p.runs}
 together = {}  # names of the runs on the same texts
 for name, rows in read.items():
     together.setdefault((len(rows), *rows["source"][0]), []).append(name)

@@ -1,4 +1,4 @@
-"""Typed settings: what one component can be told, with a default, a range and a meaning for each field.
+"""Typed settings: the options of one component, with a default, a range and a meaning for each field.
 
 Each component has a class of its own beside the code that it describes (`ConstraintSettings` in
 `objectives/constraint.py`). A task composes them by inheritance (`training/settings.py`), so that every setting stays
@@ -31,7 +31,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 
 from rationale.errors import BadInput
 
-ALONE = {"rules": False}  # context of a validation that asks for no rules between settings
+ALONE = {"rules": False}  # context of a validation that does not check the rules between settings
 IN_WORDS = {
     int: "a whole number",
     float: "a number",
@@ -47,11 +47,11 @@ def setting(default: Any = ..., meaning: str = "", interval: str = "") -> Any:
     Parameters
     ----------
     default
-        Its only default; left out, every user has to say.
+        Its only default. A field without a default has to be given.
     meaning : str
-        What it means, for people; one line without a full stop.
+        Its meaning: one line without a full stop.
     interval : str
-        The numbers that are accepted, as in mathematics: "(0, 1]" is open at 0 and closed at 1; "" = any finite one.
+        The numbers that are accepted, as in mathematics: "(0, 1]" is open at 0 and closed at 1; "" = any finite number.
     """
     limits: dict[str, Any] = {}
     if interval:
@@ -63,7 +63,7 @@ def setting(default: Any = ..., meaning: str = "", interval: str = "") -> Any:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Annotation of a text, or of a list of texts, whose choices are a table that may grow: `Annotated[str, OneOf(f)]`.
+    """Annotation of a text, or a list of texts, with choices from a table that may grow: `Annotated[str, OneOf(f)]`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class OneOf:
 class Refusal(NamedTuple):
     """A rule between settings: where `wrong`, `key` is refused with the reason `why`, and `accepted` is offered.
 
-    `part` names what is wrong in a list of texts; else the whole value is named.
+    In a list of texts, `part` is the item that is wrong; otherwise the message names the whole value.
     """
 
     wrong: object
@@ -99,13 +99,13 @@ class Refusal(NamedTuple):
 class Settings(BaseModel):
     """Base class of all settings. Immutable; an unknown name, a wrong type or a value out of range is refused.
 
-    A subclass changes nothing but a default by naming it: `class Small(EncoderSettings, defaults={"hidden_size": 8})`.
+    A subclass may change only defaults, with a keyword: `class Small(EncoderSettings, defaults={"hidden_size": 8})`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
     def __init_subclass__(cls, defaults: dict[str, Any] | None = None, **_: Any) -> None:
-        """Take the keyword; `__pydantic_init_subclass__` uses it once the fields are there."""
+        """Accept the keyword, which `__pydantic_init_subclass__` uses once the fields exist."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, defaults: dict[str, Any] | None = None, **_: Any) -> None:
@@ -117,7 +117,7 @@ class Settings(BaseModel):
             cls.model_rebuild(force=True)
 
     def refused(self) -> Iterable[Refusal]:
-        """Rules between the fields of this very class; those of its bases are asked too."""
+        """Rules between the fields of this class. The rules of its base classes are checked as well."""
         return ()
 
     @model_validator(mode="after")
@@ -134,10 +134,10 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, p: object) -> Self:
-        """The settings of this component in `p`; what `p` does not have keeps its default.
+        """The settings of this component in `p`. A setting that `p` lacks keeps its default.
 
-        Each value is validated. The rules between settings are not: they are about a run, and a setting without effect
-        does not keep a component from being built.
+        Each value is validated. The rules between settings are not checked: they are about a whole run, and a component
+        can be built even if one of its settings has no effect.
 
         Examples
         --------
@@ -153,19 +153,19 @@ class Settings(BaseModel):
 
     @classmethod
     def checked(cls, values: dict[str, Any], where: str = "") -> Self:
-        """An instance, or one line that says which value is wrong.
+        """An instance, or an error of one line that names the value that is wrong.
 
         Parameters
         ----------
         values : dict
-            By name; a name that is left out keeps its default.
+            By name. A setting that is left out keeps its default.
         where : str
-            What the message begins with: a file and line, or a notebook.
+            The beginning of the message: a file and line, or a notebook.
 
         Raises
         ------
         BadInput
-            An unknown name, a value that is not accepted, or values that exclude each other.
+            If a name is unknown, a value is not accepted, or values exclude each other.
         """
         values = {name: cls.check(name, value, where) for name, value in values.items()}
         try:
@@ -175,18 +175,18 @@ class Settings(BaseModel):
             if first["type"] == "missing":
                 name = str(first["loc"][0])
                 cause = f"{name}: missing, give {accepts(cls, name)} ({cls.model_fields[name].description})"
-            else:  # every value has been checked: a rule between them
+            else:  # each value has been checked, so a rule between them is violated
                 cause = str(first["ctx"]["error"])
             raise BadInput(f"{where}{cause}") from None
 
     @classmethod
     def check(cls, name: str, value: Any, where: str = "") -> Any:
-        """`value` as the field `name` holds it: a whole number becomes a float where the field is a float.
+        """`value` in the type of the field `name`: a whole number becomes a float if the field is a float.
 
         Raises
         ------
         BadInput
-            There is no such field, or the value is not accepted.
+            If there is no such field, or the value is not accepted.
         """
         if name not in cls.model_fields:
             raise BadInput(f"{where}{name}: unknown parameter{did_you_mean(name, cls.model_fields)}")
@@ -206,15 +206,15 @@ def types_of(field: FieldInfo) -> list[Any]:
 
 def plain_types(cls: type[Settings], name: str) -> list[type]:
     """The plain types of a field without None: int, float, bool, str or list; of a Literal, the type of its values."""
-    found = []
+    plain = []
     for one in types_of(cls.model_fields[name]):
         if one is not NoneType:
-            found.append(type(get_args(one)[0]) if get_origin(one) is Literal else get_origin(one) or one)
-    return found
+            plain.append(type(get_args(one)[0]) if get_origin(one) is Literal else get_origin(one) or one)
+    return plain
 
 
 def choices(cls: type[Settings], name: str) -> tuple[str, ...]:
-    """The names that a field accepts; () where it is not a choice."""
+    """The names that a field accepts; () if it is not a choice between names."""
     field = cls.model_fields[name]
     for part in field.metadata:
         if isinstance(part, OneOf):
@@ -228,7 +228,7 @@ def optional(cls: type[Settings], name: str) -> bool:
 
 
 def accepts(cls: type[Settings], name: str) -> str:
-    """What may be given for a field, in words."""
+    """The values that a field accepts, in words."""
     kind, among = plain_types(cls, name)[0], choices(cls, name)
     if among:
         text = f"{'some' if kind is list else 'one'} of {', '.join(among)}"
@@ -241,7 +241,7 @@ def accepts(cls: type[Settings], name: str) -> str:
 
 @functools.cache
 def validator(cls: type[Settings], name: str) -> TypeAdapter:
-    """What validates one field by itself."""
+    """The adapter that validates one field by itself."""
     field = cls.model_fields[name]
     annotated: Any = field.annotation
     for part in field.metadata:
@@ -250,17 +250,17 @@ def validator(cls: type[Settings], name: str) -> TypeAdapter:
 
 
 def components(cls: type[Settings]) -> dict[type[Settings], list[str]]:
-    """The fields of a composed class by the component that defines them first, in the order of composition."""
-    found: dict[type[Settings], list[str]] = {}
+    """The fields of a composed class, grouped by the component that first defines them, in the order of composition."""
+    groups: dict[type[Settings], list[str]] = {}
     parts = [part for part in cls.__mro__ if issubclass(part, Settings) and part is not Settings]
     for name in cls.model_fields:
         origin = [part for part in parts if name in inspect.get_annotations(part)][-1]
-        found.setdefault(origin, []).append(name)
-    return {part: found[part] for part in parts if part in found}
+        groups.setdefault(origin, []).append(name)
+    return {part: groups[part] for part in parts if part in groups}
 
 
 def show(value: Any) -> str:
-    """A value as a parameter file spells it."""
+    """A value as it is written in a parameter file."""
     if value == "":
         return "an empty value"
     if value is None:
@@ -269,6 +269,6 @@ def show(value: Any) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`, did you mean a or b?` where there are similar names, else nothing."""
+    """`, did you mean a or b?` if there are similar names, otherwise ""."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f", did you mean {' or '.join(close)}?" if close else ""

@@ -100,7 +100,7 @@ def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
     try:
         assert [line.split(" ", 1)[1] for line in broken(site)] == [
             "href nowhere.html does not exist",
-            "01_first.html#nothing has no such place",
+            "01_first.html#nothing has no such anchor",
             "loads https://elsewhere.org/a.js",
             "src img/none.png does not exist",
         ]

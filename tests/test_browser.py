@@ -289,7 +289,7 @@ def it_reads(shown, folder: Path, text: str, forced: dict[int, float]) -> None:
     if forced:
         answers["your gates"] = read.z.index_put((torch.tensor(list(forced)),), torch.tensor(list(forced.values())))
     for name, z in answers.items():
-        expected = reading.answer(run, read, z)[0]
+        expected = reading.predict_with(run, read, z)[0]
         seen = re.search(rf"{name}: *\w+ ([\d.]+)", shown.inner_text())
         assert seen and abs(float(seen[1]) - expected) < 0.006, f"{name}: {expected:.3f} in {shown.inner_text()!r}"
 

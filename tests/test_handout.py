@@ -95,7 +95,7 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
             assert [cell.source for cell in written.cells] == [cell.source for cell in wanted.cells], (edition, name)
             page = (tmp_path / "out" / edition / f"{name}.html").read_text()
             assert source.cells[0].source.splitlines()[0].lstrip("# ") in page
-            assert ("is not given yet" in page) == (edition == "student")
+            assert ("has no value yet" in page) == (edition == "student")
 
 
 # --- executed
@@ -132,7 +132,7 @@ def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outp
     failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)
     assert list(failed) == [exercise.check for exercise in exercises(content)], failed
     for exercise in exercises(content):
-        message = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` is not given yet"
+        message = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` has no value yet"
         assert failed[exercise.check].startswith(message), failed[exercise.check]
 
 

@@ -127,8 +127,8 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
         "12_train_sst/hardkuma-selection0.4-seed1": 0.5,
         "12_train_sst/hardkuma-selection0.4-seed2": 0.6,
     }
-    lines = (home / "outputs/reference/runs.jsonl").read_text().splitlines()
-    assert [json.loads(line)["run"] for line in lines] == sorted(found)
+    records = json.loads((home / "outputs/reference/runs.json").read_text())
+    assert [record["run"] for record in records] == sorted(found)
     assert len(pd.read_csv(home / "outputs/reference/history.csv")) == 6
 
 
@@ -266,7 +266,7 @@ def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
     table = pd.concat(map(committed.rows_of, [*priced, held]))
     table = readme_tables.reviews_table(table.assign(run="11_train_reviews/x"))
-    for name in ("bernoulli | 0.1 a word", "bernoulli | 0.2 a word", "hardkuma | 10%"):
+    for name in ("bernoulli | 0.1 per word", "bernoulli | 0.2 per word", "hardkuma | 10%"):
         assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
 
 
@@ -362,7 +362,6 @@ def test_the_committed_results_are_tidy():
     table = committed.read_results()
     assert list(table.columns) == committed.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
-    recorded = {
-        json.loads(line)["run"] for line in (committed.reference_folder() / "runs.jsonl").read_text().splitlines()
-    }
-    assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.jsonl"
+    records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    recorded = {record["run"] for record in records}
+    assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.json"

@@ -104,7 +104,7 @@ def test_a_file_of_another_task_and_the_old_format_is_refused_in_one_line(tmp_pa
 def test_a_file_of_a_later_format_is_refused_in_one_line(tmp_path, run):
     tensors, facts = training.read_tensors(run[0] / "model.safetensors")
     training.write_tensors(tmp_path / "model.safetensors", tensors, facts | {"format": 3})
-    with pytest.raises(BadInput, match="format 3; accepted is 2") as error:
+    with pytest.raises(BadInput, match="format 3; accepted are 1 and 2") as error:
         load_run(tmp_path)
     assert "\n" not in str(error.value)
 
@@ -205,5 +205,5 @@ def test_rationales_are_one_json_object_a_line(run):
 
 def test_a_run_of_an_encoder_decoder_is_not_taken_for_one_on_texts(tmp_path):
     training.write_tensors(tmp_path / "model.safetensors", {}, {"vocabularies": [[], []]})
-    with pytest.raises(BadInput, match="an encoder-decoder, whose answers are in said.jsonl; accepted is a run on"):
+    with pytest.raises(BadInput, match="whose generated texts are in generations.jsonl; accepted is a run on texts"):
         load_run(tmp_path)

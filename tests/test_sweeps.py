@@ -371,9 +371,8 @@ def test_the_smoke_parameters_of_every_notebook_are_accepted():
 
 
 def parameters_of_committed_runs() -> dict[str, dict]:
-    """Of every run in `runs.jsonl`, as they would be written today."""
-    lines = (root() / "outputs" / "reference" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    """Of every run in `runs.json`, as they would be written today."""
+    records = json.loads((root() / "outputs" / "reference" / "runs.json").read_text(encoding="utf-8"))
     return {record["run"]: modernised(record["parameters"]) for record in records}
 
 
@@ -397,12 +396,12 @@ def test_what_a_sweep_runs_has_the_name_under_which_it_is_committed():
     }, "runs that no sweep makes"
 
 
-def test_every_run_in_the_committed_tables_is_one_of_runs_jsonl():
+def test_every_run_in_the_committed_tables_is_one_of_runs_json():
     folder = root() / "outputs" / "reference"
     for table in ("results.csv", "history.csv"):
         with open(folder / table, newline="", encoding="utf-8") as file:
             strange = {row["run"] for row in csv.DictReader(file)} - set(parameters_of_committed_runs())
-            assert not strange, f"{table} has runs that runs.jsonl has not"
+            assert not strange, f"{table} has runs that runs.json has not"
 
 
 def test_snakemake_is_an_extra_of_its_own():

@@ -579,7 +579,7 @@ def test_a_checkpoint_with_other_parameters_is_left_alone_and_the_run_begins_ane
     train(tmp_path / "lab", epochs=2, selection=0.4)
     capsys.readouterr()
     changed = train(tmp_path / "lab", epochs=2, selection=0.2)
-    assert "other parameters: beginning anew" in capsys.readouterr().out
+    assert "other parameters: training starts again" in capsys.readouterr().out
     fresh = train(tmp_path / "fresh", epochs=2, selection=0.2)
     assert changed.evaluations["dev"].metrics == fresh.evaluations["dev"].metrics, "nothing of the old run is left"
 
@@ -625,7 +625,7 @@ def test_blind_selections_have_the_size_of_the_selection_where_there_is_gold():
     gold = [Example(("a",) * 10, 0, (True,) * 5 + (False,) * 5)]
     some, none = torch.tensor([1.0] * 5 + [0.0] * 5), torch.zeros(10)
     empty = [Example(("a",) * 10, 0, (False,) * 10)] * 4
-    alone = training.rationale_figures([some], gold)
-    among = training.rationale_figures([some, *[none] * 4], gold + empty)
+    alone = training.rationale_metrics([some], gold)
+    among = training.rationale_metrics([some, *[none] * 4], gold + empty)
     blind = [{k: v for k, v in found.items() if k.startswith("blind")} for found in (alone, among)]
     assert blind[0] == blind[1] and among["rate_selected"] == pytest.approx(0.1)

@@ -1,1 +1,1 @@
-"""Tools: what is made of the repository (the book, hand-outs, committed results). No part of the package."""
+"""Tools that make the book, the hand-outs and the committed results. They are not part of the package."""

@@ -1,6 +1,6 @@
 """Collect the committed results from finished runs: `python -m tools.collect [OUTPUTS]` (make reference).
 
-Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.jsonl and
+Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.json and
 figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are kept.
 The tables of RESULTS.md are rewritten from results.csv.
 """
@@ -40,8 +40,8 @@ def finished_runs(outputs: Path) -> list[Path]:
 
 
 def _is_result(path: Path) -> bool:
-    hidden = path.name.endswith(".partial") or path.name in ("lab", *TRIALS)
-    return not hidden and (path / "run.ipynb").is_file()
+    is_hidden = path.name.endswith(".partial") or path.name in ("lab", *TRIALS)
+    return not is_hidden and (path / "run.ipynb").is_file()
 
 
 def collect(outputs: Path) -> pd.DataFrame:
@@ -67,18 +67,18 @@ def collect(outputs: Path) -> pd.DataFrame:
         for run, name in zip(runs, names, strict=True)
     ]
     rows = pd.concat([*map(rows_of, runs), *agreements(runs)])
-    if (reference_folder() / "results.csv").exists():  # keep an agreement with seeds that are no longer here
+    if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merged("results.csv", rows, names)
     epochs = pd.concat(history).astype({"epoch": int})  # a run without epochs would turn the column into text
     epochs = _merged("history.csv", epochs.reindex(columns=HISTORY), names)
-    path = reference_folder() / "runs.jsonl"
-    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    lines = {json.loads(line)["run"]: line for line in old}
-    lines |= {record["run"]: json.dumps(record) for record in records}
-    write_text(path, "".join(lines[name] + "\n" for name in sorted(lines)))
-    for record in map(json.loads, lines.values()):  # defaults may have changed since a run was collected
+    path = reference_folder() / "runs.json"
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    by_name = {record["run"]: record for record in [*old, *records]}
+    lines = [json.dumps(by_name[name]) for name in sorted(by_name)]
+    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")  # one run per line
+    for record in by_name.values():  # defaults may have changed since these runs were collected
         notebook = record["run"].split("/")[0]
         if notebook in ATTENTIONS:
             table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)

@@ -2,8 +2,8 @@
 
 An exercise is three cells: Markdown that ends with the task and says which names to define; a cell tagged `solution`
 that defines them; a cell tagged `check` with assertions about them. The teacher's edition is the notebook itself. In
-the student's edition, each solution is replaced by its names, set to `...`; the checks stay, and fail until the names
-have the right values.
+the student's edition, each solution is replaced by its names, set to `...`; the checks are kept, and fail until the
+names have the right values.
 """
 
 import ast
@@ -23,7 +23,7 @@ from rationale.runs.workspace import root
 
 
 def student_edition(notebook: NotebookNode) -> NotebookNode:
-    """A copy of a notebook in which each solution is left open and each check says what is missing."""
+    """A copy of a notebook in which each solution is replaced by `...` and each check names what is missing."""
     notebook = nbformat.from_dict(notebook)
     tasks = exercises(notebook)
     for exercise in tasks:
@@ -33,7 +33,7 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
         lines = [f"# Exercise {exercise.number}: give these names their values"]
         lines += [f"{name} = ...{hints.get(name, '')}" for name in exercise.names]
         given = [
-            f'assert {name} is not ..., "exercise {exercise.number}: `{name}` is not given yet, see the cell above"'
+            f'assert {name} is not ..., "exercise {exercise.number}: `{name}` has no value yet, see the cell above"'
             for name in exercise.names
         ]
         answer.metadata["tags"] = ["answer"]
@@ -50,7 +50,7 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
 
 
 def write_handouts(folder: Path) -> list[Path]:
-    """Write both editions of every notebook to `folder`/student and /teacher, as notebooks and as pages."""
+    """Write both editions of every notebook to `folder`/student and `folder`/teacher, as notebooks and as pages."""
     written = []
     page = nbconvert.HTMLExporter(template_name="lab")
     for path in sorted((root() / "notebooks").glob("*.py")):

@@ -25,14 +25,14 @@ def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([first, "|" + "---|" * len(heads), *others])
 
 
-def _said_once(rows: list[list[str]]) -> list[list[str]]:
-    """Rows without the first cell where it is that of the row before."""
+def _without_repeats(rows: list[list[str]]) -> list[list[str]]:
+    """The rows, with an empty first cell where it would repeat the first cell of the previous row."""
     before = [None, *(row[0] for row in rows)]
     return [["" if row[0] == last else row[0], *row[1:]] for row, last in zip(rows, before, strict=False)]
 
 
 def _cell(value: float, form: str = "{:.1f}") -> str:
-    """A number in a table; empty for NaN, which is what a run has not."""
+    """A number in a table; "" for NaN, which stands for a metric that a run does not have."""
     return "" if value != value else form.format(value)
 
 
@@ -69,8 +69,8 @@ def reviews_table(results: pd.DataFrame) -> str:
             cells = [corpus.replace("_", " "), aspect, name, target]
             cells += [_cell(row["mse"], "{:.4f}")]
             cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
-            found = [_cell(100 * row[name]) for name in marks[2:]]
-            cells += found if target else [""] * len(found)
+            rates = [_cell(100 * row[name]) for name in marks[2:]]
+            cells += rates if target else [""] * len(rates)
             rows.append([*cells, str(int(row["seeds"]))])
     return _markdown(heads.split(","), rows)
 
@@ -101,7 +101,7 @@ def texts_table(results: pd.DataFrame) -> str:
     results = results.sort_values(["task", "aspect"], ascending=[False, True], kind="stable")
     for (task, *text), part in results.groupby(["task", "corpus", "aspect"], sort=False):
         for row in summary(part, [*marks, "zeros"]).to_dict("records"):
-            cells = [task, *(", ".join(filter(None, some)) for some in (text, (row["model"], row["variant"])))]
+            cells = [task, *(", ".join(filter(None, parts)) for parts in (text, (row["model"], row["variant"])))]
             cells += [_cell(row[name], "{:.2f}") for name in marks]
             cells += [f"{100 * row['zeros']:.0f} %"]
             rows.append([*cells, str(int(row["seeds"]))])
@@ -127,7 +127,7 @@ def probes_table(results: pd.DataFrame) -> str:
 
 
 def search_table(results: pd.DataFrame) -> str:
-    """The table of masks of single sentences against exact search, in Markdown, in per cent, published below."""
+    """The table of masks of single sentences against exact search, in Markdown, in per cent; published values last."""
     results = search_rows(results)
     rows = []
     for row in summary(results, list(SEARCH_METRICS)).sort_values(["variant", "model"]).to_dict("records"):
@@ -147,11 +147,11 @@ def search_table(results: pd.DataFrame) -> str:
 def masking_table(results: pd.DataFrame) -> str:
     """The table of probes of transformers, in Markdown: test split, means over layers, then over seeds.
 
-    F1 is the mean over classes of SST, SQuAD's of questions; in per cent, published values below.
+    F1 is the mean over classes for SST and the F1 of SQuAD for questions; in per cent; published values last.
     """
-    rows, found = [], results[(results["task"] == "probes") & results["corpus"].isin(["sst", "xquad", "squad"])]
-    found = found[~found["variant"].str.startswith("gru") & (found["split"] == "test")]
-    for corpus, part in found.groupby("corpus"):
+    rows, probed = [], results[(results["task"] == "probes") & results["corpus"].isin(["sst", "xquad", "squad"])]
+    probed = probed[~probed["variant"].str.startswith("gru") & (probed["split"] == "test")]
+    for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
         alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
         for (model, kind), probe in part[part["model"].isin(PROBE_TARGETS)].groupby(["model", "variant"]):
@@ -168,7 +168,7 @@ def masking_table(results: pd.DataFrame) -> str:
     return _markdown(heads.split(","), rows)
 
 
-JUDGED = {  # metric -> heading
+FAITHFULNESS = {  # metric -> heading
     "word_precision": "precision",
     "word_recall": "recall",
     "agreement": "agreement of seeds",
@@ -176,23 +176,23 @@ JUDGED = {  # metric -> heading
     "comprehensiveness_aopc": "comprehensiveness",
     "calibration_error": "calibration error",
     "length_leak": "length leaked (R²)",
-    "count_tells": "told by the number",
+    "count_tells": "predictable from the number",
 }
 
 
-def judged_table(results: pd.DataFrame) -> str:
-    """The table of what the rationales are worth, in Markdown: test split, means over seeds."""
+def faithfulness_table(results: pd.DataFrame) -> str:
+    """The table of the quality of the rationales, in Markdown: test split, means over seeds."""
     runs = rows_of_figure_4(results)
-    judged = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
-    runs = runs[runs["run"].isin(judged)]
-    table = summary(runs, ["rate_selected", *JUDGED])
+    measured = runs.loc[(runs["metric"] == "word_precision") & (runs["vectors"] == "imdb.w2v.300d"), "run"]
+    runs = runs[runs["run"].isin(measured)]
+    table = summary(runs, ["rate_selected", *FAITHFULNESS])
     rows = []
     for row in table[table["model"] != "full_text"].sort_values(["model", "rate_selected"]).to_dict("records"):
         asked = setting(row["model"], row["target"], row["sparsity"])
         cells = [row["model"], asked, f"{100 * row['rate_selected']:.1f}"]
-        cells += [_cell(row[name], "{:.3f}") for name in JUDGED]
+        cells += [_cell(row[name], "{:.3f}") for name in FAITHFULNESS]
         rows.append([*cells, str(int(row["seeds"]))])
-    return _markdown(["model", "target or price", "selected words", *JUDGED.values(), "seeds"], rows)
+    return _markdown(["model", "target or price", "selected words", *FAITHFULNESS.values(), "seeds"], rows)
 
 
 def bench_table(_: pd.DataFrame) -> str:
@@ -212,22 +212,28 @@ def bench_table(_: pd.DataFrame) -> str:
                 milliseconds = f"{way['median_ms']:.{1 if way['median_ms'] >= 10 else 2}f}"
                 compared.setdefault((group["group"], way["name"]), {})[group["threads"]] = [milliseconds, fast]
     rows = [[*names, *(c for n in counts for c in cells.get(n, ["", ""]))] for names, cells in compared.items()]
-    tables = [_markdown(["what", "way", *heads], _said_once(rows))]
+    tables = [_markdown(["what", "way", *heads], _without_repeats(rows))]
     if whole:
-        tables.append(_markdown(["what", "part", "seconds"], _said_once(whole)))
+        tables.append(_markdown(["what", "part", "seconds"], _without_repeats(whole)))
     machine = bench["machine"]
     where = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."
     return "\n\n".join([*tables, where])
 
 
-TABLES = {"sst": sst_table, "judged": judged_table, "reviews": reviews_table, "nli": nli_table, "texts": texts_table}
-TABLES |= {"probes": probes_table, "search": search_table, "masking": masking_table, "bench": bench_table}
+TABLES = {"sst": sst_table, "faithfulness": faithfulness_table, "reviews": reviews_table, "nli": nli_table}
+TABLES |= {
+    "texts": texts_table,
+    "probes": probes_table,
+    "search": search_table,
+    "masking": masking_table,
+    "bench": bench_table,
+}
 
 
 def with_tables(page: str, results: pd.DataFrame) -> str:
-    """The text of a page with each `<!-- results: NAME -->` ... `<!-- end -->` part made anew."""
+    """The text of a page in which each part `<!-- results: NAME -->` ... `<!-- end -->` has been written again."""
 
-    def table(found: re.Match) -> str:
-        return f"<!-- results: {found[1]} -->\n{TABLES[found[1]](results)}\n<!-- end -->"
+    def table(match: re.Match) -> str:
+        return f"<!-- results: {match[1]} -->\n{TABLES[match[1]](results)}\n<!-- end -->"
 
     return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, page, flags=re.S)

@@ -1,4 +1,8 @@
-"""Distributions on the open unit interval: the Kumaraswamy, eqs. (K1)-(K8), and the Binary Concrete."""
+"""Distributions on the open unit interval: the Kumaraswamy, eqs. (K1)-(K8), and the Binary Concrete.
+
+The file is a little long because it is one idea: what a law on (0, 1) has to offer before it is stretched and
+rectified, once as an interface and once for each of the two laws.
+"""
 
 import math
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from rationale.explorers.common import (
 )
 from rationale.figures import draw_chosen_row, highlight_html, live_figure, live_png
 from rationale.runs.find import group_sweeps, requested_rate
-from rationale.runs.reading import answer, describe_answer, read_text
+from rationale.runs.reading import describe_prediction, predict_with, read_text
 
 
 def explore_rates(
@@ -95,7 +95,7 @@ class RateExplorer(ipywidgets.VBox):
         rows = []  # the label of each run
         for folder, (target, _), reading in zip(self.sweep.value, self.rate.options, self._readings, strict=True):
             run = load_text_run(folder)
-            rows.append(f"{target}: {describe_answer(run, answer(run, reading, reading.z))}")
+            rows.append(f"{target}: {describe_prediction(run, predict_with(run, reading, reading.z))}")
         chosen = self.rate.index
         reading = self._readings[chosen]
         rate = (reading.z != 0).double().mean()

@@ -20,7 +20,7 @@ from rationale.explorers.common import (
 )
 from rationale.figures import draw_predictions, live_figure, live_png
 from rationale.figures.look import BLUE, ORANGE, YELLOW
-from rationale.runs.reading import answer, describe_answer, read_text
+from rationale.runs.reading import describe_prediction, predict_with, read_text
 
 FREE, OPEN, SHUT = "free", "open", "shut"  # the states of a gate, in the order of clicks
 # Background, text colour, weight and decoration of a word's button: by the state to which its gate is forced, otherwise
@@ -149,8 +149,8 @@ class SentenceExplorer(ipywidgets.VBox):
             button.tooltip = f"gate {self.forced.get(i, FREE)}: click to change"
             bar.value = _format_gate(None if reading.masses is None else reading.masses[i].tolist(), z[i].item())
         gates = {"rationale": reading.z, "whole text": torch.ones_like(z)} | ({"your gates": z} if self.forced else {})
-        self.predictions = {name: answer(run, reading, values) for name, values in gates.items()}
-        texts = {name: describe_answer(run, numbers) for name, numbers in self.predictions.items()}
+        self.predictions = {name: predict_with(run, reading, values) for name, values in gates.items()}
+        texts = {name: describe_prediction(run, numbers) for name, numbers in self.predictions.items()}
         title = f"your gates: from {texts['rationale']} to {texts['your gates']}" if self.forced else ""
         fig = draw_predictions(run.outputs, self.predictions, self._figure, title)
         self.picture.value = live_png(fig)

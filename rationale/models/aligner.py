@@ -35,7 +35,7 @@ REACH = 11  # intra-sentence attention: all larger distances share one number
 
 def aligner_models() -> tuple[str, ...]:
     """All aligners: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
-    return (*MAPPINGS, "hardkuma", "recurrent")
+    return (*ATTENTIONS, "recurrent")
 
 
 class AlignerSettings(MappingSettings, GateSettings):

@@ -28,30 +28,30 @@ examples
   python -m rationale.runs 12_train_sst params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2
 
 parameters
-  A parameter file is YAML, one `key: value` a line, and holds only what differs from the notebook's
+  A parameter file is YAML, one `key: value` per line, and holds only what differs from the notebook's
   defaults. Files and overrides are merged from left to right. An unknown key, a wrong type or a value out of
   range stops the run before anything is computed. Write 1.0e-5, not 1e-5: YAML reads the latter as text.
 
 results
   outputs/<notebook>/<run>/ holds run.ipynb (executed), run.html (the same to read in a browser),
-  params.yaml (all parameters), environment.txt (versions, machine, commit), and what the notebook saved.
-  The run's name is made of the arguments: `hardkuma-selection0.4-vectorsglove.6B.50d-seed2` in the example above.
+  params.yaml (all parameters), environment.txt (versions, machine, commit), and the files that the notebook saved.
+  The name of the run is made of the arguments: `hardkuma-selection0.4-vectorsglove.6B.50d-seed2` in the example above.
 
 interrupted, failed, finished
   The same command again continues an interrupted or failed run from its last checkpoint, and
-  leaves a finished one alone; --again begins anew and replaces it only when the new one has finished.
+  leaves a finished one alone; --again starts a new run, which replaces the old one only when it has finished.
 
 exit code
-  0 finished   1 a cell failed   2 a mistake in what was given   130 interrupted
+  0 finished   1 a cell failed   2 a mistake in the arguments   130 interrupted
 """
 
 
 def report(folder: Path) -> str:
-    """Where to look, and what came out: the notebook's own summary, or else all metrics."""
+    """Where the results are, and what they are: the notebook's own summary if there is one, otherwise all metrics."""
     lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
     try:
-        found = json.loads(read_if_there(folder / "metrics.json") or "{}")
-        metrics = _flat({name: value for name, value in found.items() if name != "methods"})
+        saved = json.loads(read_if_there(folder / "metrics.json") or "{}")
+        metrics = _flat({name: value for name, value in saved.items() if name != "methods"})
     except ValueError:
         metrics = {}
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -73,10 +73,10 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def listing(notebook: str | None, width: int = 100) -> str:
-    """The notebooks, or the parameters of one: default and meaning, and below it what is accepted there."""
+    """The notebooks, or the parameters of one notebook: each default, and below it the meaning and what is accepted."""
     if notebook is None:
-        found = {path.stem: read_if_there(path) for path in sorted((root() / "notebooks").glob("*.py"))}
-        titles = {name: re.search(r"^# # (.*)$", text, re.M) for name, text in found.items()}
+        sources = {path.stem: read_if_there(path) for path in sorted((root() / "notebooks").glob("*.py"))}
+        titles = {name: re.search(r"^# # (.*)$", text, re.M) for name, text in sources.items()}
         column = max(map(len, titles))
         return "\n".join(f"{name:{column}}  {title[1] if title else ''}".rstrip() for name, title in titles.items())
     path = notebook_path(notebook)
@@ -106,17 +106,17 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m rationale.runs",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Execute a notebook with parameters and save everything it produced in one folder.",
+        description="Execute a notebook with parameters and save all results in one folder.",
     )
     add = parser.add_argument
     add("notebook", nargs="?", metavar="NOTEBOOK", help="name of a notebook, or a path to one (.py)")
     add("items", nargs="*", metavar="PARAMS.yaml | key=value", help="parameter files and overrides")
     add("--list", action="store_true", help="list the notebooks, or a notebook's parameters")
-    add("--again", action="store_true", help="begin anew, even if the run has finished")
+    add("--again", action="store_true", help="start again, even if the run has finished")
     add(
         "--again-if-changed",
         action="store_true",
-        help="begin anew only where the run there had other parameters or other code (what a sweep uses)",
+        help="start again only if the existing run had other parameters or other code (sweeps use this)",
     )
     add("--wait", action="store_true", help="wait if another process executes the same run")
     add("--name", help="name of the run (default: made of the arguments)")
@@ -138,7 +138,7 @@ def main(argv: list[str] | None = None) -> int:
     def interrupt(number: int, _: Any) -> None:
         received.append(number)
         for each in before:
-            signal.signal(each, signal.SIG_IGN)  # once is enough
+            signal.signal(each, signal.SIG_IGN)  # one signal is enough
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}

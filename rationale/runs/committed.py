@@ -1,10 +1,10 @@
-"""The committed results: read `outputs/reference/`, and turn finished runs into rows of the same table.
+"""The committed results: read `outputs/reference/`, and make rows of the same table from finished runs.
 
     results.csv    one value per row: task, corpus, aspect, model, variant, vectors, target, sparsity,
                    seed, split, metric, value, run, device, commit
     history.csv    one epoch of one run per row
-    runs.jsonl     one run per line: all its parameters and its environment
-    figures/       the pictures named in FIGURES
+    runs.json      one run per line: all its parameters and its environment
+    figures/       the pictures listed in FIGURES
 
 `make reference` writes them (tools/collect.py).
 """
@@ -40,10 +40,13 @@ TASKS = {  # by notebook
     "12_train_sst": "sst",
     "13_train_nli": "nli",
     "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # for a corpus with several languages "translation"
+    "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
 }
-SUBJECT = "subject"  # the column `model` of rows on the probed model itself, task `probes`
-CORPORA = {"10_first_rationale": "synthetic", "12_train_sst": "sst"}  # where the corpus is not a parameter
+SUBJECT = "subject"  # value of the column `model` in rows about the probed model itself (task `probes`)
+CORPORA = {
+    "10_first_rationale": "synthetic",
+    "12_train_sst": "sst",
+}  # of notebooks in which the corpus is not a parameter
 COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
 OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
@@ -124,7 +127,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     Raises
     ------
     BadInput
-        If the folder is not one of a training notebook.
+        If the folder is not that of a run of a training notebook.
     """
     notebook = run.parent.name
     if notebook not in TASKS:
@@ -150,7 +153,7 @@ def rows_of(run: Path) -> pd.DataFrame:
     rows = [
         common | {"split": split, "metric": name, "value": value}
         for split, name, value in values
-        if name != "words_a_second"  # depends on what else the machine did; `make bench` compares speeds
+        if name != "words_a_second"  # depends on the load of the machine; `make bench` compares speeds
     ]
     for method, scores_of_method in scores.get("methods", {}).items():
         own = common | {"model": method, "variant": method_variant(method, p, notebook)}
@@ -161,9 +164,9 @@ def rows_of(run: Path) -> pd.DataFrame:
 
 
 def method_variant(method: str, p: dict, notebook: str) -> str:
-    """The variant of one method of a run: that of the run's model, and the method's own settings.
+    """The variant of one method of a run: the variant of the run's model, and the settings of the method.
 
-    Of a probe the settings that differ from the notebook's defaults are named, of fitted masks the margin.
+    For probes, the settings are those that differ from the notebook's defaults; for fitted masks, the margin.
     """
     usual, named, facts = _defaults(notebook), [variant(p, notebook)], METHODS[method]
     if facts.is_probe:
@@ -175,9 +178,9 @@ def method_variant(method: str, p: dict, notebook: str) -> str:
 
 
 def variant(p: dict, notebook: str) -> str:
-    """How the network of a run differs from its notebook's defaults, as in "lstm, independent"; usually "".
+    """The differences between the network of a run and its notebook's defaults: "lstm, independent"; usually "".
 
-    For the notebooks in `ATTENTIONS` every setting that differs is named, because their only recipe is the default.
+    For the notebooks in `ATTENTIONS`, every setting that differs is named, because the defaults are their only recipe.
     """
     if "model" not in p:
         return "gru" if p.get("reader") == "gru" else ""
@@ -211,7 +214,7 @@ def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
 
 
 def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
-    """The rows of the runs that a notebook's parameters name; if they name none, all committed rows of these tasks."""
+    """The rows of the runs named in a notebook's parameters; if none is named, all committed rows of these tasks."""
     if p.runs:
         return rows_of_all(p.runs_dir, p.runs)
     table = read_results()
@@ -222,7 +225,9 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = _defaults(run.parent.name) | saved.read_parameters(run)  # an older run means what is the default now
+        p = _defaults(run.parent.name) | saved.read_parameters(
+            run
+        )  # older runs lack parameters whose present defaults they used
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
@@ -243,14 +248,14 @@ def environment_of(run: Path) -> dict[str, str]:
 
 
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
-    """Display the committed pictures with these names if a notebook's parameters name no runs to draw."""
+    """Display the committed pictures with these names, unless a notebook's parameters name runs."""
     display = optional("IPython.display", "pictures in a notebook", "notebooks")
     for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
-        print(f"committed, of a run that is in runs.jsonl: {shown(path)}")
+        print(f"committed, of a run that is in runs.json: {shown(path)}")
         display.display(display.SVG(filename=str(path)))
 
 
-SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # in which runs differ besides the seed
+SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # runs of different settings are not averaged
 
 
 def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
@@ -273,21 +278,20 @@ def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> p
         return pd.DataFrame(columns=[*SETTINGS, *metrics, *(f"{name}_std" for name in metrics), "seeds"])
     groups = part.groupby([*SETTINGS, "metric"])["value"]
     table = groups.agg(["mean", "std", "count"]).unstack("metric")
-    missing = [name for name in metrics if name not in table["mean"]]  # no run has them
+    missing = [name for name in metrics if name not in table["mean"]]  # no run has these metrics
     table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], metrics])) if missing else table
     columns = {name: table["mean"][name] for name in metrics}
     columns |= {f"{name}_std": table["std"][name] for name in metrics}
     return pd.DataFrame(columns | {"seeds": table["count"].max(axis=1)}).reset_index()
 
 
-# Parameters in which runs may differ without being another variant.
+# Parameters in which two runs of the same variant may differ.
 FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}
 
 
 def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
-    lines = (reference_folder() / "runs.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
     names = [record["run"] for record in records]
     return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
@@ -304,7 +308,7 @@ def runs_with(
     results : the long table, or a part of it
     notebook : name of a training notebook
     required : bool
-        Whether there must be such a run.
+        True: an error is raised if there is no such run.
 
     Raises
     ------
@@ -316,21 +320,21 @@ def runs_with(
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
     for name, value in (expected | modernised(parameters)).items():
         same = runs[name] == value if name in runs else pd.Series(False, runs.index)
-        if value == expected.get(name):  # a run older than the parameter was made with what is now its default
+        if value == expected.get(name):  # runs that are older than the parameter used its present default
             same |= runs[name].isna() if name in runs else True
         runs = runs[same]
     rows = results[results["run"].isin(runs.index)]
     if rows.empty and required:
-        path = reference_folder() / "runs.jsonl"
+        path = reference_folder() / "runs.json"
         raise BadInput(f"{path}: no committed run of {notebook} with {parameters or 'the defaults'}")
     return rows
 
 
 def parameters_of(file: str) -> dict:
-    """What a parameter file below params/ changes, without `vectors` and the parameters that sweeps vary."""
+    """The values in a parameter file below params/, without `vectors` and the parameters that sweeps vary."""
     path = notebook_path("12_train_sst").parents[1] / "params" / file
-    changed = {name: value for _, name, value in read_file(path)}
-    return {name: value for name, value in changed.items() if name not in ("vectors", "sparsity", "seed")}
+    values = {name: value for _, name, value in read_file(path)}
+    return {name: value for name, value in values.items() if name not in ("vectors", "sparsity", "seed")}
 
 
 def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
@@ -342,10 +346,10 @@ def rows_of_figure_4(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def setting(model: str, target: float, sparsity: float) -> str:
-    """The target or price of a model in words: "40%", "0.01 a word", or "" for a model that reads everything."""
+    """The target or price of a model in words: "40%", "0.01 per word", or "" for a model that reads everything."""
     if model not in GATES:
         return ""
-    return f"{target:.0%}" if target < 1 else f"{sparsity:g} a word"
+    return f"{target:.0%}" if target < 1 else f"{sparsity:g} per word"
 
 
 def behind_softmax(table: pd.DataFrame) -> pd.Series:
@@ -354,12 +358,12 @@ def behind_softmax(table: pd.DataFrame) -> pd.Series:
     return table["vectors"].map(plain).astype(float) - table["accuracy"]
 
 
-# Masks compared with the smallest ones that satisfy the same constraint; answer_*: with those that keep the answer.
+# Masks are compared with the smallest masks that satisfy the same constraint, or (answer_*) that keep the prediction.
 SEARCH_METRICS = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "answer_optimality")
 
 
 def search_rows(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of masks and of exact search on a small model; a search that several runs of a seed made counts once."""
+    """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
     part = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
     masks = [name for name, method in METHODS.items() if method.is_mask]
     part = part[part["model"].isin(masks) & part["metric"].isin(SEARCH_METRICS)]

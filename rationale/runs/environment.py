@@ -1,4 +1,4 @@
-"""The environment of a run: variables of its kernel, and a record of versions and machine."""
+"""The environment of a run: the variables of its kernel, and a record of versions and machine."""
 
 import importlib.metadata
 import os
@@ -13,14 +13,14 @@ from typing import Any
 
 from rationale.runs.workspace import read_if_there, root
 
-USUAL = {  # of the kernel, unless already set
+USUAL = {  # environment variables of the kernel, unless they are already set
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
     "TQDM_DISABLE": "1",
     # glibc keeps freed memory: otherwise each training step returns and requests tens of megabytes, page by page
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
 }
-COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records besides those of what is always needed
+COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records, besides those of the base requirements
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def environment_set(settings: dict[str, str]) -> Iterator[None]:
 
 
 def describe_environment(params: dict[str, Any], code: str, threads: str) -> str:
-    """What a result depends on besides its parameters, one `name: value` per line.
+    """Describe what a result depends on besides its parameters, one `name: value` per line.
 
     Parameters
     ----------

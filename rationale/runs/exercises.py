@@ -17,7 +17,7 @@ class Exercise(NamedTuple):
     task: str  # in Markdown
     solution: int  # index of the cell
     check: int  # index of the cell
-    names: list[str]  # that the solution binds and the check reads
+    names: list[str]  # names that the solution binds and the check reads
 
 
 def is_tagged(cell: NotebookNode, tag: str) -> bool:

@@ -2,8 +2,8 @@
 
     python -m rationale.runs.faithfulness RUN...
 
-reads the model and the texts that a training run has saved and writes faithfulness.json beside them, one dict of
-numbers per split. Nothing is trained, and the data folder is not needed.
+reads the model and the texts that a training run has saved, and writes faithfulness.json into the same folder, one dict
+of numbers per split. Nothing is trained, and the data folder is not needed.
 """
 
 import argparse

@@ -10,7 +10,7 @@ from rationale.runs.workspace import TRIALS
 
 
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
-    """Finished runs at most two levels below `folder`, by what an explorer can show of them.
+    """Find the finished runs at most two levels below `folder`, grouped by the explorer that can show them.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def group_sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 def requested_rate(run: Path) -> tuple[float, str]:
-    """How much a run should select, as a number to sort by and in words.
+    """The share of words that a run should select: a number to sort by, and a description.
 
-    The number is the target rate; of a run with only a price it is the share that was selected on dev.
+    The number is the target rate; for a run that has only a price, it is the share that was selected on dev.
     """
     p = saved.read_parameters(run)
     if p["model"] not in GATES:

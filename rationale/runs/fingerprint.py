@@ -19,7 +19,7 @@ from rationale.runs.workspace import root
 
 PACKAGE = "rationale"
 CORPORA = f"{PACKAGE}.data.corpora"
-# What shows a result, reads the parameters (their values are compared one by one) or finds a folder does not count.
+# Code that shows results, reads parameters (their values are compared separately) or locates folders does not count.
 SHOWING = tuple(f"{PACKAGE}.{name}" for name in ("figures", "explorers", "runs.parameters", "runs.workspace"))
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,17 +40,17 @@ def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Pat
     list of paths
         The notebook first, then the files in alphabetical order.
     """
-    found: set[Path] = set()
+    used: set[Path] = set()
     todo = {notebook, *_corpus(params or {})}
     while todo:
         path = todo.pop()
-        found.add(path)
-        todo |= set(_used(path)) - found
-    return [notebook, *sorted(found - {notebook})]
+        used.add(path)
+        todo |= set(_used(path)) - used
+    return [notebook, *sorted(used - {notebook})]
 
 
 def fingerprint(notebook: Path, params: Mapping[str, Any] | None = None) -> str:
-    """Twelve hex digits of the code of `sources(notebook, params)`: prose may change, and a finished run stands."""
+    """Twelve hex digits of the code of `sources(notebook, params)`. Comments and docstrings do not count."""
     digest = hashlib.sha256()
     for path in sources(notebook, params):
         digest.update(_code(path.read_text(encoding="utf-8")).encode() + b"\0")
@@ -64,7 +64,7 @@ def _corpus(params: Mapping[str, Any]) -> set[Path]:
 
 
 def _used(path: Path) -> Iterator[Path]:
-    """The files of the package that hold what a file imports."""
+    """The files of the package that define what a file imports."""
     try:
         visitor = _Uses(_dotted(path))
         visitor.visit(_tree(path.read_text(encoding="utf-8")))
@@ -75,14 +75,14 @@ def _used(path: Path) -> Iterator[Path]:
 
 
 class _Uses(ast.NodeVisitor):
-    """Collects what a file uses of the package: (module, the names that are looked up in it, one in the other).
+    """Collects the parts of the package that a file uses: (module, chain of names looked up in it).
 
-    Imports for type checkers alone do not count: they are not executed.
+    Imports for type checkers do not count, because they are not executed.
     """
 
     def __init__(self, package: str):
-        self.package = package  # that the file is in, for relative imports
-        self.bound: dict[str, str] = {}  # names of this file -> packages they stand for
+        self.package = package  # that holds the file, for relative imports
+        self.bound: dict[str, str] = {}  # name in this file -> package that it stands for
         self.uses: set[tuple[str, tuple[str, ...]]] = set()
 
     def visit_If(self, node: ast.If) -> None:
@@ -142,7 +142,7 @@ class _Uses(ast.NodeVisitor):
 
 
 def _defining(module: str, names: tuple[str, ...]) -> set[Path]:
-    """The files that define what `names` lead to from a module; the whole of a package where nothing is looked up."""
+    """The files that define what `names`, looked up in a module, lead to; all files of a package without names."""
     if any(f"{module}.".startswith(f"{room}.") for room in SHOWING):
         return set()
     if not names or not _is_package(module):
@@ -165,15 +165,15 @@ def _whole(module: str) -> set[Path]:
 
 @cache
 def _passed_on(text: str, package: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Names that a package's `__init__.py` imports from the package, and where from."""
-    found = {}
+    """Names that the `__init__.py` of a package imports from the project, and the modules that they come from."""
+    origins = {}
     for node in _tree(text).body:
         if isinstance(node, ast.ImportFrom):
             above = package.split(".")[: -node.level + 1 or None] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])
             if module.split(".")[0] == PACKAGE:
-                found |= {alias.asname or alias.name: (module, (alias.name,)) for alias in node.names}
-    return found
+                origins |= {alias.asname or alias.name: (module, (alias.name,)) for alias in node.names}
+    return origins
 
 
 def _place(module: str) -> Path:
@@ -189,7 +189,7 @@ def _is_package(module: str) -> bool:
 
 
 def _dotted(path: Path) -> str:
-    """The package that a file is in; "" for a notebook elsewhere."""
+    """The package that holds a file; "" for a notebook outside the repository."""
     return ".".join(path.parent.relative_to(root()).parts) if path.is_relative_to(root()) else ""
 
 
@@ -200,7 +200,7 @@ def _tree(text: str) -> ast.Module:
 
 @cache
 def _code(text: str) -> str:
-    """A source without its blank lines, comments and docstrings."""
+    """A source text without its blank lines, comments and docstrings."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         nodes = list(ast.walk(_tree(text)))
@@ -220,5 +220,5 @@ def _code(text: str) -> str:
 
 
 def _rows(node: ast.stmt | ast.expr) -> set[int]:
-    """Numbers of the lines that a part of a source is on, from 1."""
+    """Numbers, from 1, of the lines that a node occupies."""
     return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))

@@ -1,4 +1,4 @@
-"""The working folder of a run: locked while a process uses it, published by one rename."""
+"""The working folder of a run: it is locked while a process uses it, and renamed once when the run has finished."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from rationale.runs.workspace import fcntl, lock_file
 
 
 class WorkFolder:
-    """The `.partial` folder of a run, used by this process alone within a `with` block.
+    """The `.partial` folder of a run, which only this process uses within a `with` block.
 
-    There are two locks, the runner's and the kernel's (taken in `results_folder`), because a kernel outlives a killed
+    There are two locks, of the runner and of the kernel (taken in `results_folder`), because a kernel outlives a killed
     runner by up to a second and must not write into a folder that the next runner already uses.
     """
 
@@ -31,7 +31,7 @@ class WorkFolder:
                 if os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock")):
                     break
             except FileNotFoundError:
-                continue  # the other process has published or removed it meanwhile
+                continue  # meanwhile the other process has published or removed it
             except BlockingIOError:
                 if not self.wait:
                     raise BadInput(
@@ -55,7 +55,7 @@ class WorkFolder:
         self.resumed = False
 
     def publish(self) -> None:
-        """Rename the folder to its final name; a previous run of this name is removed only now."""
+        """Rename the folder to its final name; only now is a previous run of this name removed."""
         if fcntl is None:
             self._own.close()  # without fcntl (Windows) a folder with an open file cannot be renamed
         for lock in self.path.glob("*.lock"):
@@ -68,7 +68,7 @@ class WorkFolder:
         shutil.rmtree(old, ignore_errors=True)
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
-        worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
-        if worthless:  # created by this call, which had nothing to do or stopped at bad input
+        is_worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
+        if is_worthless:  # this call created the folder, and it had nothing to do or stopped at bad input
             shutil.rmtree(self.path, ignore_errors=True)
         self._own.close()

@@ -1,9 +1,9 @@
 """The parameters of a run: a notebook's settings, changed by parameter files and overrides, one clear line per mistake.
 
-Which settings a notebook has, its validating cell says: `p = validated(globals(), ReviewSettings)`. Its cell tagged
-`parameters` shows the handful that it is about, with the value that they have in this notebook; every other setting of
-the class may be given all the same, in a file or on the command line. A notebook that names no class has the settings
-of its cell and no others. The runner reads the cells without executing them.
+The call `p = validated(globals(), ReviewSettings)` in a notebook names the class of its settings. The cell tagged
+`parameters` shows the few settings that the notebook is about, with their values in this notebook; every other setting
+of the class may also be given, in a file or on the command line. A notebook that names no class has only the settings
+of its cell. The runner reads the cells without executing them.
 """
 
 import ast
@@ -25,7 +25,7 @@ from rationale.errors import optional as import_optional
 from rationale.runs.settings import ReadingSettings, TheorySettings
 from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
 
-INJECTED = "# Parameters"  # the first line of the cell that papermill puts behind the `parameters` cell
+INJECTED = "# Parameters"  # the first line of the cell that papermill inserts after the `parameters` cell
 
 
 def import_jupytext() -> ModuleType:
@@ -52,7 +52,7 @@ def _code_cells(notebook: Path, text: str) -> list[tuple[list[str], str]]:
 
 
 def _parsed(source: str) -> list[ast.AST]:
-    """All nodes of a cell; executing it will say what is wrong with one that cannot be parsed."""
+    """All nodes of a cell; [] if it cannot be parsed, because executing the cell then reports the error."""
     try:
         return list(ast.walk(ast.parse(source)))
     except SyntaxError:
@@ -60,13 +60,13 @@ def _parsed(source: str) -> list[ast.AST]:
 
 
 def settings_class(notebook: Path) -> type[Settings]:
-    """The class of a notebook's settings, read without running anything.
+    """The class of a notebook's settings, read without executing the notebook.
 
     Raises
     ------
     BadInput
         If there is not exactly one cell tagged `parameters`, if it holds anything but `name: type = literal` lines,
-        or if it has a name that the class has not.
+        or if it has a name that is not a field of the class.
     """
     return _read(notebook)[0]
 
@@ -90,7 +90,7 @@ def parameters_cell(notebook: Path) -> list[str]:
 
 
 def notebook_settings(notebook: Path, **changes: Any) -> Any:
-    """The settings of a notebook with its defaults and these changes.
+    """The settings of a notebook: its defaults with these changes.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:
     return _read_text(notebook, notebook.read_text(encoding="utf-8"))
 
 
-@cache  # a sweep asks once per run
+@cache  # a sweep reads the same notebook once per run
 def _read_text(notebook: Path, text: str) -> tuple[type[Settings], dict[str, Any]]:
     cells = _code_cells(notebook, text)
     tagged = [source for tags, source in cells if "parameters" in tags]
@@ -183,7 +183,7 @@ def _definition(name: str) -> tuple[Any, Any] | None:
 
 @cache
 def _class_of_cell(names: tuple[str, ...], where: str) -> type[Settings]:
-    """The settings of a cell, and no others."""
+    """A class with the settings of a cell and no others."""
     fields = {name: _definition(name) for name in names}
     for name, definition in fields.items():
         if definition is None:
@@ -208,7 +208,7 @@ def resolve(notebook: Path, items: Iterable[str | Path] = ()) -> dict[str, Any]:
     Raises
     ------
     BadInput
-        At the first thing that cannot be accepted: file and line, key, value, what is accepted.
+        For the first mistake: the message gives file and line, key, value, and what is accepted.
     """
     cls, values = settings_class(notebook), defaults(notebook)
     overridden: set[str] = set()
@@ -247,7 +247,7 @@ def read_override(item: str) -> tuple[str, str, Any]:
 
 
 def as_override(name: str, value: Any) -> str:
-    """The text from which `read_override` reads this name and value.
+    """The override that `read_override` reads as this name and value.
 
     Examples
     --------
@@ -255,18 +255,18 @@ def as_override(name: str, value: Any) -> str:
     ('selection=null', 'learning_rate=1.0e-05', 'methods=[states, inputs]')
     """
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
-    return f"{name}=" + text.removesuffix("...\n").rstrip("\n")  # a text by itself is closed with dots
+    return f"{name}=" + text.removesuffix("...\n").rstrip("\n")  # YAML ends a single text with dots
 
 
 def _not_empty(where: str, name: str, text: str, value: Any) -> Any:
-    """YAML reads nothing as null; here null has to be written."""
+    """Refuse an empty value, which YAML reads as null; null has to be written out."""
     if value is None and not text.strip():
         raise BadInput(f"{where}{name}: an empty value is not accepted, give a value")
     return value
 
 
 def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
-    """(`file:line: `, key, value) of a YAML mapping, in its order; a key given twice is refused."""
+    """(`file:line: `, key, value) of each entry of a YAML mapping, in order. A key that is given twice is refused."""
     path = Path(shown(file))
     try:
         text = path.read_text(encoding="utf-8")
@@ -296,7 +296,7 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
 
 
 def _lines_of_keys(path: Path, root: yaml.MappingNode) -> dict[str, int]:
-    """The line of each key of a mapping; in it, and in the mappings that it holds, a key given twice is refused."""
+    """The line of each key of a mapping. A key that is given twice, in it or in a mapping inside it, is refused."""
     lines: dict[str, int] = {}
     inside: list[yaml.Node] = []
     for node, content in root.value:
@@ -316,16 +316,16 @@ def _lines_of_keys(path: Path, root: yaml.MappingNode) -> dict[str, int]:
 def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -> Any:
     """The settings of a notebook, checked again where they are used: `p = validated(globals(), ReviewSettings)`.
 
-    Taken are the names that the notebook has annotated (`name: type = value`) and those that papermill has put into it
-    behind the `parameters` cell; what a cell uses such a name for later does no harm when this one is run again. A run
-    by hand, in JupyterLab, stops at the same mistakes as a run through the runner.
+    The settings are the names that the notebook has annotated (`name: type = value`) and the names that papermill has
+    inserted after the `parameters` cell; other names are ignored, so the cell can be run again. A run by hand, in
+    JupyterLab, stops at the same mistakes as a run through the runner.
 
     Parameters
     ----------
     namespace : dict
         `globals()` of the notebook.
     cls : a Settings class, or None
-        None: the settings are those that the notebook has annotated, and no others.
+        None: only the names that the notebook has annotated are settings.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -
     Raises
     ------
     BadInput
-        A name that is no setting, a value that is not accepted, or values that exclude each other.
+        If a name is not a setting, a value is not accepted, or values exclude each other.
     """
     annotated = [name for name in namespace.get("__annotations__", {}) if name in namespace]
     cls = _class_of_cell(tuple(annotated), "") if cls is None else cls
@@ -343,7 +343,7 @@ def validated(namespace: Mapping[str, Any], cls: type[Settings] | None = None) -
 
 
 def _injected(namespace: Mapping[str, Any]) -> Iterable[str]:
-    """Names that papermill has assigned, from the history of a kernel's cells."""
+    """Names that papermill has assigned, read from the history of the kernel's cells."""
     for source in namespace.get("In", ()):
         if source.startswith(INJECTED):
             for node in ast.parse(source).body:
@@ -351,21 +351,21 @@ def _injected(namespace: Mapping[str, Any]) -> Iterable[str]:
                     yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
-RESPELT = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0}  # null, as it was written before there was null
+RESPELT = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0}  # how null was written in older versions
 
 
 def modernised(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a saved run as they would be written today: "no constraint" is null."""
+    """The parameters of a saved run in today's form, in which "no constraint" is null."""
     return {name: None if name in RESPELT and value == RESPELT[name] else value for name, value in parameters.items()}
 
 
 def shown(path: str | Path) -> str:
-    """A path as seen from the working directory, for messages."""
+    """A path relative to the working directory, if it is below it; for messages."""
     path = Path(path)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _as_yaml_number(text: str) -> str:
-    """`1e-5` -> `1.0e-5`, the spelling that YAML reads as a number; "" if it is no number at all."""
+    """`1e-5` -> `1.0e-5`, the spelling that YAML reads as a number; "" if it is not a number."""
     match = re.fullmatch(r"([+-]?\d+)(\.\d*)?[eE]([+-]?)(\d+)", text)
     return f"{match[1]}{match[2] or '.0'}e{match[3] or '+'}{match[4]}" if match else ""

@@ -4,7 +4,7 @@
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
     python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
-`--help` lists the rest.
+`--help` lists all options.
 """
 
 import argparse
@@ -19,22 +19,22 @@ from rationale.errors import BadInput, command
 
 
 def predict(run, texts: list[list[str]], batch_size: int = 64):
-    """Yield one dict a text: tokens, z, prediction (class or scores), probabilities, unknown words.
+    """Yield one dict per text: tokens, z, prediction (class or scores), probabilities, unknown words.
 
-    Of a run on pairs also hypothesis, and z is a matrix, a row a word of `tokens`, or None of a model that aligns
-    nothing; both sides begin with NULL.
+    For a run on pairs, the dict also has `hypothesis`, and z is a matrix with one row per word of `tokens`, or None for
+    a model without alignment; both sides begin with NULL.
 
     Parameters
     ----------
     run : saved.SavedRun
     texts : lists of tokens, none empty
-        A word the run does not know is looked up in its other spellings (lower case, treebank brackets and
-        quotes), as its word vector was in training. A pair has `BETWEEN` between its two sentences.
+        A word that is not in the vocabulary is looked up in its other spellings (lower case, treebank brackets and
+        quotes), as word vectors were in training. A pair has `BETWEEN` between its two sentences.
 
     Raises
     ------
     BadInput
-        A text is no pair, and the run wants pairs (its number named, from 1).
+        If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
     from rationale.data.batches import encode, encode_pairs
     from rationale.data.pairs import NULL
@@ -79,33 +79,33 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
 
 
 def spelled(run, tokens: list[str]) -> list[str]:
-    """Each word in the first of its spellings that the run knows, as its word vector was looked up in training."""
+    """Each word in the first of its spellings that is in the vocabulary, as word vectors were looked up in training."""
     from rationale.data.vectors import spellings
 
     return [next((other for other in spellings(word) if other in run.vocabulary), word) for word in tokens]
 
 
 def read_texts(path: Path, tokeniser: str = "treebank") -> list[list[str]]:
-    """The tokens of each line of a file; `-` is standard input. Empty lines are refused by their number."""
+    """The tokens of each line of a file; `-` is standard input. An empty line is refused with its number."""
     try:
         content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text a line") from None
+        raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text per line") from None
     texts = [split_text(line, tokeniser) for line in content.removesuffix("\n").split("\n") if content]
     for number, tokens in enumerate(texts, start=1):
         if not tokens:
-            raise BadInput(f"{path}:{number}: an empty line; accepted is one text a line")
+            raise BadInput(f"{path}:{number}: an empty line; accepted is one text per line")
     if not texts:
-        raise BadInput(f"{path}: no text; accepted is one text a line")
+        raise BadInput(f"{path}: no text; accepted is one text per line")
     return texts
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     form = argparse.ArgumentParser(
         "python -m rationale.predict",
-        description="Predict new text with a trained run and show which words it used.\n"
-        "Selected words are bold on colour (in [brackets] where there is no colour).",
+        description="Predict from new text with a trained run and show which words it used.\n"
+        "Selected words are bold and coloured (in [brackets] where there is no colour).",
         epilog="examples:\n"
         '  python -m rationale.predict outputs/10_first_rationale/demo --text "the head is gorgeous ."\n'
         "  python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --file reviews.txt --jsonl",
@@ -114,8 +114,8 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
     source = form.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", action="append", help='a text, or "a premise ||| a hypothesis"; may be repeated')
-    source.add_argument("--file", type=Path, help="a file with one text a line; - reads standard input")
-    form.add_argument("--jsonl", action="store_true", help="one JSON object a line instead of coloured text")
+    source.add_argument("--file", type=Path, help="a file with one text per line; - reads standard input")
+    form.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
     return form
 
 
@@ -139,23 +139,30 @@ def _shown(row: dict, run) -> str:
     from rationale.figures.text import highlight_ansi
 
     if "label" in row:
-        answer = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
+        prediction = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
     else:
-        answer = ", ".join(f"{name} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True))
+        prediction = ", ".join(
+            f"{name} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True)
+        )
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""
-        lines = [answer + opened]
+        lines = [prediction + opened]
         for word, weights in zip(row["tokens"] if cells else (), row["z"] or (), strict=True):
-            met = sorted(((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True)
-            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in met[:3]))
+            aligned = sorted(
+                ((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True
+            )
+            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned[:3]))
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False
-        lines = [f"{answer}   {kept:.0%} of the words selected", highlight_ansi(row["tokens"], row["z"], color=color)]
+        lines = [
+            f"{prediction}   {kept:.0%} of the words selected",
+            highlight_ansi(row["tokens"], row["z"], color=color),
+        ]
     words = [word for word in (*row["tokens"], *row.get("hypothesis", ())) if word != NULL]
     if len(row["unknown"]) == len(words):
-        lines.append("no word of this text is known to this run: that is its answer to an empty text")
+        lines.append("no word of this text is known to this run: this is its prediction for an empty text")
     elif row["unknown"]:
         lines.append(f"unknown to this run: {' '.join(row['unknown'])}")
     return "\n".join(lines) + "\n"

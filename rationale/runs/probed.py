@@ -1,4 +1,4 @@
-"""Load what a finished run of `14_train_probes` has saved: the model that was probed, and its probes."""
+"""Load a finished run of `14_train_probes`: the model that was probed, and its probes."""
 
 from pathlib import Path
 from typing import NamedTuple

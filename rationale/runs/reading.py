@@ -1,4 +1,4 @@
-"""Read one text with a saved run: its gates, and the answer under other gate values."""
+"""Read one text with a saved run: compute its gates, and the prediction under other gate values."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from rationale.runs.saved import SavedRun
 
 
 class Reading(NamedTuple):
-    """A text as a saved model reads it."""
+    """A text with the gates that a saved model gives to its words."""
 
     tokens: list[str]
     batch: Batch  # of this one text
@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 
 @torch.no_grad()
 def read_text(run: SavedRun, text: str) -> Reading:
-    """Read a text of at least one word: its tokens and its gates."""
+    """Compute the tokens and the gates of a text of at least one word."""
     tokens = run.tokens(text)
     read = spelled(run, tokens)
     batch = encode([read], run.vocabulary)
@@ -36,10 +36,10 @@ def read_text(run: SavedRun, text: str) -> Reading:
 
 
 @torch.no_grad()
-def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
-    """Output of the run's own predictor when it reads the words with these gate values: probabilities, or scores.
+def predict_with(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
+    """The output of the run's predictor for these gate values: probabilities, or scores.
 
-    All gates are given: a selector whose gates depend on each other does not recompute the later ones.
+    All gates are fixed: a selector whose gates depend on earlier gates does not recompute the later ones.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def answer(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
     return (prediction.softmax(1) if isinstance(model.head, Classes) else prediction)[0].tolist()
 
 
-def describe_answer(run: SavedRun, numbers: Sequence[float]) -> str:
-    """The output of `answer` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
+def describe_prediction(run: SavedRun, numbers: Sequence[float]) -> str:
+    """The output of `predict_with` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
     if isinstance(run.model.head, Classes):
         best = max(range(len(numbers)), key=numbers.__getitem__)
         return f"{run.outputs[best]} {numbers[best]:.2f}"

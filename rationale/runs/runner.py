@@ -24,14 +24,14 @@ from rationale.runs.folder import WorkFolder
 from rationale.runs.parameters import defaults, import_jupytext, is_override, modernised, resolve, shown
 from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
 
-KERNEL_STARTS = 3  # two kernels that start at once may be given the same port, and one of them dies
+KERNEL_STARTS = 3  # two kernels that start at the same time may be given the same port; then one of them dies
 
-Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place, with these parameters
-ToHtml = Callable[[Any, str], str]  # makes a page of an executed notebook and a title
+Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place with parameters
+ToHtml = Callable[[Any, str], str]  # makes a page from an executed notebook and a title
 
 
 class RunFailed(RuntimeError):
-    """A cell of the notebook failed; the message says which error, and where the partial notebook is."""
+    """A cell of the notebook failed; the message names the error and the file of the partial notebook."""
 
 
 def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
@@ -42,12 +42,12 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
     notebook
         An `.ipynb` file; it is saved every few seconds while it is executed.
     parameters
-        What is assigned in a cell behind the one tagged `parameters`.
+        Values that are assigned in a new cell after the cell tagged `parameters`.
 
     Raises
     ------
     Exception
-        The error of the cell that failed, with `ename` and `evalue`; or why the kernel died.
+        The error of the cell that failed, with `ename` and `evalue`; or the reason why the kernel died.
     """
     papermill = optional("papermill", "running a notebook", "notebooks")
     config = optional("traitlets.config", "running a notebook", "notebooks")
@@ -101,21 +101,21 @@ def run(
     Parameters
     ----------
     notebook, items
-        As on the command line.
+        The same as on the command line.
     outputs
         Folder for `<notebook>/<run>/`; default: the repository's outputs/.
     name
         The run's name; default: made of `items`.
     again
-        Begin anew, whatever is there.
+        Start again, even if there is a finished or unfinished run.
     again_if_changed
-        Begin anew where the run that is there had other parameters or other code, else continue it.
+        Start again if the existing run had other parameters or other code; otherwise continue it.
     wait
         Wait for another process that executes the same run, instead of refusing.
     threads
         Computing threads of the run; default: the environment's OMP_NUM_THREADS, or 1.
     execute, to_html
-        What executes the notebook file, and what makes a page of it.
+        Functions that execute the notebook file and make a page from it.
 
     Returns
     -------
@@ -124,9 +124,9 @@ def run(
     Raises
     ------
     BadInput
-        The mistake is in what was given; nothing has been overwritten.
+        If an argument, a parameter or a file is wrong. Nothing has been overwritten.
     RunFailed
-        A cell failed; the partial notebook is kept.
+        If a cell failed. The partial notebook is kept.
     """
     notebook, items = notebook_path(notebook), [str(item) for item in items]
     start, params = defaults(notebook), resolve(notebook, map(_found, items))
@@ -142,7 +142,7 @@ def run(
             if not unlike and not (stale and again_if_changed):
                 print(
                     f"already finished: {shown(target)}"
-                    + (" (the code has changed since; --again runs it anew)" if stale else "")
+                    + (" (the code has changed since; --again runs it again)" if stale else "")
                 )
                 return target
             if unlike and not again_if_changed:
@@ -161,7 +161,7 @@ def run(
                     "give --again to discard it or --name to keep both"
                 )
             elif stale:
-                print("note: the code has changed since this run began; --again begins anew")
+                print("note: the code has changed since this run began; --again starts it again")
         if not (work.path / "run.ipynb").is_file():
             changed = {key: value for key, value in params.items() if value != start[key]}
             _execute(notebook, params, changed, code, work, threads, execute, to_html)
@@ -179,7 +179,7 @@ def _execute(
     execute: Execute,
     to_html: ToHtml,
 ) -> None:
-    """Run the notebook inside `work`: run.ipynb, run.html, params.yaml and environment.txt come to be."""
+    """Run the notebook inside `work`, and write run.ipynb, run.html, params.yaml and environment.txt."""
     nbformat = optional("nbformat", "running a notebook", "notebooks")
     print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
@@ -230,9 +230,9 @@ def _execute(
 
 
 def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
-    """Call `function` in a thread, so that signals reach us, not the notebook client; return its error.
+    """Call `function` in a thread, so that signals reach this thread and not the notebook client; return its error.
 
-    An interruption kills the kernels that the call started, and is raised again once the thread has ended.
+    An interruption kills the kernels that the call has started, and is raised again when the thread has ended.
     """
     psutil = optional("psutil", "running a notebook", "notebooks")
     before = set(psutil.Process().children(recursive=True))
@@ -241,7 +241,7 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
         try:
             return called.exception()
         except BaseException:
-            while not called.done():  # a kernel may come up only now
+            while not called.done():  # a kernel may start only now
                 for process in set(psutil.Process().children(recursive=True)) - before:
                     process.kill()
                 wait([called], timeout=0.2)
@@ -256,8 +256,8 @@ def _saved_params(folder: Path) -> dict[str, Any]:
 
 
 def _saved_code(folder: Path) -> str:
-    found = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
-    return found[1] if found else ""
+    match = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
+    return match[1] if match else ""
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:

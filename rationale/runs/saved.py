@@ -1,14 +1,14 @@
-"""What a finished training run leaves in its folder, written and read in one place.
+"""The files in the folder of a finished training run: this module writes and reads them.
 
     metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
-    history.csv          one row an epoch
-    rationales.jsonl     one text a line: split, tokens, z, label, prediction (and gold, word_labels; of pairs
-                         the hypothesis, and z a matrix row by row: premise by hypothesis)
-    model.safetensors    weights and word vectors; of a file of `FORMAT` 2, the facts beside them are `format`, `task`
-                         (extraction, alignment, generation or probing) and what is needed to build the model again:
-                         parameters, vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels
+    history.csv          one row per epoch
+    rationales.jsonl     one text per line: split, tokens, z, label, prediction (and, where there are any, gold and
+                         word_labels; for pairs also hypothesis, and z is a matrix row by row, premise by hypothesis)
+    model.safetensors    weights and word vectors; the facts of a file of `FORMAT` 2 are `format`, `task` (extraction,
+                         alignment, generation or probing) and what is needed to build the model again: parameters,
+                         vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels, tokeniser
 
-`params.yaml` beside them is the runner's.
+The runner writes `params.yaml` into the same folder.
 """
 
 import importlib
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from rationale.training.generation import GenerationResult
     from rationale.training.probing import AttributionResult
 
-FORMAT = 2  # of model.safetensors; files of format 1 do not say theirs, and still load
-OTHERS = {  # tasks whose models do not read new texts, and what their runs are
-    "generation": "an encoder-decoder, whose answers are in said.jsonl",
+FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
+OTHERS = {  # tasks whose models cannot predict from new texts: a description of their runs
+    "generation": "an encoder-decoder, whose generated texts are in generations.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
 }
-# By task, of models that read new texts. They are imported when they are asked for: the code that a run depends on, see
-# `fingerprint`, is that of its own task.
+# By task, for models that predict from new texts: a module and a name in it. They are imported only on request, so that
+# a run depends only on the code of its own task (see `fingerprint`).
 SETTINGS = {
     "extraction": ("training.settings.extraction", "ExtractionSettings"),
     "alignment": ("training.settings.alignment", "AlignmentSettings"),
@@ -58,7 +58,7 @@ FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"} 
 
 
 def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | None = None) -> dict:
-    """Write everything listed above and return the metrics.
+    """Write the files listed above and return the metrics.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | No
     p : parameters
         The validated parameters of the run.
     labels : list of str or None
-        Names of the classes, for people.
+        Names of the classes.
     """
     pd = optional("pandas", "tables of runs", "notebooks")
-    figures = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
-    figures["best_epoch"] = result.best["epoch"]
-    figures["seconds"] = sum(row["seconds"] for row in result.history)
+    metrics = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
+    metrics["best_epoch"] = result.best["epoch"]
+    metrics["seconds"] = sum(row["seconds"] for row in result.history)
     if result.model is not None:
         head = result.model.head
         facts = {
@@ -89,91 +89,98 @@ def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | No
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
-    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
-    return figures
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+    return metrics
 
 
 def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: Settings) -> dict:
-    """The same of an encoder-decoder: metrics.json, history.csv, model.safetensors, and said.jsonl, one text a line:
-    split, source, said, references, zeros (share of the weights; of a split, the mean over
-    texts of which something was said), weights (a row a word said, a column a source word).
+    """Write the files of a run of an encoder-decoder: metrics.json, history.csv, model.safetensors, generations.jsonl.
+
+    generations.jsonl has one text per line: split, source, said (the generated text), references, zeros (the share of
+    attention weights that are 0), and weights (one row per generated word, one column per source word). The metric
+    `zeros` of a split is the mean over the texts for which at least one word was generated.
 
     Returns
     -------
     dict
-        The metrics; `words_a_second` are target words in training, the mean over epochs.
+        The metrics. `words_a_second` counts target words in training, averaged over epochs.
     """
     pd = optional("pandas", "tables of runs", "notebooks")
 
     words, seconds = sum(len(e.second) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
-    found = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
-    found["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
+    metrics = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
+    metrics["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
     lines = []
-    for split, some in result.said.items():
-        for example, said, references in zip(targets.splits[split], some, targets.references[split], strict=True):
-            zeros = (said.weights == 0).double().mean().item() if len(said.words) else 0.0
-            row = {"split": split, "source": example.tokens, "said": result.text(said), "references": references}
-            lines.append(row | {"zeros": round(zeros, 4), "weights": [_short(w, 6) for w in said.weights.tolist()]})
+    for split, generations in result.generations.items():
+        parts = zip(targets.splits[split], generations, targets.references[split], strict=True)
+        for example, generation, references in parts:
+            weights = generation.weights
+            zeros = (weights == 0).double().mean().item() if len(generation.words) else 0.0
+            row = {"split": split, "source": example.tokens, "said": result.text(generation), "references": references}
+            row |= {"zeros": round(zeros, 4), "weights": [_short(values, 6) for values in weights.tolist()]}
+            lines.append(row)
         shares = [row["zeros"] for row in lines if row["split"] == split and row["said"]]
-        found[split]["zeros"] = sum(shares) / max(1, len(shares))
+        metrics[split]["zeros"] = sum(shares) / max(1, len(shares))
     facts = {"format": FORMAT, "task": result.model.task, "parameters": vars(p)}
     facts["vocabularies"] = [vocabulary.words for vocabulary in result.vocabularies]
     write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
     write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
-    write_text(folder / "said.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
-    write_text(folder / "metrics.json", json.dumps(found, indent=1))
-    return found
+    write_text(folder / "generations.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+    return metrics
 
 
 def save_probes(
     folder: Path,
     subject: dict[str, dict[str, float]],
-    found: "dict[str, AttributionResult]",
+    results: "dict[str, AttributionResult]",
     splits: "dict[str, list[Example]]",
     answers: dict[str, Tensor],
     weights: dict[str, dict[str, Tensor]],
     p: Settings,
 ) -> dict:
-    """The same of a run that probes: metrics.json, with `methods` {method: {"dev": ..., "test": ..., "seconds": ...}};
-    history.csv with the column `method`; model.safetensors; and attributions.jsonl, one text per line: split, tokens,
-    second (a query, or null), gold and word_labels where there are any, label, answer (of the model alone), and by
-    method one row per layer, one column per position.
+    """Write the files of a run that probes: metrics.json, history.csv, model.safetensors, attributions.jsonl.
+
+    metrics.json has `methods`, {method: {"dev": ..., "test": ..., "seconds": ...}}, and history.csv has the column
+    `method`. attributions.jsonl has one text per line: split, tokens, second (a query, or null), gold and word_labels
+    where there are any, label, answer (the prediction without masking), and for each method one row per layer, one
+    column per position.
 
     Parameters
     ----------
     subject : metrics of the model that was probed, by split
-    found : what each method found
-    splits : examples of the splits the methods were applied to
-    answers : what the model answers to them, [N, ...] by split
-    weights : state dicts to save, by what they are of: "subject", a method
+    results : results of each method
+    splits : examples of the splits to which the methods were applied
+    answers : predictions of the model for these examples, [N, ...] by split
+    weights : state dicts to save, by the name of their module: "subject", or a method
     """
     pd = optional("pandas", "tables of runs", "notebooks")
 
     methods = {
-        method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in found.items()
+        method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in results.items()
     }
-    seconds = sum(one.seconds for one in found.values())
-    figures = {name: subject[name] for name in ("dev", "test")} | {"seconds": seconds, "best_epoch": 0}
-    figures["methods"] = methods
+    seconds = sum(one.seconds for one in results.values())
+    metrics = {name: subject[name] for name in ("dev", "test")} | {"seconds": seconds, "best_epoch": 0}
+    metrics["methods"] = methods
     lines = []
     for split, examples in splits.items():
         for i, example in enumerate(examples):
             row = {"split": split, "tokens": example.tokens, "second": example.second, "label": example.label}
             row["answer"] = answers[split][i].tolist()
             row |= _annotated(example)
-            for method, one in found.items():
+            for method, one in results.items():
                 if i < len(one.values[split]):
                     row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
     write_tensors(folder / "model.safetensors", tensors, {"format": FORMAT, "task": "probing", "parameters": vars(p)})
-    histories = [pd.DataFrame(one.history).assign(method=method) for method, one in found.items() if one.history]
+    histories = [pd.DataFrame(one.history).assign(method=method) for method, one in results.items() if one.history]
     write_text(
         folder / "history.csv", pd.concat([pd.DataFrame({"epoch": []}, dtype=int), *histories]).to_csv(index=False)
     )
     write_text(folder / "attributions.jsonl", "".join(lines))
-    write_text(folder / "metrics.json", json.dumps(figures, indent=1))
-    return figures
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+    return metrics
 
 
 def _short(values: list[float], digits: int) -> list[float]:
@@ -181,12 +188,12 @@ def _short(values: list[float], digits: int) -> list[float]:
 
 
 def _exact(values: Tensor) -> list[float]:
-    """The shortest decimal numbers that give these values again in their own precision: 0.1, not 0.10000000149."""
+    """The shortest decimal numbers that round to these values in their precision: 0.1, not 0.10000000149."""
     return [float(str(value)) for value in values.numpy()]
 
 
 def rationale_rows(result: "Result"):
-    """One dict per text of the evaluated splits: what `rationales.jsonl` holds."""
+    """Yield one dict per text of the evaluated splits: the rows of `rationales.jsonl`."""
     for split, evaluation in result.evaluations.items():
         for example, z, answer in zip(result.splits[split], evaluation.z, evaluation.answer.tolist(), strict=True):
             row = {"split": split, "tokens": example.tokens}
@@ -197,30 +204,30 @@ def rationale_rows(result: "Result"):
 
 
 def _annotated(example: "Example") -> dict:
-    """What people marked in a text: gold, word_labels, where they did."""
+    """The annotations of a text, gold and word_labels, where there are any."""
     gold = {} if example.rationale is None else {"gold": [int(flag) for flag in example.rationale]}
     return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
 
 
 @dataclass
 class SavedRun:
-    """A saved model, ready to read new text."""
+    """A saved model, ready to predict from new text."""
 
     model: "RationaleModel[Any]"
     vocabulary: Vocabulary
     parameters: SimpleNamespace
     labels: list[str] | None
     task: str  # "extraction" or "alignment"
-    tokeniser: str = "treebank"  # key of TOKENISERS: how the texts of its corpus are split
+    tokeniser: str = "treebank"  # key of TOKENISERS: the one that split the texts of its corpus
 
     @property
     def of_pairs(self) -> bool:
-        """Whether it reads pairs of sentences."""
+        """Whether the model reads pairs of sentences."""
         return self.task == "alignment"
 
     @property
     def outputs(self) -> list[str]:
-        """Names of what is predicted: the classes, or the aspects that are scored."""
+        """Names of the outputs: the classes, or the aspects that are scored."""
         if isinstance(self.model.head, Classes):
             return self.labels or [str(i) for i in range(self.model.head.output.out_features)]
         p = vars(self.parameters)
@@ -228,22 +235,22 @@ class SavedRun:
         return [*find_corpus(p["corpus"]).outputs(aspect)] if "corpus" in p else [aspect]
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a new text, split as the texts of its corpus are; of a pair, see `tokenise.split_text`."""
+        """Split a new text into tokens as the texts of the corpus were split; for pairs, see `tokenise.split_text`."""
         return split_text(text, self.tokeniser)
 
 
 def _tokeniser_of(p: Settings | SimpleNamespace) -> str:
-    """The tokeniser of a run's corpus; notebooks that name no corpus read texts that are already tokenised."""
+    """The tokeniser of a run's corpus. Notebooks without the parameter `corpus` read texts that have been tokenised."""
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
 def load_run(folder: Path | str) -> SavedRun:
-    """The model of a finished run, in evaluation mode.
+    """Load the model of a finished run, in evaluation mode.
 
     Raises
     ------
     BadInput
-        If the folder is not that of a finished training run, or its model does not read new texts.
+        If the folder is not that of a finished training run, or its model cannot predict from new texts.
     """
     path = Path(folder) / "model.safetensors"
     if not path.exists():
@@ -257,7 +264,7 @@ def load_run(folder: Path | str) -> SavedRun:
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
         model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
-        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # a run that does not say it: that of its corpus
+        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
     except BadInput:
@@ -265,32 +272,32 @@ def load_run(folder: Path | str) -> SavedRun:
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         message = f"{path}: no model of this project, or of another version ({reason})"
-        raise BadInput(f"{message}; accepted is what a finished run wrote") from None
+        raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
     return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
 
 
 def _imported(place: tuple[str, str]) -> Any:
-    """A class or a function of the package, by its module and its name."""
+    """Import a class or a function of the package, given its module and its name."""
     module, name = place
     return getattr(importlib.import_module(f"rationale.{module}"), name)
 
 
 def _format(facts: dict, path: Path) -> int:
-    """The format of a file; files of the first one do not say theirs."""
+    """The format of a file. Files of format 1 do not record it."""
     number = facts.get("format", 1)
     if number not in (1, FORMAT):
-        raise BadInput(f"{path}: a model of format {number}; accepted is {FORMAT}, or the one before it")
+        raise BadInput(f"{path}: a model of format {number}; accepted are 1 and {FORMAT}")
     return number
 
 
 def _meant(task: str, parameters: dict) -> dict:
-    """The parameters of a run, with the default of each setting that is younger than the run."""
+    """The parameters of a run, with the defaults of the settings that did not exist when it was made."""
     fields = _imported(SETTINGS[task]).model_fields.items()
     return {name: field.get_default() for name, field in fields if not field.is_required()} | modernised(parameters)
 
 
 def _task_of_format_1(facts: dict) -> str:
-    """The task of a run whose file does not name it, known by what else the file holds."""
+    """The task of a run whose file does not record it, inferred from the other facts in the file."""
     if "vocabularies" in facts:
         return "generation"
     if "vocabulary" not in facts and "methods" in facts["parameters"]:
@@ -304,30 +311,31 @@ def read_metrics(folder: Path | str) -> dict:
 
 
 def read_history(folder: Path | str) -> "pd.DataFrame":
-    """`history.csv` of a finished run: one row an epoch."""
+    """`history.csv` of a finished run: one row per epoch."""
     pd = optional("pandas", "tables of runs", "notebooks")
 
     return pd.read_csv(_file(folder, "history.csv"), float_precision="round_trip")
 
 
 def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
-    """`rationales.jsonl` of a finished run: one row a text, optionally of one split."""
+    """`rationales.jsonl` of a finished run: one row per text, optionally of one split only."""
     return _texts(folder, "rationales.jsonl", split)
 
 
-def read_said(folder: Path | str, split: str) -> "pd.DataFrame":
-    """`said.jsonl` of a finished run of an encoder-decoder: one row a text of this split."""
-    return _texts(folder, "said.jsonl", split)
+def read_generations(folder: Path | str, split: str) -> "pd.DataFrame":
+    """`generations.jsonl` of a finished run of an encoder-decoder: one row per text of this split."""
+    older = (Path(folder) / "said.jsonl").exists()  # its name in older runs
+    return _texts(folder, "said.jsonl" if older else "generations.jsonl", split)
 
 
 def read_attributions(folder: Path | str, split: str) -> "pd.DataFrame":
-    """`attributions.jsonl` of a finished run that probed: one row per text of this split."""
+    """`attributions.jsonl` of a finished run with probes: one row per text of this split."""
     rows = _texts(folder, "attributions.jsonl", split)
-    return rows.rename(columns={"hypothesis": "second"})  # its name in older runs
+    return rows.rename(columns={"hypothesis": "second"})  # the name of the column in older runs
 
 
 def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
-    """Of `read_attributions` the texts that all methods were applied to: `num_explained` may leave some out."""
+    """The rows of `read_attributions` to which all methods were applied; `num_explained` may have left others out."""
     texts = read_attributions(folder, split)
     return texts.dropna(subset=[column for column in texts if column not in FACTS])
 
@@ -336,7 +344,7 @@ def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
     pd = optional("pandas", "tables of runs", "notebooks")
 
     with _file(folder, name).open(encoding="utf-8") as file:
-        rows = pd.DataFrame(map(json.loads, file))  # pandas' own reader rounds the last digit
+        rows = pd.DataFrame(map(json.loads, file))  # the reader of pandas rounds the last digit
     return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
 
 
@@ -348,7 +356,7 @@ def _file(folder: Path | str, name: str) -> Path:
 
 
 def _lacks(folder: Path | str, name: str) -> str:
-    """What is wrong with a folder that has no file of this name; if it is not there, which finished runs are."""
+    """Why a folder has no file of this name; for a folder that does not exist, the finished runs beside it."""
     if Path(folder).is_dir():
         return f"holds no {name}"
     if Path(folder).with_name(f"{Path(folder).name}.partial").is_dir():
@@ -358,5 +366,5 @@ def _lacks(folder: Path | str, name: str) -> str:
 
 
 def read_parameters(folder: Path | str) -> dict:
-    """The parameters a finished run was made with (`params.yaml`)."""
+    """The parameters with which a finished run was made (`params.yaml`)."""
     return modernised(yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8")))

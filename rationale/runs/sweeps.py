@@ -1,21 +1,21 @@
-"""A sweep: one notebook, many parameter files and seeds, and what is run on the results.
+"""A sweep: one notebook, many parameter files and seeds, and a notebook that compares the results.
 
-    notebook: 12_train_sst                       # what is run
+    notebook: 12_train_sst                       # the notebook of all runs
     runs:
     - sst/full_text.yaml                         # parameter files, below params/,
-    - sst/hardkuma.yaml selection=0.5            # perhaps with overrides;
+    - sst/hardkuma.yaml selection=0.5            # possibly with overrides;
     - run: sst/hardkuma.yaml                     # with a grid: one run per combination of its values,
       grid: {selection: [0.1, 0.2]}              # named hardkuma-selection0.1-..., hardkuma-selection0.2-...
     grid: {measure: [expected, selected]}        # optional: a grid for all runs
     with: [vectors_scale=0.333]                  # optional: overrides for all runs
-    seeds: [1, 2, 3]                             # optional: each of them with each seed
-    then: 31_selection_rates                     # optional: a notebook that gets `runs`, the runs' names
+    seeds: [1, 2, 3]                             # optional: each run with each of these seeds
+    then: 31_selection_rates                     # optional: a notebook whose parameter `runs` gets the runs' names
     then_params: [num_samples=10]                # optional: parameter files and overrides for it
 
 A run's overrides are those of its own line, then of its grid, then of the sweep's grid, of `with` and of the seed.
 
 `make sweep SWEEP=name` reads `params/sweeps/<name>.yaml` and executes it with Snakemake (see Snakefile).
-`python -m rationale.sweeps NAME` checks the file and shows what is done and what is to do.
+`python -m rationale.sweeps NAME` checks the file and shows which runs have finished.
 """
 
 import argparse
@@ -52,7 +52,7 @@ FIELDS = {
     "then_params": list,
 }
 WANTED = {str: "a notebook's name", list: "a list, in [ ]", dict: "parameters and their values, {name: [value, value]}"}
-OF_A_RUN = ("run", "grid")  # what a mapping among `runs` has
+OF_A_RUN = ("run", "grid")  # keys of a mapping among `runs`
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -65,16 +65,16 @@ class Planned:
     items: list[str]
 
     def content(self) -> str:
-        """A digest of what the result depends on: the notebook, the code below it, all parameters."""
+        """A digest of what the result depends on: the notebook, the code that it imports, and all parameters."""
         params = resolve(self.notebook, self.items)
         return fingerprint(self.notebook, params) + hashlib.sha256(json.dumps(params).encode()).hexdigest()[:12]
 
     def folder(self, outputs: str | Path) -> Path:
-        """Where the finished run is."""
+        """The folder of the finished run."""
         return Path(outputs) / self.notebook.stem / self.name
 
     def command(self, outputs: str | Path) -> str:
-        """What to type: it continues, waits or begins anew as needed, and leaves alone what is done."""
+        """The shell command of the run. It continues, waits or starts again as needed, and keeps a finished run."""
         return shlex.join(
             [
                 sys.executable,
@@ -102,12 +102,12 @@ class Sweep:
 
 
 def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
-    """Read and check `params/sweeps/<sweep>.yaml`, or the file `sweep`, and every run it names.
+    """Read and check `params/sweeps/<sweep>.yaml`, or the file `sweep`, and every run that it names.
 
     Raises
     ------
     BadInput
-        The first mistake: in the sweep's file, in a parameter file it names, or in a seed.
+        For the first mistake in the sweep's file, in a parameter file that it names, or in a seed.
     """
     path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
     fields, where = _fields(path)
@@ -134,7 +134,7 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
 
 
 def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a sweep's file says, and where: `file:line: name: `, both by name; the types of values are checked."""
+    """The fields of a sweep's file and their places, `file:line: name: `, by name; the types of values are checked."""
     fields: dict[str, Any] = {}
     where: dict[str, str] = {}
     for line, name, value in read_file(path):
@@ -158,12 +158,12 @@ def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _items(texts: list[str], params: Path) -> list[str]:
-    """Overrides as they are, parameter files below `params`."""
+    """Overrides unchanged, and parameter files with their paths below `params`."""
     return [text if is_override(text) else str(params / text) for text in texts]
 
 
 def _run(entry: str | dict, where: str) -> tuple[str, dict]:
-    """An entry of `runs`: its text, which names files and overrides, and its grid."""
+    """The text of an entry of `runs`, which names files and overrides, and its grid."""
     if isinstance(entry, str):
         return entry, {}
     for name in entry:
@@ -178,7 +178,7 @@ def _run(entry: str | dict, where: str) -> tuple[str, dict]:
 
 
 def _combinations(grid: dict[str, Any], settings: type[Settings], where: str) -> list[list[str]]:
-    """The overrides of each combination of a grid's values, the last name's values changing fastest."""
+    """The overrides of each combination of a grid's values. The values of the last name change fastest."""
     for name, values in grid.items():
         if not (isinstance(values, list) and values and all(isinstance(value, SCALARS) for value in values)):
             wanted = "a list of numbers, texts, true, false or null, at least one"
@@ -190,7 +190,7 @@ def _combinations(grid: dict[str, Any], settings: type[Settings], where: str) ->
 
 
 def _check(notebook: Path, items: list[str], where: str) -> None:
-    """Refuse what the runner would refuse; mistakes outside of parameter files are said to be `where`."""
+    """Refuse what the runner would refuse. The messages of mistakes outside of parameter files begin with `where`."""
     names = [item.split("=", 1)[0] for item in items if is_override(item)]
     for name in names:
         if names.count(name) > 1:
@@ -207,13 +207,13 @@ def _check(notebook: Path, items: list[str], where: str) -> None:
 def _then(
     fields: dict[str, Any], items: list[str], path: Path, trained: Path, names: list[str], outputs: str | Path
 ) -> Planned | None:
-    """The run of the notebook that compares: it gets the runs' names, and their folder if it asks."""
+    """The run of the notebook that compares. It gets the runs' names, and their folder if it has that parameter."""
     if "then" not in fields:
         return None
     notebook = notebook_path(fields["then"])
     known = defaults(notebook)
     if "runs" not in known:
-        raise BadInput(f"{shown(path)}: then: {notebook.stem} has no parameter `runs`, give one that has")
+        raise BadInput(f"{shown(path)}: then: {notebook.stem} has no parameter `runs`, give a notebook that has it")
     items = [*items, f"runs={json.dumps(names)}"]
     if "runs_dir" in known:
         folder = root() / outputs / trained.stem

@@ -1,4 +1,4 @@
-"""Where things are: the repository, its notebooks, and the folder of each run."""
+"""Locations: the repository, its notebooks, and the folder of each run."""
 
 import difflib
 import os
@@ -29,9 +29,9 @@ _kernel_locks: dict[Path, IO[str]] = {}
 
 
 def results_folder(name: str) -> Path:
-    """Folder in which notebook `name` saves its results; it is created if it does not exist.
+    """The folder in which notebook `name` saves its results; it is created if it does not exist.
 
-    If the runner executes the notebook, this is the folder of the run; by hand (JupyterLab), `outputs/<name>/lab`.
+    If the runner executes the notebook, this is the folder of the run; in JupyterLab, it is `outputs/<name>/lab`.
     """
     given = os.environ.get("RATIONALE_RUN_DIR")
     folder = Path(given) if given else root() / "outputs" / name / "lab"
@@ -42,7 +42,7 @@ def results_folder(name: str) -> Path:
 
 
 def run_name(items: Iterable[str | Path]) -> str:
-    """Name of a run made with these files and overrides; `default` if there are none.
+    """The name of a run with these files and overrides; `default` if there are none.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def run_name(items: Iterable[str | Path]) -> str:
 
 
 def notebook_path(notebook: str | Path) -> Path:
-    """File of a text notebook, given as `12_train_sst`, `12_train_sst.py` or a path.
+    """The file of a text notebook that is given as `12_train_sst`, `12_train_sst.py` or a path.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Train: one loop, its checkpoint and model selection, and one file per arc."""
+"""Training: one loop, its checkpoint and model selection, and one file per task."""
 
 from rationale.training.alignment import train_aligner
 from rationale.training.checkpoint import TrainingState, all_tensors, load_trained, read_tensors, write_tensors
-from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_figures
+from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_metrics
 from rationale.training.extraction import Result, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
 from rationale.training.linear_baseline import COSTS, features, train_svm, word_scores
@@ -52,7 +52,7 @@ __all__ = [
     "load_trained",
     "load_weights",
     "predict_answers",
-    "rationale_figures",
+    "rationale_metrics",
     "read_tensors",
     "train",
     "train_aligner",

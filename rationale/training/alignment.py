@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
-    """From pairs of sentences to a trained and evaluated aligner; arguments as for `train_extractor`."""
+    """Train and evaluate an aligner on pairs of sentences. The arguments are those of `train_extractor`."""
     device = choose_device(p.device)
     torch.manual_seed(p.seed)
     vocabulary, vectors = build_pair_vocabulary(splits, p.vectors, p.embedding_size, p.seed)

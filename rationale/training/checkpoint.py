@@ -1,4 +1,4 @@
-"""Everything that a stopped training run needs to continue, and tensors in files."""
+"""Checkpoints, which hold everything that an interrupted training run needs to continue, and tensors in files."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from rationale.files import write_atomically
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
-    """Tensors and JSON-able facts in one safetensors file, atomically."""
+    """Write tensors, and facts that JSON can hold, to one safetensors file, atomically."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     write_atomically(path, lambda draft: save_file(tensors, draft, {"facts": json.dumps(facts)}))
 
@@ -27,17 +27,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
 
 
 def all_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What `state_dict` holds and what it leaves out: fixed buffers (`persistent=False`), such as the word vectors."""
+    """The tensors of `state_dict` and the fixed buffers that it leaves out (`persistent=False`), e.g. word vectors."""
     return dict(model.named_buffers()) | model.state_dict()
 
 
 def load_trained(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put tensors into `model`; those of fixed buffers, which it already has, may be among them.
+    """Copy tensors into `model`. Fixed buffers may be among the tensors and are ignored, because `model` has them.
 
     Raises
     ------
     RuntimeError
-        If a tensor is missing, unknown or of another shape.
+        If a tensor is missing or unknown, or has another shape.
     """
     fixed = dict(model.named_buffers()).keys() - model.state_dict().keys()
     model.load_state_dict({name: value for name, value in tensors.items() if name not in fixed})
@@ -52,12 +52,12 @@ class TrainingState:
     optimizer: torch.optim.Optimizer
     scheduler: torch.optim.lr_scheduler.LRScheduler
     history: list[dict] = field(default_factory=list)
-    best: dict | None = None  # history row of the kept evaluation
+    best: dict | None = None  # row of the history of the evaluation that is kept
     best_weights: dict[str, Tensor] = field(default_factory=dict)
-    parameters: dict = field(default_factory=dict)  # of the run; a checkpoint with others is not continued
+    parameters: dict = field(default_factory=dict)  # of the run; a checkpoint of other parameters is not continued
 
     def keep(self, row: dict) -> None:
-        """The weights as they stand are the best so far; `row` is their evaluation."""
+        """Keep the current weights as the best so far; `row` is their row of the history."""
         self.best = row
         self.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
 
@@ -77,14 +77,19 @@ class TrainingState:
         write_tensors(path, tensors, facts)
 
     def load(self, path: Path) -> bool:
-        """Continue from a checkpoint; False, and nothing done, if it was written with other parameters.
+        """Load a checkpoint to continue from it.
 
-        Only the number of epochs may have grown since, and the device changed.
+        The number of epochs may have grown since it was written, and `device` and `tensorboard` may have changed.
+
+        Returns
+        -------
+        bool
+            False if the checkpoint was written with other parameters; then nothing has been loaded.
         """
         tensors, facts = read_tensors(path)
         free = {"epochs", "device", "tensorboard"}
         there, here = ({k: v for k, v in p.items() if k not in free} for p in (facts["parameters"], self.parameters))
-        rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints: of the only group
+        rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints have one group
         state = self.optimizer.state_dict()
         groups = state["param_groups"]
         if (

@@ -17,24 +17,24 @@ from rationale.objectives.penalties import expected_selection
 
 @dataclass
 class Evaluation:
-    """Metrics of one split and what they were computed from, in the order of its examples."""
+    """The metrics of one split and the values that they were computed from, in the order of its examples."""
 
     metrics: dict[str, float]
     prediction: Tensor  # [N, C]
     z: list[Tensor]  # [T_i] gate values at test time
-    answer: Tensor  # [N] classes or [N, C] scores, for people and files
+    answer: Tensor  # [N] classes or [N, C] scores, as they are shown and saved
 
 
 @torch.no_grad()
 def evaluate_extractor(model: RationaleModel, batches: Batches, objective: RationaleObjective) -> Evaluation:
-    """Task score, rates and (where there is gold) precision of a split. Changes nothing: no dual moves.
+    """Task score, rates and, where there are gold rationales, precision on a split. No multiplier is updated.
 
     Returns
     -------
     Evaluation
-        `metrics` holds the head's score (accuracy, mse), task (mean task loss), loss (with the constraint
-        terms), rate_expected (mean over texts of the expected share), rate_selected (share of words with
-        z != 0), and precision, recall, f1 ... where examples carry a gold rationale.
+        `metrics` holds the head's score (accuracy or mse), task (the mean task loss), loss (with the terms of the
+        constraints), rate_expected (the expected share of selected words, averaged over texts), rate_selected (the
+        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ...
     """
     model.eval()
     objective.eval()
@@ -55,33 +55,33 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     values = torch.cat([value for value, _, _ in flat])
     pieces = values.cpu().split(lengths.tolist())
     z = [pieces[i] for i in place.tolist()]
-    figures = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
-    figures |= {"rate_expected": rate} | rationale_figures(z, batches.examples)
+    scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
+    scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
-    return Evaluation(figures, prediction, z, model.head.answer(prediction))
+    return Evaluation(scores, prediction, z, model.head.answer(prediction))
 
 
 @torch.no_grad()
 def importance_quantile(model: Extractor, batches: Batches, share: float) -> float:
-    """The value that this share of all words reach or exceed in `Extractor.importance`."""
-    found = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=256)]
-    values = torch.cat(found).sort(descending=True).values
+    """The importance (`Extractor.importance`) that the given share of all words reaches or exceeds."""
+    importance = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=256)]
+    values = torch.cat(importance).sort(descending=True).values
     return values[max(1, round(share * len(values))) - 1].item()
 
 
-def rationale_figures(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[str, float]:
-    """rate_selected over all words; where there are gold rationales precision, recall, f1 ... of these gates.
+def rationale_metrics(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[str, float]:
+    """rate_selected over all words and, where there are gold rationales, precision, recall, f1 ... of the gates.
 
-    And blind_*, the precision of selections which never looked at the text (`metrics.blind_precision`), of the size of
-    these in the texts that have gold.
+    The metrics blind_* are the precision of selections made without looking at the text (`metrics.blind_precision`);
+    they select as many words as the gates do in the texts that have a gold rationale.
     """
     rate = (torch.cat(list(z)) != 0).double().mean().item()
     pairs = [(g != 0, torch.tensor(e.rationale)) for g, e in zip(z, examples, strict=True) if e.rationale is not None]
     if not pairs:
         return {"rate_selected": rate}
     chosen, gold = zip(*pairs, strict=True)
-    judged = [z for z, g in zip(chosen, gold, strict=True) if g.any()]  # precision counts these alone
-    share = torch.cat(judged).double().mean().item() if judged else 0.0
+    scored = [z for z, g in zip(chosen, gold, strict=True) if g.any()]  # precision counts only these
+    share = torch.cat(scored).double().mean().item() if scored else 0.0
     blind = metrics.blind_precision(gold, max(share, 1e-9))
-    figures = {"rate_selected": rate} | metrics.rationale_scores(chosen, gold)
-    return figures | {f"blind_{name}": value for name, value in blind.items()}
+    scores = {"rate_selected": rate} | metrics.rationale_scores(chosen, gold)
+    return scores | {f"blind_{name}": value for name, value in blind.items()}

@@ -1,4 +1,4 @@
-"""Train an extractor: from examples to a trained and evaluated model."""
+"""Train and evaluate a rationale extractor."""
 
 import math
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 class Result:
     """A finished run in memory."""
 
-    model: RationaleModel[Any] | None  # None and None: a baseline that is no network
+    model: RationaleModel[Any] | None  # this and the vocabulary are None for a baseline that is not a network
     vocabulary: Vocabulary | None
     splits: dict[str, list[Example]]
     evaluations: dict[str, Evaluation]  # by split: dev, test
     history: list[dict]
-    best: dict  # the row of the history that was kept
+    best: dict  # row of the history of the epoch that was kept
 
 
 def train_extractor(
     p: "ExtractionSettings", splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
 ) -> Result:
-    """From examples to a trained and evaluated extractor; the test split is read once, at the end.
+    """Train an extractor on examples and evaluate it. The test split is used once, at the end.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def train_extractor(
     num_outputs : int
         Number of classes or scores.
     folder : Path
-        Where checkpoints go; an unfinished run found there is continued.
+        Where checkpoints are written; an unfinished run in this folder is continued.
     """
     device = choose_device(p.device)
     torch.manual_seed(p.seed)
@@ -60,12 +60,12 @@ def train_extractor(
         for name, examples in splits.items()
     }
     result = train(p, model, batches, folder)
-    if p.model == "attention" and p.rule == "top_k":  # the same budget, but over all reviews instead of in each
+    if p.model == "attention" and p.rule == "top_k":  # the same budget over all reviews, instead of in each of them
         model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
         objective = build_objective(p, has_gates=model.has_gates).to(device)
         for name, evaluation in result.evaluations.items():
-            found = evaluate_extractor(model, batches[name], objective).metrics
-            evaluation.metrics.update({f"global_{metric}": value for metric, value in found.items()})
+            scores = evaluate_extractor(model, batches[name], objective).metrics
+            evaluation.metrics.update({f"global_{metric}": value for metric, value in scores.items()})
         model.rule = p.rule
     return result
 
@@ -73,7 +73,7 @@ def train_extractor(
 def train(
     p: "ExtractionSettings | AlignmentSettings", model: RationaleModel[Any], batches: dict[str, Batches], folder: Path
 ) -> Result:
-    """Train a model, whatever the task, keep the chosen epoch, evaluate dev and test.
+    """Train a model, keep the epoch that model selection chooses, and evaluate it on dev and test.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def train(
     """
     objective = build_objective(p, len(batches["train"]), model.has_gates).to(batches["train"].device)
     warmup = math.ceil(PriceSettings.of(p).warmup)
-    choice = ModelSelection(
+    selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",
         higher_is_better=model.head.higher_is_better,
@@ -98,7 +98,7 @@ def train(
         objective,
         batches["train"],
         lambda: evaluate_extractor(model, batches["dev"], objective).metrics,
-        choice,
+        selection,
         p,
         folder,
     )

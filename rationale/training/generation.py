@@ -1,4 +1,4 @@
-"""Train an encoder-decoder and let it generate for dev and test."""
+"""Train an encoder-decoder and generate texts for dev and test."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,25 +25,25 @@ class GenerationResult:
 
     model: Seq2Seq
     vocabularies: tuple[Vocabulary, Vocabulary]
-    said: dict[str, list[Generation]]  # by split: dev, test
-    metrics: dict[str, dict[str, float]]  # by split; of dev also task, the mean loss in nats a word
+    generations: dict[str, list[Generation]]  # by split: dev, test
+    metrics: dict[str, dict[str, float]]  # by split; for dev also task, the mean loss per word in nats
     history: list[dict]
     best: dict
 
-    def text(self, said: Generation) -> str:
-        """What was said, in words."""
-        return " ".join(self.vocabularies[1].words[word] for word in said.words)
+    def text(self, generation: Generation) -> str:
+        """The generated text, in words."""
+        return " ".join(self.vocabularies[1].words[word] for word in generation.words)
 
 
 def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, folder: Path) -> GenerationResult:
-    """From sources with targets to a trained encoder-decoder and what it says to dev and test.
+    """Train an encoder-decoder on sources with targets, and generate texts for dev and test.
 
     Parameters
     ----------
     p : parameters
     targets : data.targets.Targets
     score : function
-        From what was said (texts) and the references of each to metrics.
+        Computes metrics from the generated texts and the references of each text.
     folder : Path
     """
     device = choose_device(p.device)
@@ -65,18 +65,18 @@ def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, fo
         task = (total / words).item()
         return {"task": task, "loss": task}
 
-    choice = ModelSelection(p.model_choice, score="dev_task", higher_is_better=False)
-    state = fit(model, objective, batches["train"], evaluate, choice, p, folder)
+    selection = ModelSelection(p.model_choice, score="dev_task", higher_is_better=False)
+    state = fit(model, objective, batches["train"], evaluate, selection, p, folder)
     result = GenerationResult(model, (source, target), {}, {}, state.history, state.best)
     for name in ("dev", "test"):
-        found: list[Generation | None] = [None] * len(targets.splits[name])
+        in_order: list[Generation | None] = [None] * len(targets.splits[name])
         for batch in batches[name].in_order():
             sides = batch.tokens
-            some = beam_search(model, sides.first, sides.first_mask, p.beam, p.longest)
+            generations = beam_search(model, sides.first, sides.first_mask, p.beam, p.longest)
             lengths = sides.first_mask.sum(1).tolist()
-            for row, said, length in zip(batch.rows.tolist(), some, lengths, strict=True):
-                found[row] = said._replace(weights=said.weights[:, :length].cpu())
-        result.said[name] = found
-        result.metrics[name] = score([result.text(said) for said in found], targets.references[name])
+            for row, generation, length in zip(batch.rows.tolist(), generations, lengths, strict=True):
+                in_order[row] = generation._replace(weights=generation.weights[:, :length].cpu())
+        result.generations[name] = in_order
+        result.metrics[name] = score([result.text(generation) for generation in in_order], targets.references[name])
     result.metrics["dev"]["task"] = state.best["dev_task"]
     return result

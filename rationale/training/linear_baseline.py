@@ -1,7 +1,8 @@
 """The linear baseline of Lei et al.: a support vector machine on single words and pairs of adjacent words.
 
 Its rationale consists of the words with the largest weights, up to the budget. This is not a latent selection, because
-the machine has read the whole text, but it is the baseline to beat. It needs the extra `baselines` (scikit-learn).
+the prediction depends on the whole text, but it is the baseline to beat. The module needs the extra `baselines`
+(scikit-learn).
 """
 
 import time
@@ -16,13 +17,13 @@ from torch import Tensor
 from rationale.data.example import Example
 from rationale.errors import BadInput, optional
 from rationale.nn.gates import top_k
-from rationale.training.evaluation import Evaluation, rationale_figures
+from rationale.training.evaluation import Evaluation, rationale_metrics
 from rationale.training.extraction import Result
 
 if TYPE_CHECKING:
     from rationale.training.settings.extraction import ReviewSettings
 
-COSTS = (0.01, 0.1, 1.0, 10.0)  # of violating the margin (C); the best on dev is kept
+COSTS = (0.01, 0.1, 1.0, 10.0)  # costs of violating the margin (C); the cost with the best dev score is kept
 
 
 def features(tokens: Sequence[str]) -> Iterator[str]:
@@ -32,12 +33,12 @@ def features(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def word_scores(tokens: Sequence[str], weight_of: dict[str, float], signed: bool) -> Tensor:
-    """Importance of each word, [T]: the weight of the word, and half the weight of each pair that contains it.
+    """Importance of each word, [T]: the weight of the word plus half the weight of each pair that contains it.
 
     Parameters
     ----------
     weight_of : feature -> weight
-        For the prediction that is explained; the weight of a feature not seen in training is 0.
+        Weights for the prediction that is explained. A feature that did not occur in training has weight 0.
     signed : bool
         True: weights keep their sign, so that only evidence *for* the prediction ranks high (classes); False: their
         absolute values count (scores).
@@ -50,24 +51,24 @@ def word_scores(tokens: Sequence[str], weight_of: dict[str, float], signed: bool
 
 
 def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, num_outputs: int) -> Result:
-    """Fit the machine, choose the cost on dev, and evaluate on dev and test.
+    """Fit support vector machines, choose the cost on dev, and evaluate on dev and test.
 
     Parameters
     ----------
     p : parameters
         Uses budget and seed.
     splits, head, num_outputs
-        As for `training.train_extractor`; each score is predicted by a machine of its own and clipped to [0, 1].
+        As for `training.train_extractor`; a separate machine predicts each score, which is then clipped to [0, 1].
 
     Returns
     -------
     training.Result
-        Without a model; the metrics are those of an extractor that apply.
+        Without a model. The metrics are those metrics of an extractor that apply.
 
     Raises
     ------
     BadInput
-        If there are too few reviews to train on, or all of one class.
+        If there are too few training reviews, or all of them have one class.
     """
     optional("sklearn", "model svm", "baselines")
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -104,24 +105,24 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
     weights = _weights(by_cost[best], names, num_outputs if classes else None)
     evaluations = {}
     for split in ("dev", "test"):
-        answers, z = predict(by_cost[best], split), []
-        for example, answer in zip(splits[split], answers, strict=True):
-            scores = word_scores(example.tokens, weights[int(answer) if classes else 0], signed=classes)
+        predictions, z = predict(by_cost[best], split), []
+        for example, predicted in zip(splits[split], predictions, strict=True):
+            scores = word_scores(example.tokens, weights[int(predicted) if classes else 0], signed=classes)
             z.append(top_k(scores, None, p.budget).float())
-        metrics = {metric: float(score(answers, split))} | rationale_figures(z, splits[split])
-        answers = torch.tensor(answers)
-        prediction = torch.nn.functional.one_hot(answers, num_outputs) if classes else answers
-        evaluations[split] = Evaluation(metrics, prediction.float(), z, answers)
+        metrics = {metric: float(score(predictions, split))} | rationale_metrics(z, splits[split])
+        answer = torch.tensor(predictions)
+        prediction = torch.nn.functional.one_hot(answer, num_outputs) if classes else answer
+        evaluations[split] = Evaluation(metrics, prediction.float(), z, answer)
     row = {"epoch": 1, "seconds": time.perf_counter() - start, "cost": best}
     row |= {f"dev_{name}": value for name, value in evaluations["dev"].metrics.items()}
     return Result(None, None, splits, evaluations, [row], row)
 
 
 def _weights(machines: list, names: np.ndarray, num_classes: int | None) -> list[dict[str, float]]:
-    """Feature -> weight, one dict per class (evidence for it); for scores one dict, the largest absolute weights."""
+    """Feature -> weight: for classes one dict per class (the evidence for it), for scores one of absolute weights."""
     if num_classes is None:
         rows = [np.abs([machine.coef_ for machine in machines]).max(0)]
     else:
         rows = machines[0].coef_
-        rows = [-rows[0], rows[0]] if len(rows) == 1 else rows  # two classes: weights of the second only
+        rows = [-rows[0], rows[0]] if len(rows) == 1 else rows  # of two classes: only the second
     return [dict(zip(names, row.tolist(), strict=True)) for row in rows]

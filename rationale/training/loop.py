@@ -1,7 +1,8 @@
-"""Training: one loop for every task.
+"""The training loop, which is the same for every task.
 
-`fit` needs a model, an objective (`objective(model, batch) -> LossOutput`), batches and a function that evaluates;
-it knows nothing of texts or gates. `train_extractor` is the whole arc of one run, from examples to metrics.
+`fit` needs a model, an objective (`objective(model, batch) -> LossOutput`), batches and a function that evaluates the
+model; it does not depend on texts or gates. `train_extractor` and its counterparts make a whole run, from examples to
+metrics.
 """
 
 import math
@@ -9,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -19,9 +20,6 @@ from rationale.errors import BadInput, optional
 from rationale.settings import Settings, setting
 from rationale.training.checkpoint import TrainingState
 from rationale.training.model_selection import ModelSelection
-
-if TYPE_CHECKING:
-    from rationale.training.settings.common import CommonSettings
 
 
 class OptimiserSettings(Settings):
@@ -43,13 +41,17 @@ class LoopSettings(Settings):
     tensorboard: bool = setting(False, "also write TensorBoard event files")
 
 
+class FitSettings(OptimiserSettings, LoopSettings):
+    """What `fit` uses."""
+
+
 def choose_device(name: str) -> torch.device:
-    """`auto` is cuda where there is one, else cpu.
+    """The device with this name; `auto` is cuda if this machine has a usable GPU, else cpu.
 
     Raises
     ------
     BadInput
-        If a device is asked for that this machine does not have.
+        If this machine does not have the device.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -59,16 +61,16 @@ def choose_device(name: str) -> torch.device:
 
 
 def build_optimizer(model: nn.Module, p: OptimiserSettings) -> torch.optim.Optimizer:
-    """Adam with the learning_rate and weight_decay of a run; fused, which only changes its speed."""
+    """Adam with the learning_rate and weight_decay of a run, in its fused form, which changes only the speed."""
     return torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
 
 
 def build_scheduler(optimizer: torch.optim.Optimizer, p: OptimiserSettings) -> torch.optim.lr_scheduler.LRScheduler:
-    """How the step size of each parameter group falls from epoch to epoch, never below min_learning_rate.
+    """A scheduler that lowers the step size of each parameter group from epoch to epoch, never below min_learning_rate.
 
-    plateau      halved after 5 epochs without a better dev task loss, then at rest for 5 (the paper's, SST)
-    exponential  times 0.97 after each epoch (the paper's, beer)
-    multistep    times 0.97 after epochs 25, 50 and 75: 9 % in all, as in the authors' code
+    plateau      halved after 5 epochs without a better dev task loss, then constant for 5 (the paper, on SST)
+    exponential  times 0.97 after each epoch (the paper, on beer)
+    multistep    times 0.97 after epochs 25, 50 and 75, 9 % in all (the authors' code)
     """
     if p.schedule == "plateau":
         return torch.optim.lr_scheduler.ReduceLROnPlateau(
@@ -92,33 +94,36 @@ def fit(
     objective: nn.Module,
     train: Batches,
     evaluate: Callable[[], dict[str, float]],
-    choice: ModelSelection,
-    p: "CommonSettings",
+    selection: ModelSelection,
+    p: FitSettings,
     folder: Path,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> TrainingState:
-    """Train, evaluate after every epoch, keep the chosen weights; continue where a killed run stopped.
+    """Train a model, evaluate it after every epoch, and keep the best weights; continue an interrupted run.
 
     A checkpoint is written atomically to `folder/checkpoint.safetensors` after every epoch. Batches are a
     function of (seed, epoch) and the random state is part of the checkpoint, so a resumed run ends with the
-    same numbers as an unbroken one (same machine, same number of threads). `model` ends with the chosen weights.
+    same numbers as an uninterrupted one (on the same machine, with the same number of threads). In the end `model` has
+    the weights that `selection` has chosen.
 
     Parameters
     ----------
     model, objective : nn.Module
-        `objective(model, batch)` returns a `LossOutput`; both are switched between training and evaluation mode.
+        `objective(model, batch)` returns a `LossOutput`; `fit` switches both between training and evaluation mode.
     evaluate : function
-        Returns the dev metrics of the model as it stands, "task" (mean task loss) among them.
-    choice : ModelSelection
+        Returns the dev metrics of the current model, among them "task", the mean task loss.
+    selection : ModelSelection
+        Chooses the epoch whose weights are kept.
     p : parameters
         Uses epochs, learning_rate, min_learning_rate, schedule, weight_decay, clip_norm, tensorboard.
     optimizer : Optimizer or None
-        For example with several parameter groups, each with its learning rate. None: `build_optimizer`.
+        An optimiser with several parameter groups, for example, each with its own learning rate. None: that of
+        `build_optimizer`.
 
     Raises
     ------
     FloatingPointError
-        If the loss is not a finite number; the checkpoint of the epoch before stays.
+        If the loss is not a finite number. The checkpoint of the previous epoch is kept.
     """
     optimizer = optimizer or build_optimizer(model, p)
     scheduler = build_scheduler(optimizer, p)
@@ -128,7 +133,7 @@ def fit(
         if state.load(checkpoint):
             print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
         else:
-            print("the checkpoint found here has other parameters: beginning anew", flush=True)
+            print("the checkpoint here has other parameters: training starts again", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
     for epoch in range(len(state.history) + 1, p.epochs + 1):
         row = {"epoch": epoch}
@@ -143,30 +148,30 @@ def fit(
             row |= {name if len(numbers) == 1 else f"{name}_{i}": number for i, number in enumerate(numbers)}
         _check_finite({"dev_task": row["dev_task"]}, epoch)
         scheduler.step(*[row["dev_task"]] * (p.schedule == "plateau"))
-        if choice.better(row, state.best):
+        if selection.better(row, state.best):
             state.keep(row)
         state.history.append(row)
         state.save(checkpoint)
-        _report(row, choice, p.epochs, log)
+        _report(row, selection, p.epochs, log)
     model.load_state_dict(state.best_weights)
     model.eval()
     return state
 
 
 def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: float) -> dict[str, float]:
-    """One pass over the training batches: means of the logged parts, and seconds."""
+    """Make one pass over the training batches; return the means of the logged parts, and the seconds."""
     state.model.train()
     state.objective.train()
     parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
     start, parts = time.perf_counter(), []
     for batch in _with_bar(train.epoch(epoch), f"epoch {epoch}", len(train)):
-        step = state.objective(state.model, batch)
+        output = state.objective(state.model, batch)
         state.optimizer.zero_grad()
-        step.loss.backward()
+        output.loss.backward()
         nn.utils.clip_grad_norm_(parameters, clip_norm)
         state.optimizer.step()
-        parts.append(torch.stack([step.loss.detach(), *step.parts.values()]))
-    names = ("loss", *step.parts)
+        parts.append(torch.stack([output.loss.detach(), *output.parts.values()]))
+    names = ("loss", *output.parts)
     means = torch.stack(parts).mean(0).tolist()
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
     _check_finite(row, epoch)
@@ -174,12 +179,12 @@ def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: fl
 
 
 def _with_bar(batches: Iterable[Batch], title: str, total: int) -> Iterable[Batch]:
-    """The batches, with a progress bar on a terminal if tqdm, of the extra `notebooks`, is installed."""
+    """The batches; if tqdm (of the extra `notebooks`) is installed, with a progress bar on a terminal."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
         return batches
-    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: silent unless on a terminal
+    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: a bar only on a terminal
     return tqdm(batches, title, total, leave=False, disable=quiet)
 
 
@@ -189,10 +194,10 @@ def _check_finite(row: dict[str, float], epoch: int) -> None:
         raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}")
 
 
-def _report(row: dict, choice: ModelSelection, epochs: int, log) -> None:
-    shown = [f"epoch {row['epoch']:3d}/{epochs}", f"{choice.score[4:]} {row[choice.score]:.4f}"]
+def _report(row: dict, selection: ModelSelection, epochs: int, log) -> None:
+    shown = [f"epoch {row['epoch']:3d}/{epochs}", f"{selection.score[4:]} {row[selection.score]:.4f}"]
     for name in ("rate_expected", "rate_selected"):
-        if row.get(f"dev_{name}", 1) < 1:  # a model that reads everything has nothing to report
+        if row.get(f"dev_{name}", 1) < 1:  # a model that reads everything always has rate 1
             shown.append(f"{name} {row['dev_' + name]:.3f}")
     print("  ".join(shown), f" {row['seconds']:.1f} s", flush=True)
     if log is not None:

@@ -14,18 +14,19 @@ class ModelSelectionSettings(Settings):
     model_choice: Literal["within_tolerance", "authors"] = setting(
         "within_tolerance", "which epoch's model is kept: best score at the right rate, or lowest dev loss"
     )
-    tolerance: float = setting(0.01, "how far from its target the rate of a chosen model may be", "[0, 1]")
-    patience: int = setting(0, "first epochs, of which no model is kept if there is a later one", "[0, inf)")
+    tolerance: float = setting(0.01, "largest distance between the rate of the kept model and its target", "[0, 1]")
+    patience: int = setting(0, "first epochs, whose models are kept only if there is no later epoch", "[0, inf)")
 
 
 @dataclass(frozen=True)
 class ModelSelection:
-    """Which evaluation of a run is kept.
+    """The rule that decides which epoch of a run is kept.
 
-        within_tolerance   after `patience` epochs, the best task score among evaluations whose rate lies within
-                           `tolerance` of `target`; while there is none, the one whose rate is nearest
-        authors            the lowest dev loss by more than a relative 1e-4, after `patience` epochs; Lagrangian terms
-                           count with their current multipliers (such losses do not compare between epochs)
+        within_tolerance   after `patience` epochs, the epoch with the best task score among those whose rate lies
+                           within `tolerance` of `target`; if there is none, the epoch whose rate is nearest
+        authors            after `patience` epochs, the epoch with the lowest dev loss, where lower means by more than a
+                           relative 1e-4; the loss contains the Lagrangian terms with their current multipliers, so it
+                           is not comparable between epochs
 
     Parameters
     ----------
@@ -34,9 +35,9 @@ class ModelSelection:
         Columns of the history that hold the task score and the rate.
     higher_is_better : bool
     target : float or None
-        None for a model without a target (full text, prices).
+        None for a model without a target (one that reads the full text, or that pays prices).
     patience : int
-        Epochs that are kept only as long as there is nothing later (while prices rise, for example).
+        The number of first epochs (while prices rise, for example), which are kept only if there is no later epoch.
     """
 
     kind: str
@@ -48,7 +49,7 @@ class ModelSelection:
     patience: int = 0
 
     def better(self, new: dict, best: dict | None) -> bool:
-        """Whether the evaluation `new` replaces `best` (history rows; None before the first)."""
+        """Whether the epoch `new` replaces `best`. Both are rows of the history; `best` is None at first."""
         if self.kind == "authors":
             if new["epoch"] <= self.patience:
                 return best is None

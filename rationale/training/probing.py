@@ -1,4 +1,4 @@
-"""Train a model and freeze it, then attribute its answers to its states with every method.
+"""Train and freeze a model, then attribute its predictions to its states with every method.
 
 `train_probed_model` trains the model, `attribute` applies one method. Neither depends on the corpus: a model has
 `predict(batch)` (logits [B, ..., C] of the outputs in `batch.target`) and `layers` (the modules whose outputs are its
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ProbedTask(NamedTuple):
-    """A model to be probed, the texts it answers, and how its answers are scored."""
+    """A model to be probed, its texts, and the function that scores its predictions."""
 
     model: nn.Module
     batches: dict[str, Batches]  # "train", "dev", "test"
@@ -54,7 +54,7 @@ class ProbedTask(NamedTuple):
 def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     """Build the untrained model of a corpus, and generate or read its texts.
 
-    A model of its own counts sequences of symbols; a transformer, or a GRU on its word embeddings, reads all others.
+    `DigitCounter` reads sequences of symbols; a transformer, or a GRU on its word embeddings, reads all other texts.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class AnswerLoss(nn.Module):
 
 @torch.no_grad()
 def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
-    """Answers and targets, [N, ...] each, in the order of the examples, and the mean loss in nats."""
+    """Predictions and targets, [N, ...] each, in the order of the examples, and the mean loss in nats."""
     model.eval()
     answers, targets, order, loss = [], [], [], 0.0
     for batch in batches.in_order(max_batch=256):
@@ -148,10 +148,10 @@ def train_probed_model(
     Raises
     ------
     BadInput
-        If p.subject, the run to take the model from, holds no such model, or a package that a method needs is missing.
+        If p.subject (the run whose model is probed) holds no such model, or a package that a method needs is missing.
     """
     if any(METHODS[name].needs_captum for name in p.methods):
-        attributions.import_captum()  # needed only after training: fail before it
+        attributions.import_captum()  # needed only after training, but a missing package is reported before it
     model, batches, score = task
     model = model.to(choose_device(p.device))
     settings = SimpleNamespace(**vars(p) | {"epochs": p.model_epochs, "learning_rate": p.model_learning_rate})
@@ -189,7 +189,7 @@ def load_weights(model: nn.Module, run: Path, name: str = "subject") -> nn.Modul
     Raises
     ------
     BadInput
-        If there are no weights, or those of another kind of model.
+        If there are no weights, or they belong to another kind of model.
     """
     path = run / "model.safetensors"
     if not path.exists():
@@ -208,12 +208,12 @@ def load_weights(model: nn.Module, run: Path, name: str = "subject") -> nn.Modul
 
 @dataclass
 class AttributionResult:
-    """The attributions of one method, and how they were made."""
+    """The attributions of one method, and facts about how they were computed."""
 
-    values: dict[str, list[Tensor]]  # by split (dev: of probes only), one [L + 1, T_i] per text, at least 0
+    values: dict[str, list[Tensor]]  # by split (dev only for probes), one [L + 1, T_i] per text, at least 0
     metrics: dict[str, dict[str, float]]  # by split
     seconds: float = 0.0
-    history: list[dict] = field(default_factory=list)  # of probes, one row per epoch
+    history: list[dict] = field(default_factory=list)  # for probes, one row per epoch
     best_epoch: int = 0
     probe: Probe | None = None
 
@@ -278,7 +278,7 @@ def attribute_batch(
 
 
 def build_probe(p: "ProbingSettings", target: str, frozen: FrozenModel, batches: Batches) -> Probe:
-    """A probe of "inputs" or "states" whose gates are open and whose baselines are mean states."""
+    """A new probe of "inputs" or "states", with open gates and mean states as baselines."""
     means = mean_states(frozen, batches.epoch(1))
     sizes, of_inputs = [len(mean) for mean in means], target == "inputs"
     votes = BilinearVotes(sizes) if p.votes == "bilinear" else MLPVotes(sizes, p.hidden_size, of_inputs)
@@ -295,7 +295,7 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
         Uses what `fit` does, and margin, form, divergence, multiplier_rate, multiplier_init.
     probe : Probe
     task : ProbedTask
-        Its score is also applied to the answers after masking.
+        Its score is also applied to the predictions after masking.
     folder : Path
         The checkpoint is written here.
     """

@@ -1,7 +1,7 @@
 """Build the book: `python -m tools.book` (or `make book`) writes outputs/book/index.html.
 
 README's reading order -> executed notebooks -> Markdown -> MkDocs with its Material theme -> links between equations.
-A notebook is executed only if no finished run shows it as it is now; the pages are then built from the runs.
+A notebook is executed only if no finished run shows its current text; the pages are built from the runs.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ SMALL = "book"  # name of the runs made here, one of TRIALS
 
 
 def executed(notebook: Path, outputs: Path) -> Path:
-    """The folder of the run that the book shows of a notebook; it is made now if there is none.
+    """The folder of the run that the book shows for a notebook; the notebook is executed if there is none.
 
-    Theory and comparisons run with their defaults, the first notebook as in `make demo`. Of the others the newest
-    finished run whose cells are the notebook's of now is taken, or else a small one is made.
+    Theory and comparisons run with their defaults, the first notebook as in `make demo`. For any other notebook, the
+    newest finished run with the notebook's current cells is taken, or else a new small run is made.
     """
-    if notebook.stem.startswith("0") or defaults(notebook).get("runs") == []:  # no runs: outputs/reference is read
+    if notebook.stem.startswith("0") or defaults(notebook).get("runs") == []:  # without runs, outputs/reference is read
         return _drawn_as_now(notebook, [], outputs, SMALL)
     if notebook.stem.startswith("10"):
         return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
@@ -49,7 +49,7 @@ def executed(notebook: Path, outputs: Path) -> Path:
 
 
 def _shows(folder: Path, notebook: Path) -> bool:
-    """Whether the finished run in a folder has the cells, text cells too, that the notebook has now."""
+    """Whether the finished run in a folder has the current cells of the notebook, text cells included."""
     return (folder / "run.ipynb").exists() and (
         _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook))
     )
@@ -60,7 +60,7 @@ def _cells(notebook) -> list[str]:
 
 
 def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) -> Path:
-    """Run a notebook, again if its code or prose has changed or the code that draws: the runner asks for code only."""
+    """Run a notebook. Run it again if its code, its prose or the drawing code has changed; the runner ignores prose."""
     drawing = sorted(file for room in ("figures", "explorers") for file in (root() / "rationale" / room).glob("*.py"))
     now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
     mark = outputs / notebook.stem / name / "drawn_with.txt"
@@ -71,7 +71,7 @@ def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) ->
 
 
 def how(notebook: Path, folder: Path) -> str:
-    """One box below the title: with which parameters the page was executed, when and how long it took."""
+    """The box below the title, with the parameters of the run, its date and its duration."""
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     start = defaults(notebook)
     changed = ", ".join(f"`{key}: {value}`" for key, value in params.items() if value != start.get(key))
@@ -90,15 +90,15 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
     Parameters
     ----------
     notebooks
-        By name, in reading order: the executed notebook, and Markdown that says how it was executed.
+        By name, in reading order: the executed notebook, and a note in Markdown on how it was executed.
     readme
         Text of the first page.
     site
-        Where the site goes.
+        The folder of the site.
 
     Returns
     -------
-    What is wrong with it: links that lead nowhere, and anything a page would load from elsewhere. Empty is good.
+    The defects of the site: broken links, and files that a page would load from elsewhere. Normally it is empty.
     """
     from jupyter_server_mathjax.app import STATIC_ASSETS_PATH
     from mkdocs.commands.build import build as build_site
@@ -120,7 +120,9 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
             write_text(pages / f"{page}.md", file_page((root() / file).read_text("utf-8"), names))
         for name, (notebook, note) in notebooks.items():
             page = notebook_page(notebook, name, note, pages / "img")
-            write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # whose machine it was is nobody's matter
+            write_text(
+                pages / f"{name}.md", page.replace(f"{root()}/", "")
+            )  # pages do not contain paths of the machine
         rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
         write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
         for module in modules():
@@ -137,23 +139,23 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         (site / "404.html").unlink()
     linked = link_equations(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
-    lost = [f"eq. {label} has no place" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
-    return [*handler.found, *lost, *broken(site)]
+    lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
+    return [*handler.messages, *lost, *broken(site)]
 
 
 class _Warnings(logging.Handler):
-    """Keeps what MkDocs warns of."""
+    """Collects the warnings of MkDocs."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
-        self.found = []
+        self.messages = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.found.append(record.getMessage())
+        self.messages.append(record.getMessage())
 
 
 def main() -> int:
-    """Execute what is not yet executed, build the book and say where it is."""
+    """Execute the notebooks that have no current run, build the book and print where it is."""
     outputs, notebooks, wrong = root() / "outputs", {}, []
     readme = (root() / "README.md").read_text("utf-8")
     for name in reading_order(readme):

@@ -1,4 +1,4 @@
-"""What the reference says beside docstrings: comments of fields, and the true default of each of several parameters."""
+"""Additions to the reference: comments of fields as docstrings, and the default of each parameter."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import griffe
 class Fields(griffe.Extension):
     """A field's comment at the end of its line is its docstring; values with neither comment nor type are not shown.
 
-    Parameters that a docstring describes together ("left, right : float") have each their own default.
+    Parameters that a docstring describes together ("left, right : float") each get their own default.
     """
 
     def on_package(self, *, pkg: griffe.Module, **_) -> None:
@@ -27,7 +27,7 @@ class Fields(griffe.Extension):
 
 
 def _inside(thing: griffe.Object) -> Iterator[griffe.Object]:
-    """All that is defined in a module or class, and in what is defined there."""
+    """All members of a module or class, and the members of these members."""
     for member in thing.members.values():
         if not member.is_alias:
             yield member

@@ -1,4 +1,4 @@
-"""Links in the built site: from each mention of an equation or a notebook to its place, and the check of all links."""
+"""Links in the built site: from each mention of an equation or a notebook to its place; and a check of all links."""
 
 import html
 import re
@@ -15,7 +15,7 @@ CLOSED = ("a", "script", "style", "title", "nav", "button", "h1", "h2", "h3", "h
 
 
 def link_equations(site: Path) -> dict[str, str]:
-    """Give each display equation with a `\\tag` its anchor, and turn what mentions it into links.
+    """Give each display equation with a `\\tag` an anchor, and turn mentions of it into links.
 
     Mentions are `eq. H2`, `eqs. (H2)-(H4)`, `(H2)`, `(S2, S3)`, and names of notebooks, in prose, code and docstrings.
 
@@ -51,7 +51,7 @@ def link_equations(site: Path) -> dict[str, str]:
 
 
 def _in_text(page: str, change: Callable[[str], str]) -> str:
-    """Apply `change` to the text of the page's article, not to tags, formulas and what is a link or heading already."""
+    """Apply `change` to the text of the page's article, except for tags, formulas, links and headings."""
     begin, end = page.find("<article"), page.rfind("</article>")
     parts, inside = TAG.split(page[begin:end]), []
     for number, part in enumerate(parts):
@@ -69,7 +69,7 @@ def _in_text(page: str, change: Callable[[str], str]) -> str:
 
 
 def broken(site: Path) -> list[str]:
-    """Links and files that lead nowhere inside the site, and whatever a page would load from outside of it."""
+    """Messages about broken links inside the site, and about files that a page would load from outside."""
     pages = {path.resolve(): path.read_text("utf-8") for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
     found = []
@@ -86,7 +86,7 @@ def broken(site: Path) -> list[str]:
                 if not file.exists():
                     found.append(f"{place}: {name} {target} does not exist")
                 elif anchor and file in anchors and anchor not in anchors[file] and not anchor.startswith("__"):
-                    found.append(f"{place}: {target}#{anchor} has no such place")
+                    found.append(f"{place}: {target}#{anchor} has no such anchor")
     for sheet in site.rglob("*.css"):
         urls = re.findall(r"url\([\"']?(https?://[^)\"']+)", sheet.read_text("utf-8"))
         found += [f"{sheet.name} loads {url}" for url in urls]

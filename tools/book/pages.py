@@ -1,4 +1,4 @@
-"""Pages of the book in Markdown: an executed notebook, a file such as README, the reference of a module."""
+"""Pages of the book in Markdown: executed notebooks, files such as README, and the reference of each module."""
 
 import ast
 import html
@@ -13,7 +13,7 @@ from rationale.runs import root
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 OPEN, CLOSE = '<details class="solution" markdown>\n<summary>Solution</summary>', "</details>"
-NO_SLIDERS = '!!! tip "What moves lives in the notebook"\n    Run this notebook to use it: `make lab`.'
+NO_SLIDERS = '!!! tip "The sliders work in the notebook"\n    Open this notebook to use them: `make lab`.'
 
 
 def reading_order(readme: str) -> list[str]:
@@ -22,14 +22,14 @@ def reading_order(readme: str) -> list[str]:
 
 
 def title(notebook) -> str:
-    """What the first heading of a notebook says."""
+    """The text of the first heading of a notebook."""
     return re.search(r"^# (.+)$", notebook.cells[0].source, re.M)[1]
 
 
 def notebook_page(notebook, name: str, note: str, images: Path) -> str:
     """An executed notebook as Markdown; its pictures are written into the folder `images`, named after it.
 
-    `note` says how it was executed and stands below the title. Neighbouring cells tagged `solution` are folded away
+    `note`, on how the notebook was executed, stands below the title. Adjacent cells tagged `solution` are folded away
     together.
     """
     parts, folded = [], False
@@ -45,7 +45,7 @@ def notebook_page(notebook, name: str, note: str, images: Path) -> str:
 
 
 def blocks(text: str) -> str:
-    """Markdown in which lists, tables and the next equation follow a blank line, as MkDocs wants it, GitHub not."""
+    """Markdown with the blank lines before lists, tables and equations that MkDocs needs and GitHub does not."""
     lines, fenced = [], False
     for line in text.splitlines():
         fenced ^= line.startswith("```")
@@ -60,13 +60,13 @@ def blocks(text: str) -> str:
 
 
 def fence(text: str, info: str) -> str:
-    """A block of code, whatever backticks are in it."""
+    """A fenced block of code that may itself contain backticks."""
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks} {info}\n{text}\n{ticks}"
 
 
 def _code(cell, name: str, images: Path) -> list[str]:
-    """A code cell and what it put out, each a block."""
+    """A code cell and its outputs, each as a block."""
     tags = set(cell.metadata.get("tags", []))
     heading = {"check": ' title="check"', "parameters": ' title="parameters"'}.get(min(tags, default=""), "")
     heading = ' title="parameters of this run"' if "injected-parameters" in tags else heading
@@ -94,7 +94,7 @@ def _code(cell, name: str, images: Path) -> list[str]:
 
 
 def _joined(outputs: list) -> list:
-    """Lines that were printed one after the other are one output."""
+    """The outputs, with consecutive printed texts joined into one output."""
     joined: list = []
     for output in outputs:
         if joined and output.output_type == joined[-1].output_type == "stream":
@@ -115,7 +115,7 @@ def file_page(text: str, pages: set[str]) -> str:
         return f"[{words}]({name}.md)" if name in pages else words
 
     text = re.sub(r"<!--.*?-->\n", "", text)
-    text = re.sub(r"^(!\[([^]]+)\]\([^)]+\))$", r"\1\n\n*\2*", text, flags=re.M)  # what a picture shows, below it
+    text = re.sub(r"^(!\[([^]]+)\]\([^)]+\))$", r"\1\n\n*\2*", text, flags=re.M)  # the caption, below the picture
     return blocks(re.sub(r"(!?)\[([^]]*)\]\(([^)]+)\)", inside, text))
 
 
@@ -138,17 +138,17 @@ def tree(module: str) -> ast.Module:
 
 
 def public_names(module: str) -> list[str]:
-    """What a module defines for others: functions, classes and their methods, without a leading underscore."""
-    found = []
+    """The public names of a module: functions, classes and their methods, without a leading underscore."""
+    names = []
     for node in tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            found.append(f"{module}.{node.name}")
+            names.append(f"{module}.{node.name}")
             inner = node.body if isinstance(node, ast.ClassDef) else []
             methods = [part.name for part in inner if isinstance(part, ast.FunctionDef)]
-            found += [f"{module}.{node.name}.{name}" for name in methods if not name.startswith("_")]
-    return found
+            names += [f"{module}.{node.name}.{name}" for name in methods if not name.startswith("_")]
+    return names
 
 
 def summary(module: str) -> str:
-    """First line of a module's docstring."""
+    """The first line of a module's docstring."""
     return (ast.get_docstring(tree(module)) or "").split("\n")[0]

@@ -1,8 +1,8 @@
-"""The settings of each training task, composed of those of its components; flat, with one default each.
+"""The settings of each training task, composed of the settings of its components; flat, with one default each.
 
-One file per task, so that a run depends on the settings of its own task and on no other's. A task changes a component's
-default only where the paper's size for that task is another one. What a notebook is about stands in its `parameters`
-cell, with the value it has there; everything else has the value given here.
+There is one file per task, so that a run depends only on the settings of its own task. A task changes the default of a
+component only where the paper uses another size for the task. The `parameters` cell of a notebook shows the settings
+that the notebook is about, with their values there; every other setting has the default given here.
 """
 
 from rationale.training.settings.alignment import AlignmentSettings

@@ -34,7 +34,7 @@ class AlignmentSettings(
         "tolerance": 0.015,
     },
 ):
-    """An aligner of sentence pairs, at the paper's size, for a corpus an eighth as large."""
+    """An aligner of sentence pairs, at the paper's size, for a corpus one eighth as large."""
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("alignment"))] = setting(meaning="pairs of sentences")
 

@@ -1,8 +1,8 @@
-"""What the settings of every training task share."""
+"""The settings that all training tasks share."""
 
 from rationale.data.example import SplitSettings
-from rationale.training.loop import LoopSettings, OptimiserSettings
+from rationale.training.loop import FitSettings
 
 
-class CommonSettings(OptimiserSettings, LoopSettings, SplitSettings):
-    """What every training run has."""
+class CommonSettings(FitSettings, SplitSettings):
+    """The settings of every training run."""

@@ -1,4 +1,4 @@
-"""The settings of rationale extractors: the general ones, and those of two notebooks."""
+"""The settings of rationale extractors: the general settings, and those of two notebooks."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -81,12 +81,12 @@ class ExtractionSettings(
 
 
 def reviews_with_aspects() -> tuple[str, ...]:
-    """Corpora of reviews: texts that are rated for aspects."""
+    """The corpora of reviews, whose texts are rated for aspects."""
     return tuple(name for name in corpus_names("extraction") if find_corpus(name).aspects)
 
 
 def aspects() -> tuple[str, ...]:
-    """What some corpus of reviews is rated for."""
+    """All aspects that a corpus of reviews is rated for."""
     return tuple(dict.fromkeys(aspect for name in reviews_with_aspects() for aspect in find_corpus(name).aspects))
 
 
@@ -110,7 +110,7 @@ class ReviewSettings(
     """An extractor on reviews, at the size of the paper's experiment on beer; a linear baseline is fitted too."""
 
     corpus: Annotated[str, OneOf(reviews_with_aspects)] = setting(meaning="where the texts come from")
-    aspect: Annotated[str, OneOf(aspects)] = setting(meaning="what the score is about")
+    aspect: Annotated[str, OneOf(aspects)] = setting(meaning="aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores of made-up reviews", "[0, 1]")
     model: Annotated[str, OneOf(lambda: (*extractor_models()[:2], "svm", *extractor_models()[2:]))] = setting(
         "hardkuma", "how words are selected"
@@ -118,7 +118,8 @@ class ReviewSettings(
 
     def refused(self) -> Iterator[Refusal]:
         rated = find_corpus(self.corpus).aspects
-        yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", f"one of {', '.join(rated)}")
+        accepted = f"one of {', '.join(rated)}" if len(rated) > 1 else rated[0]
+        yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", accepted)
         yield Refusal(self.rule != "top_k" and self.model == "svm", "rule", "with model svm", "top_k")
 
 
@@ -144,5 +145,5 @@ class FirstSettings(
 ):
     """The first extractor: made-up reviews, small enough to train in a minute."""
 
-    aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "what the score is about")
+    aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores", "[0, 1]")

@@ -22,9 +22,9 @@ class GenerationSettings(
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("generation"))] = setting(meaning="texts with a target text")
     language: Literal["de", "fr", "cs"] = setting("de", "what is translated into English")
-    min_count: int = setting(2, "a word that is rarer in train is unknown", "[1, inf)")
+    min_count: int = setting(2, "a word that is rarer in the training split is unknown", "[1, inf)")
     model_choice: Literal["within_tolerance", "authors"] = setting(
-        "within_tolerance", "which epoch's model is kept: both mean the lowest dev loss per word"
+        "within_tolerance", "which epoch's model is kept: both values mean the lowest dev loss per word"
     )
 
     def refused(self) -> Iterator[Refusal]:

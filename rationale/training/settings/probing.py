@@ -1,4 +1,4 @@
-"""The settings of runs that train a model, freeze it and ask what its answers rest on."""
+"""The settings of runs that train and freeze a model, and then attribute its predictions to words and states."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -15,28 +15,28 @@ class ProbingSettings(
     CommonSettings,
     defaults={"epochs": 50, "learning_rate": 5e-3, "schedule": "exponential", "weight_decay": 0.0},
 ):
-    """A model, trained and frozen, and what its answers rest on."""
+    """A model that is trained and frozen, and the methods that attribute its predictions."""
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("probing"))] = setting(meaning="where the texts come from")
-    subject: str = setting("", "folder of a run whose model is probed again; empty = one is trained")
+    subject: str = setting("", "folder of a run whose model is probed again; empty = a new model is trained")
     pretrained: str = setting("minilm", "transformer: minilm, a folder, or a name on the hub")
     reader: Literal["transformer", "gru"] = setting(
         "transformer", "what reads texts: a transformer, or a GRU on its word embeddings"
     )
-    searchable: int = setting(0, "positions a test text may have, for a search; 0 = any", "[0, 25]")
-    num_explained: int = setting(0, "test texts for methods that are no probes; 0 = all", "[0, inf)")
+    searchable: int = setting(0, "largest number of positions of a test text, for exact search; 0 = any", "[0, 25]")
+    num_explained: int = setting(0, "number of test texts for the methods other than probes; 0 = all", "[0, inf)")
     methods: Annotated[list[str], OneOf(lambda: METHODS)] = setting(
-        ["states", "integrated_gradients", "erasure"], "what attributes: probes of states or inputs, and others"
+        ["states", "integrated_gradients", "erasure"], "methods of attribution: probes of states or inputs, and others"
     )
     num_steps: int = setting(200, "steps of integrals and of fits to one text", "[1, inf)")
-    model_epochs: int = setting(20, "passes of the model that is probed over its data; 0 = as it comes", "[0, inf)")
-    model_learning_rate: float = setting(1e-3, "step size of Adam for the model that is probed", "(0, inf)")
-    embedding_size: int = setting(64, "numbers of an embedding of the toy's model; units of the GRU", "[1, inf)")
+    model_epochs: int = setting(20, "passes of the probed model over its data; 0 = it is not trained", "[0, inf)")
+    model_learning_rate: float = setting(1e-3, "step size of Adam for the probed model", "(0, inf)")
+    embedding_size: int = setting(64, "size of the embeddings of the toy model; units of the GRU", "[1, inf)")
     batch_size: int = setting(128, "examples per training step", "[1, inf)")
 
     def refused(self) -> Iterator[Refusal]:
         corpus = find_corpus(self.corpus)
-        words = not corpus.alphabet  # texts of symbols are read by a model of their own
+        words = not corpus.alphabet  # texts of symbols have a model of their own
         for name in self.methods:
             missing = METHODS[name].missing(
                 single_answer=not corpus.spans,
