@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rationale.errors import BadInput
-from rationale.explorers.shapes import describe_shape
+from rationale.explorers.shapes import PRESETS, SHAPES, describe_shape
 from rationale.runs import reading, root, saved
 from tests import browser
 from tests.benchmarks import bench_explorers
@@ -197,7 +197,7 @@ def test_an_arrow_key_moves_the_slider_by_a_step_and_back(shapes):
     handle.press("ArrowRight")
 
     def stepped():
-        assert value_beside(slider(shapes, "a")) == min(shape for shape in shapes.SHAPES if shape > a)
+        assert value_beside(slider(shapes, "a")) == min(shape for shape in SHAPES if shape > a)
         assert picture_in(shapes) != picture
         the_number_is_that_of_the_shape(shapes)
 
@@ -234,7 +234,7 @@ def test_a_preset_stays_chosen_and_shows_its_own_numbers(shapes):
     def chosen():
         assert shapes.locator("select").input_value() == name, "the dropdown has left the preset by itself"
         shown = tuple(value_beside(slider(shapes, key)) for key in ("a", "b", "left", "right"))
-        assert shown == shapes.PRESETS[name]
+        assert shown == PRESETS[name]
         the_number_is_that_of_the_shape(shapes)
 
     eventually(chosen)
