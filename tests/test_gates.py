@@ -184,7 +184,6 @@ def test_a_gate_maps_features_to_one_distribution_a_token(name):
     z = sample(gates)
     assert z.shape == (3, 4) and ((z >= 0) & (z <= 1)).all()
     assert z.requires_grad == gates.has_rsample, "a draw passes gradients on where the distribution says so"
-    assert gates.has_rsample == (name != "bernoulli"), f"{name}: only Bernoulli needs the score function"
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -230,11 +229,16 @@ def test_shapes_of_a_hardkuma_gate_are_positive_and_unbounded_above():
     assert gates.a[2] > 9e3, "no clamp at 100"
 
 
+def test_of_the_gates_of_the_papers_only_bernoulli_needs_the_score_function():
+    papers = ("hardkuma", "hard_concrete", "bernoulli", "straight_through")
+    assert [name for name in papers if not GATES[name].has_rsample] == ["bernoulli"]
+
+
 DIFFERENTIABLE = [
     (name, use)
     for name in GATES
     for use in ("rsample", "log_prob_nonzero", "log_prob_zero", "prob_zero")
-    if (name, use) != ("bernoulli", "rsample")  # its draw has no gradient
+    if GATES[name].has_rsample or use != "rsample"  # other draws have no gradient
 ]
 
 

@@ -29,7 +29,9 @@ def test_an_exercise_is_a_task_a_solution_and_a_check(path: Path) -> None:
     assert [exercise.number for exercise in found] == list(range(1, len(found) + 1)), "numbered from 1 in each notebook"
     for exercise in found:
         assert 2 <= exercise.minutes <= 30, f"exercise {exercise.number}: {exercise.minutes} minutes"
-        assert re.search(r"\*Predict\*.*\*Change\*.*\*Explain\*", exercise.task, re.S), "predict, change, explain"
+        assert re.search(r"\*Predict\*.*\*Change\*.*\*Explain\*", exercise.task, re.S), (
+            "the task has the sentences *Predict* ..., *Change* ... and *Explain* ..., in this order and so written"
+        )
         assert exercise.names, f"exercise {exercise.number}: its check looks at nothing that the solution gives"
         for name in exercise.names:
             assert re.search(rf"`{name}[`(]", exercise.task), f"exercise {exercise.number}: `{name}` is not in its task"

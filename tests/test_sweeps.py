@@ -408,3 +408,10 @@ def test_snakemake_is_an_extra_of_its_own():
     assert importlib.util.find_spec("rationale.sweeps")
     code = "import sys, rationale.sweeps; print('snakemake' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=root()).strip() == "False"
+
+
+def test_a_sweep_file_anywhere_finds_parameter_files_of_the_repository_and_beside_it(tmp_path):
+    (tmp_path / "mine.yaml").write_text("epochs: 2\n")
+    (tmp_path / "own.yaml").write_text("notebook: 12_train_sst\nruns: [sst/hardkuma.yaml mine.yaml]\nseeds: [1]\n")
+    (planned,) = read_sweep(tmp_path / "own.yaml").runs.values()
+    assert planned.items == [str(root() / "params/sst/hardkuma.yaml"), str(tmp_path / "mine.yaml"), "seed=1"]

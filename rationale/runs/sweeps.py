@@ -111,25 +111,27 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
     """
     path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
     fields, where = _fields(path)
-    notebook, params = notebook_path(fields["notebook"]), path.resolve().parent.parent
+    notebook = notebook_path(fields["notebook"])
+    folder = path.resolve().parent
+    places = [folder.parent, root() / "params", folder]  # of parameter files, the first one that has it
     settings = settings_class(notebook)
     every = [
         _combinations(fields.get("grid", {}), settings, where.get("grid", "")),
-        [_items(fields.get("with", []), params)],
+        [_items(fields.get("with", []), places)],
         [[f"seed={seed}"] for seed in fields.get("seeds", ())] or [[]],
     ]
     runs: dict[str, Planned] = {}
     for entry in fields["runs"]:
         own, grid = _run(entry, where["runs"])
         grids = _combinations(grid, settings, f"{where['runs']}{own}: grid: ")
-        for parts in itertools.product([_items(own.split(), params)], grids, *every):
+        for parts in itertools.product([_items(own.split(), places)], grids, *every):
             planned = [item for part in parts for item in part]
             name = run_name(planned)
             if name in runs:
                 raise BadInput(f"{where['runs']}two runs would be named {name}, give each of them once")
             _check(notebook, planned, f"{where['runs']}{name}: ")
             runs[name] = Planned(notebook, name, planned)
-    then = _then(fields, _items(fields.get("then_params", []), params), path, notebook, list(runs), outputs)
+    then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(runs), outputs)
     return Sweep(path.stem, runs, then)
 
 
@@ -157,9 +159,13 @@ def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return fields, where
 
 
-def _items(texts: list[str], params: Path) -> list[str]:
-    """Overrides unchanged, and parameter files with their paths below `params`."""
-    return [text if is_override(text) else str(params / text) for text in texts]
+def _items(texts: list[str], places: list[Path]) -> list[str]:
+    """Overrides unchanged, and parameter files with their paths below the first of these places that has them."""
+
+    def path(text: str) -> Path:
+        return next((place / text for place in places if (place / text).is_file()), places[0] / text)
+
+    return [text if is_override(text) else str(path(text)) for text in texts]
 
 
 def _run(entry: str | dict, where: str) -> tuple[str, dict]:
