@@ -132,6 +132,36 @@ def test_moments_are_those_of_each_position_over_the_texts_that_reach_it():
     torch.testing.assert_close(explain.state_moments(frozen, halves)[1][0], mean)
 
 
+def test_a_position_that_one_text_reaches_has_the_moments_of_the_last_that_two_reach():
+    frozen, batch = frozen_counter(), a_batch(30)
+    lengths = batch.mask.sum(1)
+    one_of_the_longest, shorter = lengths.argmax().view(1), (lengths < lengths.max()).nonzero().flatten()
+    some = explain.select_rows(batch, torch.cat([one_of_the_longest, shorter]))
+    reached = some.mask.sum(0)
+    last = int((reached >= 2).sum()) - 1
+    assert reached[-1] == 1 and last >= 0, "this test needs such a position"
+    mean, std = explain.state_moments(frozen, [some])[1]
+    there = frozen.read(some)[1][1][some.mask[:, last], last]
+    torch.testing.assert_close(mean[-1], there.mean(0))
+    torch.testing.assert_close(std[-1], there.std(0, correction=0))
+
+
+def test_the_attention_that_a_position_receives_is_averaged_over_the_real_positions_that_attend():
+    class Attends(torch.nn.Module):
+        def attentions(self, batch):
+            return [torch.rand(4, 2, 5, 5, generator=torch.Generator().manual_seed(k)) for k in range(2)]
+
+    mask = torch.arange(5) < torch.tensor([[5], [3], [1], [4]])
+    frozen = explain.FrozenModel(Attends(), [], lambda batch: batch, lambda _: mask)
+    for layer, reader in ((0, 0), (1, 0), (2, 1), (3, 1)):  # no layer reads the last states
+        weights, found = frozen.model.attentions(None)[reader], explain.attention(frozen, None, layer)
+        for text, length in enumerate(mask.sum(1).tolist()):
+            for t in range(length):
+                received = [weights[text, :, i, t].max().item() for i in range(length)]
+                assert found[text, t].item() == pytest.approx(sum(received) / length, rel=1e-5)
+            assert not found[text, length:].any()
+
+
 # --- compared with the truth
 
 

@@ -139,6 +139,18 @@ def test_long_texts_are_evaluated_in_smaller_batches():
     assert [batch.rows.tolist() for batch in found] == [[1, 3, 0], [4], [2]], "one text is read however long it is"
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 5), st.integers(1, 30))
+def test_a_batch_of_several_texts_is_as_large_as_the_limits_allow_and_no_larger(lengths, max_batch, max_tokens):
+    found = list(Batches(texts(lengths), VOCABULARY, 2).in_order(max_batch, max_tokens))
+    for batch, following in zip(found, [*found[1:], None], strict=True):
+        number, longest = batch.tokens.shape
+        assert number == 1 or (number <= max_batch and number * longest <= max_tokens)
+        if following is not None:  # its first text, the shortest, had no room
+            shortest = int(following.mask[0].sum())
+            assert number + 1 > max_batch or (number + 1) * shortest > max_tokens
+
+
 def test_lengths_are_those_of_the_texts():
     assert Batches(texts([4, 1, 3]), VOCABULARY, 2).lengths.tolist() == [4, 1, 3]
 

@@ -588,6 +588,12 @@ def test_wrong_parameters_are_refused(wrong):
         wrong()
 
 
+@ALL_DISTRIBUTIONS
+def test_an_expanded_distribution_refuses_what_it_refused_before(make):
+    with pytest.raises(ValueError):
+        make(tensor32).expand((2, 3)).log_prob(torch.full((2, 3), 1.5))
+
+
 def test_validation_can_be_switched_off():
     assert HardKuma(torch.tensor(-1.0), torch.tensor(1.0), validate_args=False).batch_shape == ()
 
@@ -653,6 +659,13 @@ def test_binary_concrete_mode_is_a_peak_or_an_end():
     beside = (dist.mode + torch.tensor([[-1e-4], [1e-4]], dtype=torch.float64)).clamp(0, 1)
     assert (dist.log_prob(dist.mode)[:2] > dist.log_prob(beside)[:, :2]).all()
     assert dist.mode[2:].tolist() == [1, 0]
+
+
+def test_no_variance_of_an_almost_certain_concrete_is_negative():
+    """Where it is lost in the rounding of E[S^2] - E[S]^2, its square root must not become nan."""
+    logits, temperatures = torch.linspace(-60, 60, 241, dtype=torch.float64), [0.01, 0.3, 2 / 3, 1.0, 1.5, 10.0]
+    variance = BinaryConcrete(logits.unsqueeze(1), tensor64(temperatures)).variance
+    assert (variance >= 0).all(), f"as low as {variance.min().item():.1e}"
 
 
 def test_rectified_mode_is_the_most_probable_configuration():

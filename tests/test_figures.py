@@ -227,6 +227,13 @@ def test_word_sentiment_writes_the_share_kept_on_each_bar():
     assert [text.get_text() for text in ax.texts][5:] == ["50 %", "25 %", "1 %", "100 %", "0 %"]
 
 
+def test_each_cell_of_a_confusion_matrix_has_its_share_of_the_gold_class():
+    _, ax = figures.new_figure()
+    figures.draw_confusion([[3, 1], [0, 4]], ["negative", "positive"], ax)
+    cells = {text.get_position(): text.get_text() for text in ax.texts}  # (predicted, gold)
+    assert cells == {(0, 0): "3\n75 %", (1, 0): "1\n25 %", (0, 1): "0\n0 %", (1, 1): "4\n100 %"}
+
+
 def test_scores_are_drawn_in_the_order_of_their_rates():
     _, ax = figures.new_figure()
     figures.draw_score_against_rate({"m": [(0.4, 3.0), (0.1, 1.0), (0.2, 2.0)]}, ax, percent=False, ylabel="MSE")

@@ -2,6 +2,7 @@
 
 import textwrap
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -280,6 +281,17 @@ def test_a_setting_belongs_to_one_component_and_a_subclass_changes_nothing_but_i
         names = [name for group in groups.values() for name in group]
         assert sorted(names) == sorted(cls.model_fields), cls.__name__
         assert all(component.__doc__ for component in groups)
+
+
+def test_a_setting_belongs_to_the_component_that_defines_it_first_also_where_it_is_narrowed():
+    class Colour(Settings):
+        name: str = setting("grey", "any colour")
+
+    class Drawing(Colour):
+        name: Literal["grey", "blue"] = setting("grey", "a colour that there is paint of")
+        size: int = setting(1, "size", "[1, inf)")
+
+    assert components(Drawing) == {Drawing: ["size"], Colour: ["name"]}
 
 
 class Width(Settings):

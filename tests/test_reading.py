@@ -108,6 +108,12 @@ def test_forced_gates_are_kept_for_another_run_but_not_for_another_text(explorer
     assert re.search("unknown to this run: .*cheap", explorer.readout.value)
 
 
+def test_forced_gates_are_not_kept_for_another_text_of_as_many_words(explorer):
+    explorer.buttons[0].click()
+    explorer.text.value = TEXT.replace("dull", "bright")
+    assert explorer.forced == {} and "your gates" not in explorer.predictions
+
+
 def test_a_model_without_gates_reads_everything_and_can_be_forced_too(explorer, runs):
     explorer.run.value = runs["whole"]
     assert explorer.predictions["rationale"] == explorer.predictions["whole text"]

@@ -1,6 +1,7 @@
 """Saved runs: what is written is what was found, and what is loaded predicts the same."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,8 +11,12 @@ from small import classified, corpus, parameters, train
 from rationale import training
 from rationale.data import Batches, Example, encode
 from rationale.data.corpora.synthetic import read_synthetic
+from rationale.data.targets import Targets, build_text_vocabularies
 from rationale.errors import BadInput
-from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, save_run
+from rationale.models import build_seq2seq
+from rationale.models.beam_search import Generation
+from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, read_said, save_run, save_texts
+from rationale.training.generation import GenerationResult
 
 RUNS = [
     {},
@@ -207,3 +212,18 @@ def test_a_run_of_an_encoder_decoder_is_not_taken_for_one_on_texts(tmp_path):
     training.write_tensors(tmp_path / "model.safetensors", {}, {"vocabularies": [[], []]})
     with pytest.raises(BadInput, match="whose generated texts are in generations.jsonl; accepted is a run on texts"):
         load_run(tmp_path)
+
+
+def test_the_zeros_of_attention_are_the_mean_over_the_texts_of_which_something_was_said(tmp_path):
+    example = Example(("a", "b", "c", "d"), 0, second=("x", "</s>"))
+    targets = Targets({split: [example] * 3 for split in ("train", "dev")}, {"dev": [["x"]] * 3})
+    vocabularies = build_text_vocabularies(targets.splits["train"])
+    word, end = vocabularies[1].encode(["x", "</s>"])
+    p = SimpleNamespace(model="sparsemax", hidden_size=4, dropout=0.0)
+    model = build_seq2seq(p, *map(len, vocabularies), end)
+    weights = torch.tensor([[0.0, 0.0, 0.0, 1.0], [0.5, 0.5, 0.0, 0.0]])  # 3 and 2 zeros of 4
+    said = [Generation([word] * n, weights[:n], -1.0) for n in (2, 1, 0)]
+    row = {"epoch": 1, "seconds": 1.0}
+    save_texts(tmp_path, GenerationResult(model, vocabularies, {"dev": said}, {"dev": {}}, [row], row), targets, p)
+    assert read_said(tmp_path, "dev")["zeros"].tolist() == [0.625, 0.75, 0.0]
+    assert read_metrics(tmp_path)["dev"]["zeros"] == pytest.approx((0.625 + 0.75) / 2), "of the third nothing was said"

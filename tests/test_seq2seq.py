@@ -78,6 +78,22 @@ def test_greedy_search_takes_the_likeliest_word_each_time():
     assert found.words == words
 
 
+def test_a_candidate_that_ends_makes_room_for_another():
+    """The end is the likeliest first word, and the best text begins with the least likely one, its third choice."""
+    p = torch.full((6, 6), 1e-4)  # of each word, given only the word before it
+    p[END, [END, 3, 4]] = torch.tensor([0.5, 0.3, 0.2])
+    p[3, [END, 3, 4]] = torch.tensor([0.4, 0.3, 0.3])
+    p[4, 5] = p[5, END] = 0.99
+    model = model_of()
+    model.embed = lambda words: torch.nn.functional.one_hot(words, 16).float()
+    model.step = lambda memory, state, word, fed: (state, word, memory.mask.float())
+    torch.nn.init.zeros_(model.output.bias)
+    model.output.weight.data[:, :6] = p.log().T
+    source, mask = torch.tensor([[3, 4, 5]]), torch.ones(1, 3, dtype=torch.bool)
+    found = beam_search(model, source, mask, beam=2, longest=6)[0]
+    assert found.words == [4, 5], "its mean is ln(0.2 * 0.99 * 0.99) / 3, above ln 0.5"
+
+
 def test_rows_of_a_batch_are_searched_as_if_they_were_alone():
     model = model_of()
     source, mask = torch.randint(3, 9, (4, 5)), torch.arange(5) < torch.tensor([[5], [3], [1], [4]])

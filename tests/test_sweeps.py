@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import at_home
 
 from rationale.errors import BadInput
 from rationale.runs import notebook_path, root, sweeps
@@ -287,6 +289,25 @@ def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
     assert "outputs" not in os.listdir(play.folder)
     assert sweeps.main([path, "--commands"]) == 0
     assert "-m rationale.runs" in capsys.readouterr().out
+
+
+def test_a_planned_run_is_done_again_after_its_parameters_or_its_own_corpus_changed(tmp_path, monkeypatch):
+    for folder in ("rationale", "notebooks"):
+        shutil.copytree(root() / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    at_home(monkeypatch, tmp_path)
+
+    def content(*items: str) -> str:
+        return sweeps.Planned(tmp_path / "notebooks" / "11_train_reviews.py", "name", [*items]).content()
+
+    def touched(corpus: str) -> str:
+        file = tmp_path / "rationale" / "data" / "corpora" / f"{corpus}.py"
+        file.write_text(file.read_text() + "\nNEW = 1\n")
+        return content("corpus=synthetic")
+
+    first = content("corpus=synthetic")
+    assert content("corpus=synthetic", "seed=7") != first, "a parameter"
+    assert touched("hotels") == first, "another corpus"
+    assert touched("synthetic") != first, "its own corpus"
 
 
 @pytest.mark.slow

@@ -402,6 +402,11 @@ def test_a_score_may_be_an_error():
     assert kept(within(higher_is_better=False), rows) == 2, "the lowest error at the target"
 
 
+def test_the_model_of_an_early_epoch_is_kept_only_while_there_is_no_later_one():
+    rows = [(0.9, 0.4, 0), (0.8, 0.4, 0), (0.3, 0.9, 0), (0.2, 0.9, 0)]  # those of the first two are better by far
+    assert [kept(within(patience=2), rows[:epochs]) for epochs in (1, 2, 3, 4)] == [1, 1, 3, 3]
+
+
 def test_without_a_target_the_score_decides_alone():
     assert kept(within(target=None), [(0.4, 1.0, 0), (0.5, 1.0, 0), (0.45, 1.0, 0)]) == 2
 
@@ -546,6 +551,14 @@ def test_evaluation_without_gold_has_no_precision():
     assert "precision" not in found.metrics
 
 
+def test_one_threshold_for_all_texts_reads_exactly_the_share_of_all_words_that_the_budget_names(tmp_path):
+    result = train(tmp_path, model="attention", selection=None, rule="top_k", budget=0.3, epochs=1)
+    words = sum(len(example.tokens) for example in result.splits["dev"])
+    found = result.evaluations["dev"].metrics["global_rate_selected"]
+    assert found * words == pytest.approx(round(0.3 * words)), "the word at the threshold is one of them"
+    assert result.model.rule == "top_k", "the model keeps its own rule"
+
+
 def test_evaluation_moves_neither_duals_nor_weights_nor_the_random_state():
     model, batches, objective, _ = evaluated()
     before = {name: value.clone() for name, value in [*model.state_dict().items(), *objective.state_dict().items()]}
@@ -622,10 +635,11 @@ def test_a_resumed_run_goes_on_with_its_step_size(schedule, tmp_path):
 
 
 def test_blind_selections_have_the_size_of_the_selection_where_there_is_gold():
-    gold = [Example(("a",) * 10, 0, (True,) * 5 + (False,) * 5)]
+    gold = [Example(("a",) * 10, 0, (True,) * 3 + (False,) * 7)]
     some, none = torch.tensor([1.0] * 5 + [0.0] * 5), torch.zeros(10)
     empty = [Example(("a",) * 10, 0, (False,) * 10)] * 4
     alone = training.rationale_metrics([some], gold)
     among = training.rationale_metrics([some, *[none] * 4], gold + empty)
     blind = [{k: v for k, v in found.items() if k.startswith("blind")} for found in (alone, among)]
     assert blind[0] == blind[1] and among["rate_selected"] == pytest.approx(0.1)
+    assert among["blind_first_words"] == pytest.approx(3 / 5), "of the first five words three are gold"
