@@ -15,7 +15,7 @@ from rationale.data.targets import Targets, build_text_vocabularies
 from rationale.errors import BadInput
 from rationale.models import build_seq2seq
 from rationale.models.beam_search import Generation
-from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, read_said, save_run, save_texts
+from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, read_generations, save_run, save_texts
 from rationale.training.generation import GenerationResult
 
 RUNS = [
@@ -225,5 +225,5 @@ def test_the_zeros_of_attention_are_the_mean_over_the_texts_of_which_something_w
     said = [Generation([word] * n, weights[:n], -1.0) for n in (2, 1, 0)]
     row = {"epoch": 1, "seconds": 1.0}
     save_texts(tmp_path, GenerationResult(model, vocabularies, {"dev": said}, {"dev": {}}, [row], row), targets, p)
-    assert read_said(tmp_path, "dev")["zeros"].tolist() == [0.625, 0.75, 0.0]
+    assert read_generations(tmp_path, "dev")["zeros"].tolist() == [0.625, 0.75, 0.0]
     assert read_metrics(tmp_path)["dev"]["zeros"] == pytest.approx((0.625 + 0.75) / 2), "of the third nothing was said"
