@@ -15,7 +15,15 @@ from rationale.data.targets import Targets, build_text_vocabularies
 from rationale.errors import BadInput
 from rationale.models import build_seq2seq
 from rationale.models.beam_search import Generation
-from rationale.runs.saved import load_run, read_history, read_metrics, read_rationales, read_generations, save_run, save_texts
+from rationale.runs.saved import (
+    load_run,
+    read_generations,
+    read_history,
+    read_metrics,
+    read_rationales,
+    save_run,
+    save_texts,
+)
 from rationale.training.generation import GenerationResult
 
 RUNS = [
