@@ -193,7 +193,9 @@ def variant(p: dict, notebook: str) -> str:
     if notebook in ATTENTIONS:
         free = {*FREE, "corpus", "language", "intra", "normalised"} | (set() if p["model"] in GATES else OF_GATES)
         usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
-        named += [f"{key}={value}" for key, value in p.items() if key not in free and value != usual.get(key, value)]
+        named += [
+            f"{key}={value}" for key, value in sorted(p.items()) if key not in free and value != usual.get(key, value)
+        ]
     return ", ".join(named)
 
 
