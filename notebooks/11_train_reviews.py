@@ -25,7 +25,7 @@ aspect: str = "look"  # what is rated
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "random"  # name in the data folder's vectors/, a file, or random
 model: str = "hardkuma"  # full_text, attention, svm, hardkuma, hard_concrete, bernoulli or straight_through
-dependent: bool = True  # each gate knows what was selected before it
+dependent: bool = True  # each gate depends on what was selected before it
 encoder: str = "rcnn"  # network that reads the text: rcnn or lstm
 predictor: str = "compact"  # unselected words are removed (with an rcnn: skipped, the paper's), or zero vectors: zero
 selection: float | None = 0.13  # target share of words; null = no constraint

@@ -22,7 +22,7 @@
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.840B.300d"  # name in the data folder's vectors/, or a file
 model: str = "hardkuma"  # full_text, attention, hardkuma, hard_concrete, bernoulli or straight_through
-dependent: bool = False  # each gate knows what was selected before it
+dependent: bool = False  # each gate depends on what was selected before it
 predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
 rule: str = "argmax"  # from gate to decision at test time
 sparsity: float = 0.0  # price of a selected word, in nats
@@ -60,7 +60,7 @@ limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
 splits = {name: part[: limits[name] or None] for name, part in read_sst().items()}
 for name, examples in splits.items():
     words = sum(len(example.tokens) for example in examples)
-    print(f"{name:5}  {len(examples):5} sentences  {words / len(examples):.1f} words a sentence")
+    print(f"{name:5}  {len(examples):5} sentences  {words / len(examples):.1f} words per sentence")
 
 # %% tags=["check"]
 for name, examples in splits.items():

@@ -26,7 +26,7 @@ model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax, sq_pnorm_max, 
 gamma: float = 1.0  # strength of the regularisation of a mapping
 lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
 normalised: bool = False  # HardKuma weights of a word are divided by their sum
-intra: bool = False  # words first meet the other words of their own sentence
+intra: bool = False  # each word first attends to the other words of its sentence
 selection: float | None = None  # target share of cells of HardKuma; null = no constraint
 epochs: int = 12  # passes over the training pairs
 learning_rate: float = 0.001  # step size of Adam
