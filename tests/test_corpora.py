@@ -10,7 +10,7 @@ import pytest
 
 from rationale.data import corpora
 from rationale.data.corpora import archives, corpus_names, find_archive, find_corpus
-from rationale.data.corpus import TASKS, Corpus, Request
+from rationale.data.corpus import TASKS, Corpus, Request, in_turn
 from rationale.data.example import Example, data_folder
 from rationale.data.read import read_alignment, read_extraction, read_generation, read_probing
 from rationale.data.tokenise import TOKENISERS, split_text
@@ -212,3 +212,8 @@ def test_texts_are_split_into_the_tokens_that_the_tokeniser_of_the_corpus_gives(
 
 def test_a_request_without_limits_asks_for_all():
     assert Request().limits == {"train": 0, "dev": 0, "test": 0}
+
+
+def test_classes_take_turns_and_keep_their_own_order():
+    examples = [Example((word,), label) for word, label in zip("abcde", (0, 0, 0, 1, 1), strict=True)]
+    assert [example.tokens[0] for example in in_turn(examples)] == ["a", "d", "b", "e", "c"]

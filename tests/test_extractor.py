@@ -322,6 +322,24 @@ def test_dropout_acts_in_training_only():
     assert model.eval()(tokens, mask).prediction.equal(model(tokens, mask).prediction)
 
 
+def test_dropout_acts_on_the_words_of_both_parts_and_on_the_state_that_the_head_reads():
+    torch.manual_seed(0)
+    model = build_extractor(parameters(dropout=0.5, encoder="lstm"), torch.randn(20, 8) + 3, "classes", 3)
+    tokens, mask = torch.randint(2, 20, (4, 6)), torch.ones(4, 6, dtype=torch.bool)
+    share = {}
+
+    def record(name):
+        return lambda module, given: share.update({name: given[0].eq(0).float().mean().item()})
+
+    parts = {"selector": model.selector.encoder, "predictor": model.predictor.encoder, "head": model.head}
+    for name, part in parts.items():
+        part.register_forward_pre_hook(record(name))
+    model.train()(tokens, mask)
+    assert all(share[name] > 0.2 for name in parts), f"a unit in two is dropped: {share}"
+    model.eval()(tokens, mask)
+    assert share["selector"] == share["head"] == 0
+
+
 # --- the first weights
 
 

@@ -195,3 +195,16 @@ def test_weights_that_are_not_the_published_ones_are_refused_in_one_line(monkeyp
     with pytest.raises(BadInput, match=f"sha256 [0-9a-f]{{64}}, accepted is {transformer_module.WEIGHTS}") as error:
         models.load_encoder("minilm")
     assert "\n" not in str(error.value)
+
+
+def test_the_second_segment_begins_behind_the_first_separator():
+    class Recording(torch.nn.Module):
+        config = SimpleNamespace(hidden_dropout_prob=0.0, hidden_size=4)
+
+        def forward(self, **given):
+            self.given = given
+
+    encoder, tokens = Recording(), torch.tensor([[1, 5, 9, 6, 7, 9], [1, 5, 6, 9, 0, 0]])
+    models.Classifier(encoder, 2, separator=9).states(SimpleNamespace(tokens=tokens, mask=tokens != 0))
+    assert encoder.given["token_type_ids"].tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1]]
+    assert encoder.given["attention_mask"].tolist() == [[1] * 6, [1, 1, 1, 1, 0, 0]]

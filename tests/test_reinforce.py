@@ -222,6 +222,19 @@ def test_nothing_selected_is_a_finite_loss_and_gradient(dependent):
     assert step.loss.isfinite() and all(w.grad is None or w.grad.isfinite().all() for w in model.parameters())
 
 
+@pytest.mark.parametrize(("penalty", "dependent"), [("sampled", False), ("sampled", True), ("expected", False)])
+def test_the_self_critical_cost_has_the_price_where_a_draw_is_charged_for_it(penalty, dependent):
+    model, objective = model_of(sparsity=0.1, penalty=penalty, baseline="self_critical", dependent=dependent)
+    nn.init.constant_(model.selector.gate.logits.bias, 3.0)
+    batch = batch_of()
+    output = model.eval()(batch.tokens, batch.mask)
+    expected = model.head.loss(output.prediction, batch.target)
+    if penalty == "sampled":
+        expected = expected + 0.1 * output.z.sum(1)
+    assert output.z.sum() > 0
+    torch.testing.assert_close(objective._self_critical(model.train(), batch), expected)
+
+
 def test_a_moving_average_knows_earlier_costs_only():
     model, objective = model_of(baseline="average")
     batch, costs = batch_of(), []

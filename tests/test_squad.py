@@ -8,6 +8,7 @@ import torch
 
 from rationale import models, training
 from rationale.data import Batches, word_pieces
+from rationale.data.corpora import squad
 from rationale.data.corpora.xquad import read_xquad
 from rationale.data.example import Question
 from rationale.data.squad_format import read_squad_file
@@ -152,3 +153,16 @@ def test_a_span_model_is_trained_and_probed_like_any_other(spans):
     assert step.loss.isfinite() and step.parts["divergence"] > -1e-6
     figures, keep = training.evaluate_probe(probe, batches, word_pieces.span_scores)
     assert {"masked_f1_0", "masked_exact_match_3", "kept_2"} < set(figures) and len(keep) == 2
+
+
+def test_the_official_files_become_train_dev_and_test(tmp_path, monkeypatch):
+    counts = dict(zip(squad.OFFICIAL_COUNTS, ((442, 442), (3, 3)), strict=True))
+    monkeypatch.setattr(squad, "OFFICIAL_COUNTS", counts)
+    for name, (number, _) in counts.items():
+        one = json.loads(written(tmp_path / name).read_text())["data"][0]
+        articles = [one | {"title": f"{name} {i}"} for i in range(number)]
+        (tmp_path / name).write_text(json.dumps({"data": articles}))
+    splits = squad.read_squad(tmp_path)
+    assert {name: len(part) for name, part in splits.items()} == {"train": 420, "dev": 22, "test": 3}
+    first = {name: part[0].title.split()[0] for name, part in splits.items()}
+    assert first == {"train": "train-v1.1.json", "dev": "train-v1.1.json", "test": "dev-v1.1.json"}
