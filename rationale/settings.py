@@ -222,7 +222,7 @@ def choices(cls: type[Settings], name: str) -> tuple[str, ...]:
     return next((get_args(one) for one in types_of(field) if get_origin(one) is Literal), ())
 
 
-def optional(cls: type[Settings], name: str) -> bool:
+def may_be_null(cls: type[Settings], name: str) -> bool:
     """True if a field may be null."""
     return NoneType in types_of(cls.model_fields[name])
 
@@ -236,7 +236,7 @@ def accepts(cls: type[Settings], name: str) -> str:
         extra = cls.model_fields[name].json_schema_extra
         interval = extra.get("interval") if isinstance(extra, dict) else ""
         text = f"{IN_WORDS[kind]} in {interval}" if interval else IN_WORDS[kind]
-    return f"{text} or null" if optional(cls, name) else text
+    return f"{text} or null" if may_be_null(cls, name) else text
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rationale.errors import BadInput
 from rationale.runs import root, validated
 from rationale.runs.parameters import defaults, known, modernised, parameters_cell, resolve, settings_class
-from rationale.settings import Settings, accepts, choices, components, optional, plain_types, setting
+from rationale.settings import Settings, accepts, choices, components, may_be_null, plain_types, setting
 from rationale.training import settings as tasks
 
 CELL = """
@@ -346,7 +346,7 @@ def test_any_value_is_either_accepted_with_the_right_type_or_refused_in_one_line
     except BadInput as error:
         assert str(error).startswith(f"{name}: ")
     else:
-        assert type(kept) in plain_types(cls, name) or (kept is None and optional(cls, name))
+        assert type(kept) in plain_types(cls, name) or (kept is None and may_be_null(cls, name))
 
 
 def test_settings_of_a_component_are_taken_from_those_of_a_task_and_keep_defaults_for_the_rest():

@@ -20,10 +20,9 @@ from typing import Any
 import yaml
 from pydantic import create_model
 
-from rationale.errors import BadInput
-from rationale.errors import optional as import_optional
+from rationale.errors import BadInput, optional
 from rationale.runs.settings import ReadingSettings, TheorySettings
-from rationale.settings import Settings, accepts, components, did_you_mean, optional, plain_types
+from rationale.settings import Settings, accepts, components, did_you_mean, may_be_null, plain_types
 
 INJECTED = "# Parameters"  # the first line of the cell that papermill inserts after the `parameters` cell
 
@@ -39,7 +38,7 @@ def import_jupytext() -> ModuleType:
     if hidden:
         sys.modules[parser] = None  # type: ignore[assignment]  # not installed, so to speak; typeshed knows modules only
     try:
-        return import_optional("jupytext", "reading a notebook", "notebooks")
+        return optional("jupytext", "reading a notebook", "notebooks")
     finally:
         if hidden:
             sys.modules.pop(parser, None)
@@ -124,7 +123,7 @@ def _read_text(notebook: Path, text: str) -> tuple[type[Settings], dict[str, Any
         if name not in cls.model_fields:
             raise BadInput(f"{where}{name}: no setting of {cls.__name__}{did_you_mean(name, cls.model_fields)}")
         kind = plain_types(cls, name)[0].__name__
-        wanted = [kind, f"{kind} | None"] if optional(cls, name) else [kind, *["list[str]"] * (kind == "list")]
+        wanted = [kind, f"{kind} | None"] if may_be_null(cls, name) else [kind, *["list[str]"] * (kind == "list")]
         if annotation not in wanted:
             raise BadInput(f"{where}`{name}: {annotation}`, annotate it as {' or '.join(wanted)}")
         cell[name] = cls.check(name, value, where)
