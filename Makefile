@@ -4,16 +4,26 @@ PYTHON ?= python3
 BIN    := .venv/bin/
 RUN    := $(BIN)python -m rationale.runs
 CORES  ?= 2
+PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
+SPACE   = $(subst ,, )
+OWN_NAME ?= $(subst $(SPACE),-,$(strip $(or $(basename $(notdir $(DATA))),made-up) $(subst =,,$(notdir $(PARAMS)))))
+INSTALL = $(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint $(PINS) --editable
 
 help:        ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FLAGS=...)
+setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FLAGS=...; VERIFY=1 checks the hash of every package)
 
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[data,fast,notebooks,baselines,generation,attributions,pretrained,tensorboard,batch,book,dev]'
+	sed -e '/^ *--hash/d' -e 's/ *\\$$//' constraints.txt > $(PINS)
+ifdef VERIFY
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --require-hashes --requirement constraints.txt
+	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --no-deps --no-build-isolation --editable .
+else
+	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,tensorboard,batch,slurm,book,dev]'
+endif
 	@touch $@
 
 demo: setup  ## first rationales, on made-up reviews: no download, a minute once installed
@@ -29,34 +39,50 @@ test: setup  ## lint, floors, types, and the tests that take minutes: every note
 test-slow: setup ## the tests that `make test` leaves out: notebooks in kernels, student editions, Snakemake, timings
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
 
-test-all: test test-slow test-browser ## every test there is
+test-gpu: setup ## the tests that a GPU can fail: one line where there is none
+	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py
+
+bench-gpu: setup ## a GPU beside the CPU: training steps, graphs, bfloat16, memory; one line where there is none
+	$(BIN)python -m tests.benchmarks.gpu --json outputs/reference/bench_gpu.json
+
+test-kills: setup ## training notebooks, killed at forty random moments each: a quarter of an hour or more
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m kills
+
+fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a parameter file: others each time
+	FUZZ=1 OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow tests/test_damage.py -k random
+
+test-all: test test-slow test-kills fuzz test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser
 
 .venv/browser: .venv/ready
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[browser]'
+	$(INSTALL) '.[browser]'
 	@touch $@
 
 lab: setup   ## JupyterLab, text notebooks open as notebooks
 	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=. $(LAB_FLAGS)
 
 explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
-	@mkdir -p outputs/08_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/08_explorers/page.ipynb notebooks/08_explorers.py
-	$(BIN)voila outputs/08_explorers/page.ipynb --Voila.ip=127.0.0.1 \
-		--VoilaConfiguration.extension_denylist=jupyterlab-jupytext $(VOILA_FLAGS)
+	@mkdir -p outputs/50_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/50_explorers/page.ipynb notebooks/50_explorers.py
+	$(BIN)python $(dir $(firstword $(MAKEFILE_LIST)))tools/explore.py outputs/50_explorers/page.ipynb $(VOILA_FLAGS)
 
 .venv/explore: .venv/ready
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint constraints.txt --editable '.[explore]'
+	$(INSTALL) '.[explore]'
 	@touch $@
 
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
-sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma
-	@$(BIN)python -m rationale.sweeps $(SWEEP)
-	@$(BIN)snakemake --config sweep=$(SWEEP) --unlock --quiet all
-	$(BIN)snakemake --config sweep=$(SWEEP) --cores $(CORES)
+own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2")
+	@$(RUN) 17_train_own_texts $(if $(DATA),'corpus=$(DATA)') $(if $(TEXT),'text=$(TEXT)') $(if $(LABEL),'label=$(LABEL)') \
+		$(PARAMS) --name '$(OWN_NAME)' --again-if-changed
+
+twins: setup ## the notebooks as .ipynb files for plain papermill: outputs/twins/
+	@$(BIN)python -m tools.twins
+
+sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma (CORES=4, SWEEP_FLAGS="--quiet --snakemake")
+	@$(BIN)python -m rationale.sweeps $(SWEEP) --run --jobs $(CORES) $(SWEEP_FLAGS)
 
 book: setup  ## all notebooks, executed, and the reference as one web site: outputs/book/index.html
 	@OMP_NUM_THREADS=1 $(BIN)python -m tools.book
@@ -64,13 +90,28 @@ book: setup  ## all notebooks, executed, and the reference as one web site: outp
 handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
 	@$(BIN)python -m tools.handout
 
-bench: setup ## how fast the package is
+bench: setup ## how fast the package is: about a quarter of an hour; it says first how long the last one took
 	$(BIN)python -m tests.benchmarks
+
+speed: setup ## the same, on an idle machine, for the section Speed of RESULTS.md
+	$(BIN)python -m tests.benchmarks --json outputs/reference/bench.json
+	$(BIN)python -m tools.speed
 
 reference: setup ## the committed results, from finished runs
 	$(BIN)python -m tools.collect
 
+lock: .venv/lock ## constraints.txt, with a hash for every package, from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
+	$(BIN)uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --custom-compile-command "make lock" --output-file constraints.txt $(LOCK_FLAGS)
+
+audit: .venv/lock ## known vulnerabilities of the packages in constraints.txt
+	$(BIN)python -m tools.audit
+
+.venv/lock: .venv/ready
+	$(INSTALL) '.[lock]'
+	@touch $@
+
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-slow test-all test-browser lab explore run sweep book handout bench reference clean
+.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kills test-all test-browser lab explore run own twins sweep book handout bench speed reference lock audit clean

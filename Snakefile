@@ -1,8 +1,11 @@
-# One sweep: `make sweep SWEEP=sst_hardkuma`, or `snakemake --config sweep=sst_hardkuma --cores 4`.
+# One sweep with Snakemake, which a cluster needs: `snakemake --config sweep=sst_hardkuma --cores 4`, or
+# `make sweep SWEEP=sst_hardkuma SWEEP_FLAGS=--snakemake`. Without that flag, `make sweep` does without Snakemake.
 #
 # params/sweeps/<sweep>.yaml lists the runs (see rationale/runs/sweeps.py). A run is repeated when the CONTENT of its
 # parameter files, of its notebook or of the code on which it depends has changed; time stamps do not count.
 # `.done` is only a mark for Snakemake: the runner decides whether a run has finished, and no finished run is deleted here.
+
+import sys
 
 from rationale.runs import root
 from rationale.runs.sweeps import read_sweep
@@ -11,9 +14,14 @@ OUTPUTS = config.get("outputs", "outputs")
 HERE = root() / OUTPUTS
 SWEEP = read_sweep(config["sweep"], OUTPUTS)
 RUNS = SWEEP.runs
+CONTENTS = SWEEP.contents()
 STEM = next(iter(RUNS.values())).notebook.stem
 MARKS = [f"{run.folder(OUTPUTS)}/.done" for run in RUNS.values()]
-EXECUTE = "{params.command} --threads {threads} > {log:q} 2>&1 && cp {params.folder:q}/environment.txt {output:q}"
+EXECUTE = (  # the last line of the log of a run that failed gives its exit code (see rationale/runs/sweeping.py)
+    "{{ {params.command} --threads {threads} > {log:q} 2>&1 || "
+    "{{ code=$?; echo exit code $code >> {log:q}; exit $code; }}; }} "
+    "&& cp {params.folder:q}/environment.txt {output:q}"
+)
 
 
 rule all:
@@ -29,10 +37,12 @@ rule train:
     params:
         command=lambda wildcards: RUNS[wildcards.run].command(HERE),
         folder=lambda wildcards: RUNS[wildcards.run].folder(HERE),
-        content=lambda wildcards: RUNS[wildcards.run].content()
+        content=lambda wildcards: CONTENTS[wildcards.run]
     wildcard_constraints:
         run="[^/]+"
     threads: 1
+    resources:  # never more than there is, so that every run can start
+        mem_mb=lambda wildcards: min(RUNS[wildcards.run].memory_mb(), config.get("memory", sys.maxsize))
     shell:
         EXECUTE
 

@@ -53,10 +53,10 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # | | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, without experiments (its own gates come in meeting 3) | `make demo`; `10_first_rationale` |
-# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_kumaraswamy`, sections 1 to 3; `02_hardkuma`, sections 1 to 5 |
-# | 3 | Bastings et al. 2019, sec. 4 to 6 | `04_selecting_text`, sections 3, 7 to 9; `05_reinforce`, sections 2 and 3 |
-# | 4 | Niculae and Blondel 2017 | `06_sparse_attention`, sections 1 to 5, 9 and 12; `13_train_nli`, section 2 |
-# | 5 | De Cao et al. 2020 | `07_diffmask`, sections 1 to 6 |
+# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, sections 1 to 3; `03_hardkuma`, 1 to 5 |
+# | 3 | Bastings et al. 2019, sec. 4 to 6 | `05_count_words`, sec. 3; `06_hold_a_rate`; `08_reinforce`, sec. 2, 3 |
+# | 4 | Niculae and Blondel 2017 | `40_sparse_attention`, sections 1 to 5, 10 and 13; `13_train_nli`, section 2 |
+# | 5 | De Cao et al. 2020 | `41_diffmask`, sections 1 to 7 |
 #
 # **Questions to discuss**
 #
@@ -75,24 +75,25 @@ agenda = [  # meeting, minutes, what, notebook, section or number of the exercis
     (1, 10, "run", "10_first_rationale", "The predictor sees nothing else"),
     (1, 10, "exercise", "10_first_rationale", 1),
     (1, 20, "discuss", "", ""),
-    (2, 10, "run", "03_explore_shapes", "Four regimes of the shape"),
-    (2, 15, "run", "03_explore_shapes", "Take the sliders"),
-    (2, 8, "exercise", "03_explore_shapes", 2),
-    (2, 12, "run", "02_hardkuma", "What flows through a rectified sample"),
-    (2, 15, "discuss", "", ""),
-    (3, 10, "run", "04_selecting_text", "Let the multiplier change its sign: an augmented Lagrangian"),
-    (3, 12, "exercise", "04_selecting_text", 4),
-    (3, 8, "run", "05_reinforce", "What to subtract, and how many draws"),
+    (2, 10, "run", "01_choosing", "What one would wish for"),
+    (2, 8, "run", "04_explore_shapes", "Four regimes of the shape"),
+    (2, 10, "run", "04_explore_shapes", "Take the sliders"),
+    (2, 8, "exercise", "04_explore_shapes", 2),
+    (2, 12, "run", "03_hardkuma", "What flows through a rectified sample"),
+    (2, 12, "discuss", "", ""),
+    (3, 10, "run", "06_hold_a_rate", "Let the multiplier change its sign"),
+    (3, 12, "exercise", "06_hold_a_rate", 2),
+    (3, 8, "run", "08_reinforce", "What to subtract, and how many draws"),
     (3, 10, "run", "31_selection_rates", "Accuracy against selected text"),
     (3, 20, "discuss", "", ""),
-    (4, 10, "run", "06_sparse_attention", "The maximum, smoothed"),
-    (4, 10, "run", "06_sparse_attention", "Take the sliders"),
-    (4, 12, "exercise", "06_sparse_attention", 2),
+    (4, 10, "run", "40_sparse_attention", "The maximum, smoothed"),
+    (4, 10, "run", "40_sparse_attention", "Take the sliders"),
+    (4, 12, "exercise", "40_sparse_attention", 3),
     (4, 8, "run", "23_read_nli", "Accuracy and open cells"),
     (4, 20, "discuss", "", ""),
-    (5, 12, "run", "07_diffmask", "Hindsight"),
-    (5, 10, "run", "07_diffmask", "The constraint"),
-    (5, 8, "exercise", "07_diffmask", 2),
+    (5, 12, "run", "41_diffmask", "Hindsight"),
+    (5, 10, "run", "41_diffmask", "The constraint"),
+    (5, 8, "exercise", "41_diffmask", 2),
     (5, 10, "run", "24_read_probes", "Distance to the truth (Table 1)"),
     (5, 20, "discuss", "", ""),
 ]

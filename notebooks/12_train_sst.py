@@ -26,8 +26,8 @@ dependent: bool = False  # each gate depends on what was selected before it
 predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
 rule: str = "argmax"  # from gate to decision at test time
 sparsity: float = 0.0  # price of a selected word, in nats
-selection: float | None = 0.3  # target share of words; null = no constraint
-dynamics: str = "signed"  # how the multiplier moves; authors = multiplicative
+selection: float | None = 0.3  # target share of words; null: no constraint
+dynamics: str = "signed"  # how the multiplier moves; authors: multiplicative
 multiplier_rate: float = 0.2  # step of the multiplier
 epochs: int = 25  # passes over the training texts
 learning_rate: float = 0.0002  # step size of Adam
@@ -38,15 +38,15 @@ import torch
 from IPython.display import display
 
 from rationale import figures, models, objectives, training
-from rationale.data import batches, require_vectors
+from rationale.data import batches
 from rationale.data.corpora.sst import read_sst
-from rationale.runs import faithfulness, results_folder, saved, validated
-from rationale.training.settings import ExtractionSettings
+from rationale.runs import claims, faithfulness, results_folder, saved, validated
+from rationale.training.settings import SSTSettings
 
 # %%
-p = validated(globals(), ExtractionSettings)
+p = validated(globals(), SSTSettings)
 folder = results_folder("12_train_sst")
-require_vectors(p.vectors)  # before anything is read
+training.require_words(p)  # before anything is read
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 
 # %% [markdown]
@@ -71,8 +71,8 @@ for name, examples in splits.items():
 # ## The model
 #
 # A *selector* reads the whole sentence and puts one gate on each word; a *predictor* with an encoder of its
-# own reads the word vectors multiplied by the gates. Notebook `04_selecting_text` derives the objective. This
-# is the package's own source, not a copy:
+# own reads the word vectors multiplied by the gates. The notebooks
+# `05_count_words` and `06_hold_a_rate` derive the objective. This is the package's own source, not a copy:
 
 # %%
 figures.show_source(models.Extractor.forward)
@@ -93,17 +93,24 @@ figures.show_source(objectives.RationaleObjective.forward)
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
 scores = saved.save_run(folder, result, p, labels)
-worth = faithfulness.measure_faithfulness(folder)
+
+# %% [markdown]
+# Afterwards the rationales of the test sentences are judged: how faithful they are, and what leaks past them
+# (`08_reinforce`). The setting `judge` decides: `test`, `all` (dev as well) or `none`.
+
+# %%
+worth = faithfulness.measure_faithfulness(folder, p.judge)
 
 # %% tags=["check"]
 state = result.model.state_dict()
 trained = sum(value.numel() for name, value in state.items() if name != "vectors")
 size, width = result.model.vectors.shape[1], p.hidden_size
 lstm = 2 * 4 * width * (size + width + 2)
-gate = 0 if result.model.selector is None else len(result.model.selector.gate.linear()[1])  # numbers per gate
-usual = p.encoder == "lstm" and p.pool in ("final", "mean", "max") and not p.dependent
-if usual and p.model != "attention":
-    expected_size = lstm * (1 + (gate > 0)) + gate * (2 * width + 1) + 2 * width * 5 + 5
+selector, pool = result.model.selector, result.model.predictor.pool
+gate, weigher = (sum(value.numel() for value in part.parameters()) if part is not None else 0
+                 for part in (selector and selector.gate, pool))  # fmt: skip
+if p.encoder == "lstm" and not p.dependent:
+    expected_size = lstm * (1 + (selector is not None)) + gate + weigher + 2 * width * 5 + 5
     assert trained == expected_size, (trained, expected_size)
 print(f"{trained:,} trained parameters")
 
@@ -133,12 +140,12 @@ if target is not None:
 # `dynamics: signed` the multiplier may take either sign, so it can push from both sides.
 
 # %%
-table = pd.DataFrame({name: scores[name] | worth[name] for name in ("dev", "test")})
+table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})
 print(f"kept epoch {scores['best_epoch']} of {len(result.history)}")
 table.round(4)
 
 # %% tags=["check"]
-if target is not None and len(result.history) >= 20 and p.dynamics == "signed":
+if claims.apply_to(p, "12_train_sst") and target is not None and p.dynamics == "signed":
     rate = scores["dev"]["rate_selected" if p.measure == "selected" else "rate_expected"]
     assert abs(rate - target) <= 0.02, f"the {p.measure} rate on dev is {rate:.3f}, target {target}"
 

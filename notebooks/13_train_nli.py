@@ -9,39 +9,39 @@
 # %% [markdown]
 # # Train an aligner that decides what follows
 #
-# **You will** train decomposable attention on pairs of sentences, with any of the maps of `06_sparse_attention` or with
+# **You will** train decomposable attention on pairs of sentences, with any of the maps of `40_sparse_attention` or with
 # HardKuma gates on the cells of the alignment, and look at the alignments.
 #
 # **You will learn** how attention can be made to leave most pairs of words alone, what that costs, and why HardKuma
 # attention as published is not attention in the usual sense.
 #
-# **You need** `02_hardkuma` and `06_sparse_attention`; the data folder's `nli_small` and `glove.6B.50d`. The default
+# **You need** `03_hardkuma` and `40_sparse_attention`; the data folder's `nli_small` and `glove.6B.50d`. The default
 # takes about a minute an epoch on one core. Who has SNLI gives `corpus: snli`.
 
 # %% tags=["parameters"]
-corpus: str = "nli_small"  # pairs of sentences: nli_small or snli
+corpus: str = "nli_small"  # pairs of sentences: nli_small, snli, or a file or folder of your own
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.6B.50d"  # name in the data folder's vectors/, a file, or random
-model: str = "softmax"  # softmax, sparsemax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
+model: str = "softmax"  # softmax, sparsemax, entmax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
 gamma: float = 1.0  # strength of the regularisation of a mapping
 lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
 normalised: bool = False  # HardKuma weights of a word are divided by their sum
 intra: bool = False  # each word first attends to the other words of its sentence
-selection: float | None = None  # target share of cells of HardKuma; null = no constraint
+selection: float | None = None  # target share of cells of HardKuma; null: no constraint
 epochs: int = 12  # passes over the training pairs
 learning_rate: float = 0.001  # step size of Adam
-num_train: int = 0  # pairs to train on; 0 = all
+num_train: int = 0  # pairs to train on; 0: all
 
 # %%
 import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, models, training
+from rationale import figures, models, nn, training
 from rationale.data import require_vectors
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment
-from rationale.runs import results_folder, saved, validated
+from rationale.runs import claims, results_folder, saved, validated
 from rationale.training.settings import AlignmentSettings
 
 # %%
@@ -56,7 +56,8 @@ require_vectors(p.vectors)  # before anything is read
 # word that means nothing, `@@NULL@@`: whatever has no counterpart can align with it.
 
 # %%
-splits, _, num_outputs, labels = read_alignment(p)
+corpus_read = read_alignment(p)
+splits, num_outputs, labels = corpus_read.splits, corpus_read.num_outputs, corpus_read.labels
 facts = [
     [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) for e in part])]
     + [np.mean([e.label == k for e in part]) for k in range(len(labels))]
@@ -77,7 +78,7 @@ for part in splits.values():
 # \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
 #
 # No network reads the order of the words; only the alignments $W$ and $V$ see both sentences. They come from a map
-# $\Pi_\Omega$ of the scores ((A1), `06_sparse_attention`), in each direction by itself, over the words that are there:
+# $\Pi_\Omega$ of the scores ((A1), `40_sparse_attention`), in each direction by itself, over the words that are there:
 #
 # $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}), \tag{N2}$$
 #
@@ -87,39 +88,45 @@ for part in splits.values():
 # \text{softplus}(B(p_i)\cdot B(q_j))\big). \tag{N3}$$
 #
 # > $A$ and $B$ end in a ReLU, so their dot products are not negative and both shapes are at least $\ln 2$: no gate
-# > starts nearly shut. And nothing is normalised: $\beta_i$ grows with the number of open gates of a word.
-# > `normalised: true` divides by the sum.
+# > starts nearly shut. With `start: target` a learned bias is added to each of the two products, and its first value
+# > makes a cell with products of 0 select at the target (`07_decide_and_depend`, section 3). And nothing is normalised:
+# > $\beta_i$ grows with the number of open gates of a word. `normalised: true` divides by the sum.
 #
 # With `intra: true` every word first meets the words of its own sentence; $d$ is learned, one number a distance:
 #
 # $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
 
 # %%
-shown = models.RecurrentPair if p.model == "recurrent" else models.ATTENTIONS[p.model]
+shown = models.RecurrentPair if p.model == "recurrent" else models.attention_class(p.model)
 figures.show_source(shown.forward)
 
 # %% [markdown]
 # ## 3. Training
 #
-# The loop is that of the rationale extractors. A cell is what a word was: its gate counts for the rate,
-# $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `04_selecting_text` holds
-# it. Spread over so many cells, an expected tenth leaves hardly one whose likeliest value is not 0: with
-# `measure: training` (the authors') next to nothing is open at test time. `measure: selected` holds the share that the
+# The loop is the one that trains the rationale extractors. A cell takes the place of a word: its gate counts for the
+# rate, $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate`
+# holds this rate at its target. In our runs with `measure: training`, which is the authors' measure, an expected
+# tenth was spread over so many cells that hardly one of them had a likeliest value other than 0, so next to nothing
+# was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this is a finding about our runs
+# and not about the measure. With `measure: selected`, the default, the constraint holds the share of cells that the
 # rule opens.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)
 scores = saved.save_run(folder, result, p, labels)
+if corpus_read.own is not None:
+    corpus_read.own.save(folder)  # the splits of pairs of your own
 
 # %% tags=["check"]
 trained = sum(value.numel() for value in result.model.parameters())
 print(f"{trained:,} trained parameters")
-if p.hidden_size == 200 and not p.intra:
+paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)
+if p.hidden_size == 200 and not p.intra and num_outputs == 3 and p.model in paper_size:
     of_vectors = 200 * (300 - result.model.vectors.shape[1])  # what shorter vectors save in the projection
-    of_paper = {"hardkuma": 462_400, "recurrent": 3_269_800}.get(p.model, 382_000)
-    assert trained + of_vectors == of_paper, "the paper's size"
+    biases = 2 if p.start == "target" else 0  # of the cells' gates; the paper has none
+    assert trained + of_vectors - biases == paper_size[p.model], "the paper's size"
 target = p.selection if p.model == "hardkuma" else None
-if target is not None and len(result.history) >= 5 and len(splits["train"]) >= 20_000:
+if claims.apply_to(p, "13_train_nli") and target is not None:
     measured = scores["dev"]["rate_selected" if p.measure == "selected" else "rate_expected"]
     assert abs(measured - target) < 0.05, "the constraint holds the rate"
 

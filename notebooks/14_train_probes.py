@@ -16,7 +16,7 @@
 # **You will learn** that a probe which may not look at one answer alone finds what the model's layers know, and that
 # methods which may do so find shortcuts.
 #
-# **You need** `07_diffmask`; three minutes on one core for the toy task. For SST the corpus, the extra `pretrained`
+# **You need** `41_diffmask`; three minutes on one core for the toy task. For SST the corpus, the extra `pretrained`
 # (`minilm` comes with it and needs no network) and about an hour on one core. `params/probes/squad.yaml` is the paper's
 # model at full size, 24 layers of 1,024 units on up to 384 pieces, fine-tuned by others. By count, not by measurement:
 # a step of 8 questions is some 8 TFLOP (a run without gradients, one with), an epoch of 11,000 steps half an hour to an
@@ -24,15 +24,15 @@
 
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
-subject: str = ""  # folder of a finished run whose model is probed again; empty = a model is trained
+subject: str = ""  # folder of a finished run whose model is probed again; empty: a model is trained
 reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
 seed: int = 1  # of the data, of initial weights, of draws
-num_train: int = 9000  # examples to train on; 0 = all of a corpus that is read
+num_train: int = 9000  # examples to train on; 0: all of a corpus that is read
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
 methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
 margin: float = 0.03  # divergence that masking may cost, in nats
-model_epochs: int = 20  # passes over the training data of the model that is probed; 0 = it comes fine-tuned
+model_epochs: int = 20  # passes over the training data of the model that is probed; 0: it comes fine-tuned
 epochs: int = 50  # passes of a probe over the training data
 learning_rate: float = 0.005  # step size of Adam for the probe
 
@@ -45,7 +45,7 @@ from IPython.display import display
 from rationale import explain, figures, training
 from rationale.data.corpora import find_corpus
 from rationale.explain import METHODS
-from rationale.runs import results_folder, saved, validated
+from rationale.runs import claims, results_folder, saved, validated
 from rationale.training.settings import ProbingSettings
 
 # %%
@@ -74,7 +74,8 @@ frozen, scores = training.train_probed_model(p, task, folder)
 pd.DataFrame(scores).round(4)
 
 # %% tags=["check"]
-if truth_known and len(splits["train"]) >= 9_000:
+is_ours = claims.apply_to(p, "14_train_probes")
+if is_ours and truth_known:
     assert scores["dev"]["accuracy"] >= 0.99, "explanations of a model that cannot count would say little"
 assert not any(parameter.requires_grad for parameter in model.parameters()), "it is frozen"
 batch = task.batches["dev"].rows(torch.arange(2))
@@ -172,7 +173,7 @@ for method, one in trained.items():
 # %% tags=["check"]
 for method, one in trained.items():
     assert all(np.isfinite(list(one.metrics[name].values())).all() for name in ("dev", "test")), method
-if truth_known and "states" in found and len(splits["train"]) >= 9_000 and p.epochs >= 50:
+if is_ours and truth_known and "states" in found:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]

@@ -28,18 +28,21 @@ import torch
 from IPython.display import display
 
 from rationale import figures, metrics
-from rationale.runs import results_folder, root, saved, validated
+from rationale.data.corpora import find_corpus
+from rationale.runs import origin, results_folder, root, saved, validated
 
 # %%
 p = validated(globals())
 folder = results_folder("21_read_reviews")
 source = root() / p.runs_dir / p.run
+origin.require_notebook(source, "10_first_rationale", "11_train_reviews")
 scores, rows, trained = saved.read_metrics(source), saved.read_rationales(source, "test"), saved.read_parameters(source)
 chosen = [torch.tensor(z) != 0 for z in rows.z]
 flagged = rows.get("gold", [None] * len(rows))
 gold = [torch.tensor(flags, dtype=torch.bool) if isinstance(flags, list) else None for flags in flagged]
 judged = [i for i, flags in enumerate(gold) if flags is not None and flags.any()]
 classes = "accuracy" in scores["test"]
+names = find_corpus(trained["corpus"]).labels if classes else ()
 print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}, model {trained['model']}; "
       f"{len(rows)} test reviews, {len(judged)} with a gold rationale")
 
@@ -50,8 +53,8 @@ print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}
 
 # %%
 if classes:
-    table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=2)
-    display(pd.DataFrame(table.numpy(), ["negative", "positive"], ["said negative", "said positive"]))
+    table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=len(names))
+    display(pd.DataFrame(table.numpy(), names, [f"predicted {name}" for name in names]))
     found = (table.diagonal().sum() / table.sum()).item()
     print(f"test accuracy {found:.1%}")
 else:
@@ -190,7 +193,9 @@ if trained["predictor"] == "compact" and empty.any():
 
 # %%
 for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
-    title = f"said {np.round(rows.prediction[i], 2)}, is {np.round(rows.label[i], 2)}"
+    answer, truth = rows.prediction[i], rows.label[i]
+    title = f"predicted {names[answer] if classes else np.round(answer, 2)}, "
+    title += f"labelled {names[truth] if classes else np.round(truth, 2)}"
     start = max(0, int(chosen[i].nonzero()[0]) - 20)
     part = slice(start, start + 150)
     marked = None if gold[i] is None else gold[i][part].tolist()

@@ -15,12 +15,12 @@
 # **You will learn** how far shortcuts of single answers are from what a model does, and why an attribution *by layer*
 # says more than one to the input.
 #
-# **You need** `07_diffmask`; runs of `14_train_probes` (`make sweep SWEEP=probes_toy`); without `runs` the committed
+# **You need** `41_diffmask`; runs of `14_train_probes` (`make sweep SWEEP=probes_toy`); without `runs` the committed
 # results are read, and committed pictures stand for the texts.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs
-runs: list[str] = []  # names of the runs; empty = the committed outputs/reference/results.csv
+runs: list[str] = []  # names of the runs; empty: the committed outputs/reference/results.csv
 num_steps: int = 50  # steps of integrals and of fits to the one sentence; 50 in the authors' code for SST
 
 # %%
@@ -36,7 +36,8 @@ from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
 from rationale.explorers.layers import explore_layers, positions_near_answer
-from rationale.runs import committed, results_folder, root, saved, validated
+from rationale.runs import claims, committed, compare, results_folder, root, saved, validated
+from rationale.runs.exports import Exports
 from rationale.runs.probed import load_probed
 
 # %%
@@ -53,7 +54,9 @@ PICTURES = {  # shown without runs
     "xquad": ["question_states", "question_inputs", "speech_questions_states"],
 }
 everything, results = results, results[results["corpus"] == "toy"]
-print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the toy task")
+export = Exports(folder, everything)
+print(compare.caption(everything), *compare.recipes(everything), sep="\n")
+print(f"{results['run'].nunique()} runs of the toy task")
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
@@ -64,15 +67,20 @@ print(f"{everything['run'].nunique()} runs, {results['run'].nunique()} of the to
 #
 # > Erasure has no Kullback-Leibler divergence (it is infinite), and where nothing needs to be kept, no distribution at
 # > all: `empty` is the share of such texts. The paper's row is that of a rule in its code, not of a search: one digit
-# > is kept, the first *n* if the answer is yes, else the first *m* (`07_diffmask`, section 1).
+# > is kept, the first *n* if the answer is yes, else the first *m* (`41_diffmask`, section 1).
 
 # %%
-marks = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "seconds"]
-table = committed.summary(results, marks).query("model != 'subject' and variant == ''").set_index("model")
-table = table.reindex([method for method in METHODS if method in table.index])
-took = results.query("metric == 'seconds' and split == 'train'").groupby("model")["value"].mean()
+def by_method(metrics, split="test"):
+    """Means over seeds: one row per method and setting, in the order of `METHODS`."""
+    table = compare.summary(results[results["model"] != "subject"], metrics, split)
+    table = table.set_index(compare.line_names(table).rename("method"))
+    return table.sort_values("model", key=lambda names: names.map(list(METHODS).index), kind="stable")
+
+
+table = by_method(["kl_1", "js_1", "empty_1", "kl_0", "js_0"])
 shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
-display(figures.show_table(shown.assign(seconds=took.reindex(shown.index)).reset_index()))
+shown["seconds"] = by_method(["seconds"], "train")["seconds"]
+display(export.table(shown.reset_index(), "distance_toy"))
 published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
 display(figures.show_table(wide.reset_index(), digits=2))
@@ -82,7 +90,8 @@ accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'a
 best = table["js_1"].astype(float).idxmin() if len(table) else "none"
 if len(table):
     print(f"dev accuracy of the models: {accuracy.min():.1%} at least; nearest to the truth: {best}")
-if not p.runs:
+is_ours = claims.apply_to(p)
+if is_ours:
     assert accuracy.min() >= 0.99, "the models that are explained can count"
     assert best == "states", "DiffMask is nearer to the truth than every other method"
     assert table["kl_1"]["states"] <= 0.02 and table["js_1"]["states"] <= 0.01, "what this repository asks of it"
@@ -95,8 +104,7 @@ if len(table):
     title = f"{best} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
     figures.draw_bars([name.replace("_", "\n") for name in drawn.index], {"JS": drawn["js_1"].astype(float)}, ax,
                       title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
-    figures.save_figure(fig, folder / "figures", "distance_toy")
-    display(figures.show(fig))
+    display(export.figure(fig, "distance_toy"))
 
 # %% [markdown]
 # ## 2. One sequence, every method (Figure 3)
@@ -126,8 +134,7 @@ for path in folders["toy"][:1]:
         title = (f"more {n} than {m}? {'yes' if row['label'] else 'no'}; most for these digits: "
                  f"{max(share, key=share.get)}, {max(share.values()):.0%}")
         figures.draw_attention(heat, list(values), row["tokens"], ax, title=title)
-        figures.save_figure(fig, folder / "figures", f"digits_{k_of}")
-        display(figures.show(fig))
+        display(export.figure(fig, f"digits_{k_of}"))
 
 # %% [markdown]
 # ## 3. What the second layer knows (Figure 12)
@@ -148,8 +155,7 @@ for path in folders["toy"][:1]:
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))
     figures.draw_states(points, ax, title="Two numbers tell n, m and the rest apart")
-    figures.save_figure(fig, folder / "figures", "digits_states")
-    display(figures.show(fig))
+    display(export.figure(fig, "digits_states"))
     lengths = [len(e.tokens) for e in examples]
     with_digit = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
     for method in (method for method in METHODS if method in texts):
@@ -166,11 +172,10 @@ if kept_by_kind:
                           f"{kept_by_kind[name][2]:.2f} ({name})" for name in
                           sorted(kept_by_kind, key=lambda name: kept_by_kind[name][2])[:2]) + ", others more",
                       ylabel="attribution / largest of its text")
-    figures.save_figure(fig, folder / "figures", "digits_by_kind")
-    display(figures.show(fig))
+    display(export.figure(fig, "digits_by_kind"))
 
 # %% tags=["check"]
-if "states" in kept_by_kind and given.num_train >= 9_000:
+if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     probe, others = kept_by_kind["states"], [kept_by_kind[m] for m in kept_by_kind if m not in ("states", "inputs")]
     assert probe[2] < 0.05 < 0.8 < min(probe[:2]), "all of the query's digits, no other"
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
@@ -213,7 +218,7 @@ for path in folders["toy"][:1]:
 # ## 4. Masks of single sentences against exact search (Table 2)
 #
 # Here the truth is a search: the smallest sets of words of a sentence of SST that keep what a GRU makes of it. DiffMask
-# without amortisation has free logits for each sentence; the score function (`05_reinforce`) is the other way to their
+# without amortisation has free logits for each sentence; the score function (`08_reinforce`) is the other way to their
 # gradient. Precision, recall and F1 are those against the smallest mask that fits best, means over sentences, in per
 # cent. Keep *what*? The masks are asked to keep the distribution of the answer within the margin, so the search that
 # solves their problem is one for $D(y, \hat y) \le m$; `answer_f1` and `answer_optimality` compare with erasure, which
@@ -226,10 +231,10 @@ for path in folders["toy"][:1]:
 # %%
 searched = committed.search_rows(everything)
 marks = list(committed.SEARCH_METRICS)
-table = committed.summary(searched, marks).sort_values(["variant", "model"])
-table = table.set_index(table["model"] + table["variant"].str.removeprefix("gru"))
+table = compare.summary(searched, marks).sort_values(["variant", "model"])
+table = table.set_index(compare.line_names(table).str.replace(", gru", "", n=1))
 shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
-display(figures.show_table(shown.rename_axis("masks").reset_index(), digits=1))
+display(export.table(shown.rename_axis("masks").reset_index(), "search", digits=1))
 published = committed.read_published().query("task == 'probes' and metric in @marks")
 wide = 100 * published.pivot_table(index="model", columns="metric", values="value").reindex(columns=marks)
 display(figures.show_table(wide.reset_index(), digits=1))
@@ -248,8 +253,7 @@ if len(table):
     nearest = max(rows, key=lambda name: table["optimality"][name])
     title = f"{nearest} finds a smallest mask most often"
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}", title=title)
-    figures.save_figure(fig, folder / "figures", "search")
-    display(figures.show(fig))
+    display(export.figure(fig, "search"))
 
 # %% [markdown]
 # *Reading*: the paper's order does not hold against a score function that is rightly scaled. It finds a smallest mask
@@ -257,7 +261,7 @@ if len(table):
 # the smallest and falls behind at the largest. (A GRU, one seed.)
 
 # %% tags=["check"]
-if not p.runs:
+if is_ours:
     for margin, part in table.groupby("variant")["optimality"]:
         found = {name.split(",")[0]: float(value) for name, value in part.items()}
         if "masks" in found:
@@ -277,19 +281,19 @@ published = committed.read_published().query("corpus == 'sst' and model in ['sub
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
-def show_layers(rows, scores):
-    """Means over runs, a table [layer, score] of each probe."""
-    tables = {}
-    for method, part in rows[rows["model"].isin(PROBE_TARGETS)].groupby("model"):
-        values = part.groupby("metric")["value"].mean()
-        layers = sum(name.startswith("kept_") for name in values.index)
-        tables[method] = pd.DataFrame({name: [values[f"{name}_{k}"] for k in range(layers)] for name in scores})
+def show_layers(rows, scores, name):
+    """Means over seeds, a table [layer, score] of each probe and setting."""
+    tables, probes = {}, rows[rows["model"].isin(PROBE_TARGETS)]
+    layers = range(probes.loc[probes["metric"].str.fullmatch(r"kept_\d+"), "metric"].nunique())
+    means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
+    for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
+        tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
         print(f"{method}, by layer")
-        display(figures.show_table(tables[method].rename_axis("layer").reset_index()))
+        display(export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}"))
     return tables
 
 
-by_layer = show_layers(transformer, ["kept", "divergence", "agreement", "masked_macro_f1"])
+by_layer = show_layers(transformer, ["kept", "divergence", "agreement", "masked_macro_f1"], "layers_sst")
 alone = transformer.query("model == 'subject' and metric == 'macro_f1'")["value"]
 print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no run on SST yet")
 
@@ -298,11 +302,11 @@ if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
     shares = {method: layers["kept"] for method, layers in by_layer.items()}
     least = {method: int(kept.idxmin()) for method, kept in shares.items()}
-    title = "; ".join(f"{method}: layer {k} needs least, {shares[method][k]:.0%}" for method, k in least.items())
+    title = "; ".join(f"{method.partition(', ')[0]}: layer {k} needs least, {shares[method][k]:.0%}"
+                      for method, k in least.items())  # fmt: skip
     figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title=title,
                        xlabel="layer (0: word embeddings)", ylabel="expected share kept", markers=True)
-    figures.save_figure(fig, folder / "figures", "kept_sst")
-    display(figures.show(fig))
+    display(export.figure(fig, "kept_sst"))
 
 # %% [markdown]
 # One sentence through every method (Figures 5 and 7), by layers: what is dropped is grey. `masks` are free numbers of
@@ -337,14 +341,14 @@ for path in folders["sst"][:1]:
         fig, ax = figures.new_figure(size=(10, 4.6))
         title = f"{method}: {(heat >= 0.5).mean():.0%} of the cells are at least 1/2"
         figures.draw_attention(heat, [f"layer {k}" for k in range(len(heat))], tokens, ax, title=title)
-        figures.save_figure(fig, folder / "figures", f"sentence_{method}")
-        display(figures.show(fig))
+        display(export.figure(fig, f"sentence_{method}"))
 
 # %% tags=["check"]
 if "masks_with_baseline" in by_method:
     kept_alone = {name: float((by_method[name] > 0.5).mean()) for name in ("masks", "masks_with_baseline")}
     print("share of states kept by masks of this sentence alone:", kept_alone)
-    assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "a baseline of its own lets a text mask more"
+    if claims.apply_to(given, "14_train_probes"):
+        assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "a baseline of its own lets a text mask more"
 
 # %% [markdown]
 # The separators (Figure 6), and how many layers keep a word, by its part of speech and by the sentiment that people
@@ -359,8 +363,7 @@ def draw_kept(method, table, kinds, name):
     figures.draw_bars([kind.replace(" ", "\n") for kind in kept_in], {method: list(kept_in.values())}, ax, fmt="{:.1f}",
                       title=f"{method}: {most} words are kept in most layers",
                       ylabel=f"expected layers of {len(table)}")
-    figures.save_figure(fig, folder / "figures", f"{name}_{method}")
-    display(figures.show(fig))
+    display(export.figure(fig, f"{name}_{method}"))
 
 
 layers_kept = {}
@@ -379,15 +382,14 @@ for path in folders["sst"][:1]:
         top = max(lines, key=lambda kind: lines[kind].iloc[-1])
         figures.draw_lines(range(len(words)), lines, ax, title=f"{method}: the last layers keep {top} most",
                            xlabel="layer (0: word embeddings)", ylabel="mean probability to be kept", markers=True)
-        figures.save_figure(fig, folder / "figures", f"separators_{method}")
-        display(figures.show(fig))
+        display(export.figure(fig, f"separators_{method}"))
         draw_kept(method, by_speech, SPEECH, "speech")
         draw_kept(method, by_sentiment, LABELS, "sentiment")
 
 # %% tags=["check"]
-if "inputs" in layers_kept and given.num_train == 0:
-    words = layers_kept["inputs"]
-    print({kind: round(float(value), 1) for kind, value in words.items()})
+words = layers_kept.get("inputs", {})
+print({kind: round(float(value), 1) for kind, value in words.items()})
+if words and claims.apply_to(given, "14_train_probes"):
     for kind in ("determiner", "pronoun", "punctuation"):
         assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}s go, adjectives and nouns stay"
     strong, weak = (min(words[kind] for kind in kinds) for kinds in (LABELS[::4], LABELS[1::2]))
@@ -415,7 +417,7 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
 
 # %%
 asked = everything.query("corpus in ['xquad', 'squad'] and split == 'test'")
-show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"])
+show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"], "layers_questions")
 alone = asked.query("model == 'subject' and metric in ['f1', 'exact_match']")
 means = alone.groupby("metric")["value"].mean()
 print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no run on questions yet")
@@ -445,8 +447,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
         title = f"{method}: the last layer keeps {kept}"
         figures.draw_attention(heat, [f"layer {k}" for k in range(len(heat))], [row["tokens"][i] for i in near], ax,
                                title=title, marked=inside)
-        figures.save_figure(fig, folder / "figures", f"question_{method}")
-        display(figures.show(fig))
+        display(export.figure(fig, f"question_{method}"))
 
 # %% tags=["figure"]
 for method in (m for m in PROBE_TARGETS if m in texts):

@@ -19,7 +19,7 @@
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
-runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
+runs: list = []  # names of the runs; empty: the committed outputs/reference/results.csv
 
 # %%
 import itertools
@@ -32,13 +32,15 @@ from IPython.display import display
 
 from rationale import figures
 from rationale.nn import MAPPINGS, has_zero_jacobian
-from rationale.runs import committed, results_folder, root, saved, validated
+from rationale.runs import claims, committed, compare, results_folder, root, saved, validated
+from rationale.runs.exports import Exports
 
 # %%
 p = validated(globals())
 folder = results_folder("25_read_seq2seq")
 results = committed.rows_for(p, "translation", "summarisation")
-print(f"{results['run'].nunique()} runs" if len(results) else "no run committed yet")
+export = Exports(folder, results)
+print(compare.caption(results), *compare.recipes(results), sep="\n")
 
 # %% [markdown]
 # ## 1. Scores
@@ -47,33 +49,36 @@ print(f"{results['run'].nunique()} runs" if len(results) else "no run committed 
 # best, and on Gigaword's headlines (their Table 2, below ours). Here **Multi30k**'s captions stand in for the news, and
 # the subject lines of **AESLC**'s e-mails, with several people's references, for the headlines: the scores are of other
 # data and no reproduction; the *order* of the maps and their distances are what can be compared. (The paper's oscarmax
-# is the composition that sorts by absolute value; ours the exact map, see `06_sparse_attention`, section 5.)
+# is the composition that sorts by absolute value; ours the exact map, see `40_sparse_attention`, section 5.)
 
 # %%
 marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
 
 
 def by_map(part):
-    """Means over seeds, a row a map and variant, in the order of `MAPPINGS`."""
-    table = committed.summary(part, marks)
+    """Means over seeds: one row per map and setting, in the order of `MAPPINGS`."""
+    table = compare.summary(part, marks)
     table = table.sort_values("model", key=lambda names: names.map(list(MAPPINGS).index), kind="stable")
-    return table.set_index((table["model"] + ", " + table["variant"]).str.removesuffix(", "))
+    return table.set_index(compare.line_names(table))
 
 
 tables = {name: by_map(part) for name, part in results.groupby(["task", "corpus", "aspect"])}
 for (task, corpus, pair), table in tables.items():
     print(task, corpus, pair)
     shown = table[[*marks, "seeds"]].astype(float)
-    display(figures.show_table(shown.rename_axis("attention").reset_index()))
+    name = "_".join(f"scores {corpus} {pair}".split())
+    display(export.table(shown.rename_axis("attention").reset_index(), name))
 published = committed.read_published().query("task == 'summarisation'")
 wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
 display(figures.show_table(wide.reset_index(), digits=2))
 
 # %% tags=["check"]
+is_ours = claims.apply_to(p)
 for table in tables.values():
     assert table[["bleu", "rouge1"]].stack().dropna().between(0, 100).all() and table["zeros"].between(0, 1).all()
-    if "softmax" in table.index:
-        assert table["zeros"]["softmax"] < 0.01, "softmax leaves no weight out, but for those that underflow"
+if is_ours:
+    softmax = [table.loc[table["model"] == "softmax", "zeros"] for table in tables.values()]
+    assert pd.concat(softmax).lt(0.01).all(), "softmax leaves no weight out, but for those that underflow"
 assert (wide["rouge1"] > wide["rouge2"]).all(), "a pair of words is harder to meet than one"
 
 # %% tags=["figure"]
@@ -86,8 +91,8 @@ for (task, corpus, pair), table in tables.items():
     title = f"{where}: {spread:.1f} {said} between the best map and the worst"
     labels = [name.replace(", ", "\n") for name in table.index]
     figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
-    figures.save_figure(fig, folder / "figures", f"{mark}_{where.replace(' ', '_')}")
-    display(figures.show(fig))
+    of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
+    display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
     best = table[mark].astype(float).max()
     far = [f"{name} {best - value:.1f}" for name, value in table[mark].astype(float).items() if best - value > 1]
     print(f"{where}: more than one {said} behind the best, unlike in the paper: {', '.join(far) or 'none'}")
@@ -96,14 +101,14 @@ for (task, corpus, pair), table in tables.items():
 # *Reading* (one seed of each): with the paper's `gamma` of 1 every sparse map is three to six BLEU behind softmax on
 # captions, where the paper has all within one, and from French sparsemax is far behind: its attention never left the
 # first words of the source (section 3 shows it). Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row
-# is 0 ((A8), `06_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
+# is 0 ((A10), `40_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
 # learning from every word. The remedy is a flatter map: with `gamma: 4` all four from French are
 # level with softmax or ahead of it, as the paper says, and nine of ten weights are still exactly 0 (sweep
 # `translation_flatter`). On e-mails all are weak (a ROUGE-1 of 13), and all but oscarmax lie within half a point of
 # softmax.
 
 # %% tags=["check"]
-if not p.runs:
+if is_ours:
     for language, (least, most) in {"de": (2.5, 5), "fr": (3.5, 6)}.items():
         captions = tables["translation", "multi30k", f"{language} to en"]["bleu"].astype(float)
         behind = captions["softmax"] - captions.drop("softmax")
@@ -161,15 +166,14 @@ for names in together.values():
             fig, ax = figures.new_figure(size=(11, 4.8))
             title = f"{name}: {(weights == 0).mean():.0%} of the weights are exactly 0"
             figures.draw_attention(weights, words, first["source"][i], ax, title=title)
-            figures.save_figure(fig, folder / "figures", f"text{k}_{name}")
-            display(figures.show(fig))
+            display(export.figure(fig, f"text{k}_{name}", [f"15_train_seq2seq/{name}"]))
 
 # %% [markdown]
 # ## 4. Zeros, fused neighbours, loops
 #
 # For each run, of all words it said to the test set: on how many source words a weight falls, and which share of the
 # neighbours that both have weight have exactly the same. *Settled* is the share of words where all weights that are
-# not 0 are one group, so that no gradient comes back ((A8), `06_sparse_attention`). *Different words*: each word said
+# not 0 are one group, so that no gradient comes back ((A10), `40_sparse_attention`). *Different words*: each word said
 # looks most at some source word; how many different ones these are, for one word said (1: always another; near 0:
 # always the same, so the attention is stuck). *Cut off* is the share of texts that ran into the limit (`longest`): a
 # hypothesis is judged by its log-probability a word, so where a model repeats itself with certainty ("! ! ! !") every
@@ -192,7 +196,7 @@ for name, rows in read.items():
     facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
                   different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
 columns = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
-figures.show_table(pd.DataFrame(facts, columns=columns))
+export.table(pd.DataFrame(facts, columns=columns), "weights")
 
 # %% tags=["check"]
 for name, rows in read.items():

@@ -20,7 +20,7 @@
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs
-runs: list = []  # names of the runs; empty = the committed outputs/reference/results.csv
+runs: list = []  # names of the runs; empty: the committed outputs/reference/results.csv
 
 # %%
 import numpy as np
@@ -29,85 +29,97 @@ from IPython.display import display
 
 from rationale import figures
 from rationale.explorers import explore_rates
-from rationale.runs import committed, results_folder, root, validated
+from rationale.runs import claims, committed, compare, results_folder, root, validated
+from rationale.runs.exports import Exports
 
 # %%
 p = validated(globals())
 folder = results_folder("31_selection_rates")
 if p.runs:
-    results = committed.rows_of_all(p.runs_dir, p.runs)
+    results = compare.rows_of_all(p.runs_dir, p.runs, "sst")
 else:
     results = committed.rows_of_figure_4(committed.read_results())
-print(f"{results['run'].nunique()} runs, vectors {', '.join(sorted(results['vectors'].unique()))}")
+export = Exports(folder, results)
+print(compare.caption(results), *compare.recipes(results), sep="\n")
 
 # %% [markdown]
-# ## 1. One row a model and target
+# ## 1. One row per setting
 #
-# Mean over seeds; `_std` is the standard deviation of the sample. *Expected* is the mean over sentences of the
-# expected share of words with $z \ne 0$, *selected* the share of words with $z \ne 0$ by the test-time rule.
+# Mean over seeds, and over nothing else: each setting that differs between runs of one model is a column. (The settings
+# that differ between whole models are printed above.) `_std` is the standard deviation of the sample. *Expected* is the
+# mean over sentences of the expected share of words with $z \ne 0$, *selected* the share of words with $z \ne 0$ by the
+# test-time rule. Every table and figure of this notebook is also saved for a paper: `tables/` has CSV and LaTeX,
+# `figures/` has SVG, PDF and PNG.
 
 # %%
 metrics_shown = ["accuracy", "rate_expected", "rate_selected"]
-dev, test = (committed.summary(results, metrics_shown, split) for split in ("dev", "test"))
-keys = ["vectors", "model", "target", "sparsity"]
-shown_columns = [*keys, *metrics_shown, "accuracy_std", "seeds"]
-both = dev[shown_columns].merge(test[shown_columns], on=[*keys, "seeds"], suffixes=("_dev", "_test"))
-figures.show_table(both.sort_values([*keys[:2], "rate_selected_test"]))
+dev, test = (compare.summary(results, metrics_shown, split) for split in ("dev", "test"))
+keys = [*compare.KIND, "settings"]
+numbers = [*metrics_shown, "accuracy_std", "seeds"]
+both = dev[[*keys, *numbers]].merge(test, on=[*keys, "seeds"], suffixes=("_dev", "_test"))
+numbers = [f"{name}_{split}" for split in ("dev", "test") for name in ("accuracy", "accuracy_std", *metrics_shown[1:])]
+both = both.sort_values(["vectors", "model", "rate_selected_test"])
+export.table(both[[*compare.told_columns(test), *numbers, "seeds"]], "accuracy")
 
 # %% tags=["check"]
+is_ours = claims.apply_to(p)
 assert test["accuracy"].between(0, 1).all() and test["rate_selected"].between(0, 1).all()
 assert (test.loc[test["model"] == "full_text", "rate_selected"] == 1).all()
-assert not both.duplicated(keys).any(), "one row a model, target and price"
+assert not both.duplicated(keys).any(), "one row per setting"
 
 # %% [markdown]
 # ## 2. Accuracy against selected text
 #
 # The paper's Figure 4: the closer to full-text accuracy at a small rate, the better the rationales. The band is
 # the full-text mean with two standard deviations over seeds. HardKuma is asked for a rate; Bernoulli gates, trained by
-# the score function (`05_reinforce`), are given a price for a word, and the rate is what comes out.
+# the score function (`08_reinforce`), are given a price for a word, and the rate is what comes out.
 
 # %%
 main_vectors = results["vectors"].value_counts().index[0]
 shown = test[test["vectors"] == main_vectors]
+shown = shown.assign(line=compare.line_names(shown))
 full = shown[shown["model"] == "full_text"]
-band = None if full.empty else (full["accuracy"].iloc[0], 2 * full["accuracy_std"].fillna(0).iloc[0])
+band = (full["accuracy"].iloc[0], 2 * full["accuracy_std"].fillna(0).iloc[0]) if len(full) == 1 else None
 points = {
     name.replace("hardkuma", "HardKuma").replace("bernoulli", "Bernoulli"): part[
         ["rate_selected", "accuracy", "accuracy_std"]
     ].fillna(0).to_numpy().tolist()
-    for name, part in shown[shown["model"] != "full_text"].groupby("model")
+    for name, part in shown[(shown["model"] != "full_text") | (band is None)].groupby("line")
 }
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.5))
 half = {name: min(rows, key=lambda row: abs(row[0] - 0.5)) for name, rows in points.items() if name != "attention"}
+if len(half) > 2:  # name the best of many lines by its model
+    best = max(half, key=lambda name: half[name][1])
+    half = {f"the best of {len(half)} lines, {best.partition(', ')[0]},": half[best]}
 title = ", ".join(f"{name} {accuracy:.1%} ({rate:.0%})" for name, (rate, accuracy, _) in half.items())
 title = f"Near half of the words: {title}" if title else "Full text"
 figures.draw_score_against_rate(points, ax, band, title=title, ylabel="accuracy (SST, test)")
-figures.save_figure(fig, folder / "figures", "accuracy_against_rate")
-figures.show(fig)
+export.figure(fig, "accuracy_against_rate")
 
 # %% tags=["check"]
 chosen = shown[shown["model"] != "full_text"].sort_values("rate_selected")
 extractors = chosen[(chosen["model"] == "hardkuma") & (chosen["target"] < 1)].sort_values("target")
-enough = band is not None and extractors["seeds"].min() >= 3 and len(extractors) >= 4
-if enough:
+one_line = extractors["line"].nunique() == 1
+if is_ours:
     gains = extractors["accuracy"].to_numpy()
     near = extractors[extractors["target"].between(0.39, 0.61)]["accuracy"].max()
     assert gains[-1] > gains[0] + 0.02, "more text, more accuracy"
     print(f"from {gains[0]:.1%} at {extractors['target'].iloc[0]:.0%} to {near:.1%}; full text {band[0]:.1%}")
-curve = {name: part for name, part in chosen.groupby("model") if len(part) >= 2}
+curve = {name: part for name, part in chosen.groupby("line") if len(part) >= 2}
 if "bernoulli" in curve and "hardkuma" in curve:
     ours, theirs = curve["hardkuma"], curve["bernoulli"]
     low = max(part["rate_selected"].min() for part in (ours, theirs))
     high = min(part["rate_selected"].max() for part in (ours, theirs))
+    assert not is_ours or low < high, "the curves of the committed runs share a range of rates"
+if "bernoulli" in curve and "hardkuma" in curve and low < high:
     grid = np.linspace(low, high, 101)
     gap = np.interp(grid, ours["rate_selected"], ours["accuracy"]) - np.interp(
         grid, theirs["rate_selected"], theirs["accuracy"]
     )
     print(f"between {low:.0%} and {high:.0%} of the text HardKuma is {100 * gap.mean():+.1f} points from Bernoulli on "
           f"average, {100 * gap.min():+.1f} to {100 * gap.max():+.1f}")  # fmt: skip
-    assert low < high, "the curves share a range of rates"
 
 # %% [markdown]
 # ## 3. Which words are kept?
@@ -131,11 +143,13 @@ for name, rate in (("hardkuma", 0.24), ("bernoulli", 0.25)):
         neutral[name] = kept[2] / everything[2]
 
 # %% tags=["check"]
-if everything is not None and everything.sum() == 21274:
+if is_ours:
     assert everything.tolist() == [146, 992, 18231, 1511, 394], "the full validation set of Figure 5"
+for label in range(5):
+    sizes = counts.reindex(columns=[f"selected_{label}", f"words_{label}"]).dropna()
+    assert sizes.diff(axis=1).iloc[:, 1].ge(0).all(), "no more words are kept than there are"
 print(" " * 16 + "".join(f"  {head:>5}" for head in ("--", "-", "0", "+", "++")))
 for name, kept in bars.items():
-    assert (kept <= everything).all()
     print(f"{name:16}" + "".join(f"  {share:5.1%}" for share in kept / everything.clip(1)))
 
 # %% tags=["figure"]
@@ -143,8 +157,7 @@ if bars:
     fig, ax = figures.new_figure(size=(11, 5.5))
     title = "Neutral words kept: " + ", ".join(f"{name} {share:.0%}" for name, share in neutral.items())
     figures.draw_word_sentiment(everything, bars, ax, title=title)
-    figures.save_figure(fig, folder / "figures", "word_sentiment")
-    display(figures.show(fig))
+    display(export.figure(fig, "word_sentiment"))
 
 # %% [markdown]
 # ## 4. Did the runs keep to their targets?
@@ -156,19 +169,23 @@ off = extractors.assign(
     expected_minus_target=100 * (extractors["rate_expected"] - extractors["target"]),
     selected_minus_target=100 * (extractors["rate_selected"] - extractors["target"]),
 )
-figures.show_table(off[["vectors", "model", "target", "expected_minus_target", "selected_minus_target", "seeds"]], 2)
+differing = [name for name in compare.told_columns(off) if name not in ("model", "target")]
+gaps = ["expected_minus_target", "selected_minus_target"]
+export.table(off[["model", *differing, "target", *gaps, "seeds"]], "rate_minus_target", 2)
 
 # %% tags=["figure"]
 if len(extractors):
-    fig, ax = figures.new_figure(size=(9, 5))
+    fig, ax = figures.new_figure(size=(max(9, 2.4 * len(extractors)) if not one_line else 9, 5))
     names = [f"{target:.0%}" for target in extractors["target"]]
+    if not one_line:  # also name what differs beside the target
+        lines = extractors["line"].str.partition(", ")[2].str.replace(", ", "\n")
+        names = [f"{name}\n{line}" for name, line in zip(names, lines, strict=True)]
     bars = {"expected": off["expected_minus_target"].tolist(), "selected": off["selected_minus_target"].tolist()}
     worst = {name: max(map(abs, values)) for name, values in bars.items()}
     title = f"At most {worst['expected']:.2f} points off in expectation, {worst['selected']:.1f} as selected"
     figures.draw_bars(names, bars, ax, title=title, ylabel="rate minus target (points)", fmt="{:+.1f}")
     ax.set_xlabel("target")
-    figures.save_figure(fig, folder / "figures", "rate_minus_target")
-    display(figures.show(fig))
+    display(export.figure(fig, "rate_minus_target"))
 
 # %% [markdown]
 # ## 5. Beside the published numbers
@@ -186,11 +203,12 @@ for published in paper.itertuples():
         rows.append({"model": published.model, "split": published.split, "published": published.value,
                      "at a rate of": published.target, "vectors there": published.vectors, "ours": nearest["accuracy"],
                      "std": nearest["accuracy_std"], "at our rate of": nearest["rate_selected"], "vectors": vectors,
-                     "seeds": nearest["seeds"], "source": published.source})  # fmt: skip
+                     "settings": nearest["settings"], "seeds": nearest["seeds"],
+                     "source": published.source})  # fmt: skip
 side = pd.DataFrame(rows)
 side["points apart"] = 100 * (side["ours"] - side["published"]) if len(side) else []
-figures.show_table(side.drop(columns="source", errors="ignore").sort_values(["vectors", "model", "split"])
-                   if len(side) else side)
+side = side.sort_values(["vectors", "model", "split"]) if len(side) else side
+export.table(side.drop(columns="source", errors="ignore"), "beside_published")
 
 # %% tags=["check"]
 if len(side):
@@ -208,10 +226,10 @@ if len(side):
 # %% [markdown]
 # ## 6. What is a rationale worth?
 #
-# Accuracy at a rate says nothing about the words themselves. Measured on the test set
-# (`rationale.runs.faithfulness`), at each rate: precision and recall against the words that SST's annotators found
+# Accuracy at a rate says nothing about the words themselves. Measured on the test set (by `python -m rationale.judge`,
+# where a run has not done so itself), at each rate: precision and recall against the words that SST's annotators found
 # not neutral; agreement, the token F1 between the rationales of two seeds (two unrelated selections of a rate $r$
-# agree by $r$); sufficiency and comprehensiveness (`05_reinforce`, (R13) and (R14)), averaged over five budgets as in
+# agree by $r$); sufficiency and comprehensiveness (`09_questions`, (R13) and (R14)), averaged over five budgets as in
 # ERASER; the calibration error of the prediction.
 
 # %%
@@ -219,22 +237,25 @@ quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreeme
            "sufficiency_aopc", "comprehensiveness_aopc", "calibration_error", "length_leak"]  # fmt: skip
 with_words = results[results["run"].isin(results.loc[results["metric"] == "word_precision", "run"])]
 with_words = with_words[with_words["vectors"] == main_vectors]
-worth = committed.summary(with_words, quality)
+worth = compare.summary(with_words, quality)
 worth = worth[worth["model"] != "full_text"].sort_values(["model", "rate_selected"])
-figures.show_table(worth[["model", "target", "sparsity", *quality, "seeds"]])
+worth = worth.assign(line=compare.line_names(worth))
+export.table(worth[[*compare.told_columns(worth), *quality, "seeds"]], "quality")
 
 # %%
 def lines_of(columns):
     return {f"{name}, {label}": part[["rate_selected", column]].to_numpy().tolist()
-            for name, part in worth.groupby("model") for label, column in columns.items()}  # fmt: skip
+            for name, part in worth.groupby("line") for label, column in columns.items()}  # fmt: skip
 
 
 # %% tags=["check"]
+if worth.empty:
+    print("none of these runs has judged its rationales (judge=none); `python -m rationale.judge RUN...` does")
 by_chance = results.query("metric == 'word_base_rate' and split == 'test'")["value"].mean()
-for row in worth.to_dict("records"):
-    if row["seeds"] >= 3 and 0.02 < row["rate_selected"] < 0.9:  # a trained group that selects
-        assert row["word_precision"] > by_chance, "better than selecting at random"
-print(f"precision of a random selection: {by_chance:.1%}, the share of words that are not neutral")
+if is_ours:
+    selecting = worth[worth["rate_selected"].between(0.02, 0.9) & (worth["seeds"] >= 3)]
+    assert (selecting["word_precision"] > by_chance).all(), "better than selecting at random"
+print(f"precision of a random selection: {by_chance:.1%}, the share of words that are not neutral" * (len(worth) > 0))
 
 # %% tags=["figure"]
 if len(worth):
@@ -244,19 +265,17 @@ if len(worth):
     title = (f"{sharpest['model']} at {sharpest['rate_selected']:.0%}: {sharpest['word_precision']:.0%} of its words "
              f"carry sentiment (random: {by_chance:.0%})")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision, recall")
-    figures.save_figure(fig, folder / "figures", "precision_recall")
-    display(figures.show(fig))
+    display(export.figure(fig, "precision_recall"))
 
 # %% tags=["figure"]
 if worth["agreement"].notna().any():
     fig, ax = figures.new_figure(size=(10, 5.2))
     stable = worth.dropna(subset=["agreement"])
-    lines = {name: part[["rate_selected", "agreement"]].to_numpy().tolist() for name, part in stable.groupby("model")}
+    lines = {name: part[["rate_selected", "agreement"]].to_numpy().tolist() for name, part in stable.groupby("line")}
     lines["unrelated"] = [[0.02, 0.02], [1, 1]]  # two selections that do not know each other
     title = f"Two seeds agree on {stable['agreement'].min():.0%} to {stable['agreement'].max():.0%} of their words"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="token F1 between seeds")
-    figures.save_figure(fig, folder / "figures", "agreement")
-    display(figures.show(fig))
+    display(export.figure(fig, "agreement"))
 
 # %% tags=["figure"]
 if len(worth):
@@ -267,8 +286,7 @@ if len(worth):
              f"{best['comprehensiveness_aopc']:.2f} at most")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y'), mean of five budgets",
                                     percent=False)
-    figures.save_figure(fig, folder / "figures", "faithfulness")
-    display(figures.show(fig))
+    display(export.figure(fig, "faithfulness"))
 
 # %% [markdown]
 # Reading: sufficiency and comprehensiveness are judged by each run's own predictor, which was trained on rationales
@@ -283,6 +301,7 @@ if len(worth):
 
 # %%
 reference = committed.read_results()
+export_committed = Exports(folder, reference, "dev")
 
 
 def committed_runs(name, **parameters):
@@ -346,8 +365,7 @@ if authors_on:
     lines = {f"{name}, selected": curve for name, curve in selected.items()}
     lines |= {f"{name}, expected": curve for name, curve in expected.items()}
     figures.draw_lines(list(epochs), lines, ax, title=title, xlabel="epoch", ylabel="share of words")
-    figures.save_figure(fig, folder / "figures", "collapse")
-    display(figures.show(fig))
+    display(export_committed.figure(fig, "collapse", pd.concat(authors_on.values())["run"]))
 
 # %% [markdown]
 # Why? In the first epoch the predictor knows nothing, and what it reads only adds noise to its answer: gates drift
@@ -357,7 +375,7 @@ if authors_on:
 # some epochs.
 #
 # Less noise alone is no cure: with the price in closed form and from the first step on, it is the one steady signal
-# while the predictor is still ignorant. The package's default adds a reward for entropy (`05_reinforce`, section 4):
+# while the predictor is still ignorant. The package's default adds a reward for entropy (`08_reinforce`, section 4):
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -374,8 +392,7 @@ if ways:
     lines = by_epoch(ways, "dev_rate_selected")
     title = "After 12 epochs: " + ", ".join(f"{name} {curve[11]:.0%}" for name, curve in lines.items())
     figures.draw_lines(list(epochs), lines, ax, title=title, xlabel="epoch", ylabel="selected words")
-    figures.save_figure(fig, folder / "figures", "estimators")
-    display(figures.show(fig))
+    display(export_committed.figure(fig, "estimators", pd.concat(ways.values())["run"]))
 
 # %% tags=["check"]
 if "less noise" in ways:
@@ -411,8 +428,7 @@ if paths:
     ends = ", ".join(f"{name} {part['dev_rate_expected'].iloc[-1]:.0%}" for name, part in lagrangians.items())
     title = f"Target 40 %; expected rate after 12 epochs: {ends}"
     figures.draw_lines(list(epochs), paths, ax, title=title, xlabel="epoch", ylabel="share of words", target=0.4)
-    figures.save_figure(fig, folder / "figures", "lagrangian")
-    display(figures.show(fig))
+    display(export_committed.figure(fig, "lagrangian", pd.concat(lagrangians.values())["run"]))
 
 # %% [markdown]
 # ## 10. Ten seeds at 40 %
@@ -463,8 +479,7 @@ epochs = range(1, 1 + len(next(iter(curves.values()))))
 last = [curve[-1] for label, curve in curves.items() if label.startswith("authors")]
 title = f"In the end the authors' rule selects {max(last):.0%} of the words, for a target of 40 %"
 figures.draw_lines(list(epochs), curves, ax, title=title, xlabel="epoch", ylabel="selected words", target=0.4)
-figures.save_figure(fig, folder / "figures", "dynamics")
-figures.show(fig)
+export_committed.figure(fig, "dynamics", [*signed, *authors])
 
 # %% [markdown]
 # ## 12. Do length buckets change what is learned?
@@ -507,15 +522,16 @@ code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "fi
 code += ["word_precision", "agreement"]
 part = results[(results["split"] == "test") & results["metric"].isin(code) & (results["model"] != "full_text")]
 part = part[part["run"].isin(part.loc[part["metric"] == "count_tells", "run"])]
-told = part.pivot_table(index=["model", "target", "sparsity", "seed"], columns="metric", values="value")
-told = told.reindex(columns=code).sort_values("rate_selected").reset_index()
-figures.show_table(told.head(9))
+told = compare.summary(part, code, by=["seed"]).sort_values("rate_selected", ignore_index=True)
+columns = [*compare.told_columns(told), "seed", *code]
+export.table(told[columns], "code")
+figures.show_table(told[columns].head(9))
 
 # %% tags=["check"]
 assert (told["count_tells"] >= told["answer_share"] - 1e-9).all(), "(R16)"
 strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
 priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
-if len(strict) >= 3 and len(priced) >= 3:
+if is_ours:
     assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "a code, and none"
     assert strict["first_words"].max() > 0.8, "one seed even needs nothing but the first two words"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
@@ -526,22 +542,24 @@ if len(strict) >= 3 and len(priced) >= 3:
 # %% tags=["figure"]
 if len(told):
     fig, ax = figures.new_figure(size=(10, 5.2))
-    means = told.groupby(["model", "target", "sparsity"])[code].mean().sort_values("rate_selected")
-    lines = {name: rows[["rate_selected", "count_tells"]].to_numpy().tolist() for name, rows in means.groupby("model")}
-    lines["the commonest answer"] = means[["rate_selected", "answer_share"]].to_numpy().tolist()
+    means = compare.summary(part, code).sort_values("rate_selected")
+    lines = {name: rows[["rate_selected", "count_tells"]].to_numpy().tolist()
+             for name, rows in means.groupby(compare.line_names(means))}  # fmt: skip
+    if len(lines) == means["model"].nunique():  # nothing but models, targets and prices differs
+        lines["the commonest answer"] = means[["rate_selected", "answer_share"]].to_numpy().tolist()
     rate, tells = means[["rate_selected", "count_tells"]].iloc[0]
     title = f"At {rate:.0%} of the text, the number of selected words tells {tells:.0%} of the answers"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="answers told by the number alone")
-    figures.save_figure(fig, folder / "figures", "code")
-    display(figures.show(fig))
+    display(export.figure(fig, "code"))
 
 # %% [markdown]
-# Reading: the constraint holds an *average*. Nothing stops a selector from spending the whole budget on the sentences
-# of one side: one seed selects words of praise and says "negative" by selecting nothing, another does the opposite, and
-# a third marks positive sentences by their first word, `a` or `the`. Their accuracy is that of a classifier that sends
-# one symbol. Such rationales (Jacovi and Goldberg 2021 call them Trojan) look sparse and predict well; precision,
-# agreement between seeds and (R16) give them away. With a price a word, each sentence pays for itself, and the words
-# that are left are those that carry sentiment.
+# *Reading*: the constraint holds an *average*. Nothing stops a selector from spending its whole budget on the
+# sentences of one class and selecting nothing in the others. The table shows how far this goes at 5 %: in each seed
+# the number of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the
+# selected words are among the first two of their sentence (`first_words`). Such a model is a classifier that passes
+# on one symbol. Its rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. Three
+# measures give them away: precision, the agreement between seeds, and (R16). A price per word, in contrast, is paid
+# in each sentence, and the words that are then selected are those that carry sentiment.
 
 # %% [markdown]
 # ## 14. One sentence at every rate
@@ -555,11 +573,13 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target
 # of 10 % (`larger_at_10`, "expected" or "selected"), and whether the two are nearer to each other at 60 % than at 25
 # % (`nearer_at_60`, True or False). *Change* the target along the table of section 4: `rate_gaps`, a dict of each
-# target to selected minus expected, in points, test split. *Explain* the sign, and where the gap goes.
+# target to selected minus expected, in points, test split, the mean over its runs. *Explain* the sign, and where the
+# gap goes.
 
 # %% tags=["solution"]
 larger_at_10, nearer_at_60 = "expected", True
-rate_gaps = {row.target: row.selected_minus_target - row.expected_minus_target for row in off.itertuples()}
+gaps = off["selected_minus_target"] - off["expected_minus_target"]
+rate_gaps = ((gaps * off["seeds"]).groupby(off["target"]).sum() / off.groupby("target")["seeds"].sum()).to_dict()
 print({target: round(gap, 1) for target, gap in rate_gaps.items()})
 # A gate counts for the rule only when its mass at 0 is not the largest of three. At small rates most gates are nearly
 # shut and each still adds a little to the expectation, which the rule rounds to 0; at large rates as many gates are
@@ -572,9 +592,8 @@ for target, part in tested.groupby("target"):
     rates = part.groupby("metric")["value"].mean()
     gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
     assert abs(rate_gaps[target] - gap) < 1e-6, f"target {target:.0%}: {gap:+.2f} points"
-if 0.1 in rate_gaps:
+if is_ours:
     assert larger_at_10 == ("selected" if rate_gaps[0.1] > 0 else "expected"), f"{rate_gaps[0.1]:+.1f} points at 10 %"
-if {0.25, 0.6} <= set(rate_gaps):
     assert nearer_at_60 == (abs(rate_gaps[0.6]) < abs(rate_gaps[0.25])), f"{rate_gaps[0.6]:+.1f} points at 60 %"
 
 # %% [markdown]

@@ -4,13 +4,13 @@ Each room is imported by its name: `from rationale.distributions import HardKuma
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rationale.runs.saved import SavedRun
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "fit", "load"]
 
 
 def load(run: str | Path) -> "SavedRun":
@@ -24,7 +24,9 @@ def load(run: str | Path) -> "SavedRun":
     Returns
     -------
     SavedRun
-        `model`, `vocabulary`, `parameters` and `labels`.
+        Called with a list of texts, it gives an `Answer` (rationale/runs/answers.py) for each: label, probability and
+        rationale. `to_html(answers)` makes a page of them. `model`, `vocabulary`, `parameters` and `labels` are its
+        attributes.
 
     Raises
     ------
@@ -34,3 +36,36 @@ def load(run: str | Path) -> "SavedRun":
     from rationale.runs.saved import load_run  # most of the package: imported when it is asked for
 
     return load_run(run)
+
+
+def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> "SavedRun":
+    """Train a rationale extractor on texts of your own.
+
+    With the same settings this is the run of notebook `17_train_own_texts`, to the last bit on the same machine.
+
+    Parameters
+    ----------
+    data
+        A file (.csv, .tsv, .jsonl, .parquet), or a folder with train, dev and test files of these, in ERASER's format,
+        or saved by the library `datasets`.
+    folder
+        Where the run is saved, for `rationale.load`. None: the model is only returned.
+    threads : int >= 1
+        Computing threads. Another number gives slightly other weights.
+    settings
+        The columns `text`, `label` and `rationale`, and all other settings of the notebook, such as `selection=0.2`,
+        `epochs=8` and `seed=1` (`python -m rationale.runs 17_train_own_texts --list`).
+
+    Returns
+    -------
+    SavedRun
+        As `load` returns it.
+
+    Raises
+    ------
+    BadInput
+        A setting, a file or a row cannot be used; the message is one line that says what is accepted.
+    """
+    from rationale.runs.fit import fit as train  # most of the package: imported when it is asked for
+
+    return train(data, folder, threads, **settings)

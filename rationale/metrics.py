@@ -1,7 +1,7 @@
 """Metrics of selections (against gold rationales, word labels and each other), of predictions and of generated texts.
 
 All functions take the values of a batch or of a whole split. A *micro* score is computed from counts over all words, a
-*macro* score is an average over texts.
+*macro* score is an average over texts. The file is long because it is a list: no measure depends on another.
 """
 
 from collections.abc import Sequence
@@ -45,12 +45,9 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     >>> {name: round(score, 3) for name, score in scores.items()}
     {'precision': 0.667, 'recall': 0.667, 'f1': 0.667, 'precision_macro': 0.75, 'recall_macro': 0.75, 'f1_macro': 0.667}
     """
-    if len(selected) != len(gold):
-        raise ValueError(f"{len(selected)} selections for {len(gold)} gold rationales")
+    _require_pairs(selected, gold)
     rows = []
-    for i, (chosen, annotated) in enumerate(zip(selected, gold, strict=True)):
-        if chosen.shape != annotated.shape:
-            raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} gold flags")
+    for chosen, annotated in zip(selected, gold, strict=True):
         if annotated.any():
             rows.append(((chosen & annotated).sum(), chosen.sum(), annotated.sum()))
     if not rows:
@@ -63,6 +60,159 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     names = ("precision", "recall", "f1")
     scores = {name: float(value) for name, value in zip(names, micro, strict=True)}
     return scores | {f"{name}_macro": float(value) for name, value in zip(names, macro, strict=True)}
+
+
+def _require_pairs(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> None:
+    """Refuse lists, or the tensors of a text, that differ in length."""
+    if len(selected) != len(gold):
+        raise ValueError(f"{len(selected)} selections for {len(gold)} gold rationales")
+    for i, (chosen, annotated) in enumerate(zip(selected, gold, strict=True)):
+        if chosen.shape != annotated.shape:
+            raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} gold flags")
+
+
+def token_iou(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
+    """Intersection over union of selected and gold tokens, |A and B| / |A or B|, micro and macro.
+
+    Source: DeYoung et al. 2020 (ERASER), sec. 4.1. Texts without a gold token are left out, as in `rationale_scores`.
+
+    Parameters
+    ----------
+    selected, gold : list of bool [T_i]
+
+    Returns
+    -------
+    dict
+        iou (over all tokens) and iou_macro (mean over texts), in [0, 1]. The dict is empty if no text has a gold token.
+
+    Raises
+    ------
+    ValueError
+        If the lists or a pair of tensors differ in length.
+
+    Examples
+    --------
+    >>> token_iou([torch.tensor([True, True, False])], [torch.tensor([False, True, True])])["iou"]  # 1 of 3
+    0.3333333333333333
+    """
+    _require_pairs(selected, gold)
+    rows = [((a & b).sum(), (a | b).sum()) for a, b in zip(selected, gold, strict=True) if b.any()]
+    if not rows:
+        return {}
+    both, either = torch.tensor(rows, dtype=torch.float64).T
+    return {"iou": float(both.sum() / either.sum()), "iou_macro": float((both / either).mean())}
+
+
+def span_iou_f1(selected: Sequence[Tensor], gold: Sequence[Tensor], threshold: float = 0.5) -> dict[str, float]:
+    """F1 of selected spans, where a span counts as matched if its IOU with some gold span is at least `threshold`.
+
+        precision = matched spans / selected spans     recall = matched spans / gold spans
+
+    A span is a maximal sequence of consecutive tokens. Source: DeYoung et al. 2020 (ERASER), sec. 4.1, "IOU F1". As in
+    the authors' code, the number of matched spans is that of the selected ones in both ratios; above a threshold of 1/2
+    no gold span is matched twice. At exactly 1/2 two halves may match the same gold span; the recall is at most 1.
+
+    Parameters
+    ----------
+    selected, gold : list of bool [T_i]
+        Texts without a gold token are left out.
+    threshold : float, in (0, 1]
+
+    Returns
+    -------
+    dict
+        span_precision, span_recall, span_f1 (over all spans), span_f1_macro (mean over texts), in [0, 1]. The dict is
+        empty if no text has a gold token.
+
+    Raises
+    ------
+    ValueError
+        If the lists or a pair of tensors differ in length, or if the threshold is outside its range.
+
+    Examples
+    --------
+    >>> scores = span_iou_f1([torch.tensor([1, 1, 0, 1]).bool()], [torch.tensor([0, 1, 0, 0]).bool()])
+    >>> scores["span_precision"], scores["span_recall"]  # one of two spans overlaps the gold span by 1/2
+    (0.5, 1.0)
+    """
+    _require_pairs(selected, gold)
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold: got {threshold}, accepted are numbers in (0, 1]")
+    rows = []
+    for chosen, annotated in zip(selected, gold, strict=True):
+        if annotated.any():
+            ours, theirs = _spans(chosen).tolist(), _spans(annotated).tolist()
+            matched = sum(any(_span_iou(span, other) >= threshold for other in theirs) for span in ours)
+            rows.append((matched, len(ours), len(theirs)))
+    if not rows:
+        return {}
+    counts = torch.tensor(rows, dtype=torch.float64).T
+    names = ("span_precision", "span_recall", "span_f1")
+    scores = {
+        name: min(1.0, float(value)) for name, value in zip(names, _precision_recall_f1(*counts.sum(1)), strict=True)
+    }
+    return scores | {"span_f1_macro": float(_precision_recall_f1(*counts)[2].clamp(max=1).mean())}
+
+
+def _spans(flags: Tensor) -> Tensor:
+    """Start and end of each maximal sequence of True, [start, end): long [number of spans, 2]."""
+    return torch.cat([flags.new_zeros(1), flags, flags.new_zeros(1)]).long().diff().nonzero().view(-1, 2)
+
+
+def _span_iou(one: list[int], other: list[int]) -> float:
+    both = max(0, min(one[1], other[1]) - max(one[0], other[0]))
+    return both / (one[1] - one[0] + other[1] - other[0] - both)
+
+
+def auprc(scores: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
+    """Area under the precision-recall curve of the tokens of a text, ranked by their scores; the mean over texts.
+
+        auprc             = sum_k (R_k - R_{k-1}) (P_k + P_{k-1}) / 2       by trapezoids, as in ERASER
+        average_precision = sum_k (R_k - R_{k-1}) P_k                       without interpolation
+
+    k runs over the distinct scores from the largest, with P_0 = 1 and R_0 = 0. Source: DeYoung et al. 2020 (ERASER),
+    sec. 4.1, for soft selections. Texts without a gold token are left out.
+
+    Parameters
+    ----------
+    scores : list of [T_i]
+        Real numbers, e.g. P(Z != 0) of each token.
+    gold : list of bool [T_i]
+
+    Returns
+    -------
+    dict
+        auprc and average_precision, in [0, 1]. The dict is empty if no text has a gold token.
+
+    Raises
+    ------
+    ValueError
+        If the lists or a pair of tensors differ in length, or if a score is not a number.
+
+    Examples
+    --------
+    >>> areas = auprc([torch.tensor([0.9, 0.8, 0.1])], [torch.tensor([True, False, True])])
+    >>> {name: round(area, 4) for name, area in areas.items()}
+    {'auprc': 0.7917, 'average_precision': 0.8333}
+    """
+    _require_pairs(scores, gold)
+    areas = []
+    for i, (values, flags) in enumerate(zip(scores, gold, strict=True)):
+        if values.isnan().any():
+            raise ValueError(f"text {i}: a score is not a number")
+        if not flags.any():
+            continue
+        order = values.argsort(descending=True)
+        last = torch.cat([values[order].diff() != 0, flags.new_ones(1)])  # of the tokens with the same score
+        matched = flags[order].double().cumsum(0)[last]
+        chosen = torch.arange(1, len(values) + 1, dtype=torch.float64)[last]
+        precision = torch.cat([matched.new_ones(1), matched / chosen])
+        steps = torch.cat([matched.new_zeros(1), matched / matched[-1]]).diff()
+        areas.append(((steps * (precision[1:] + precision[:-1]) / 2).sum(), (steps * precision[1:]).sum()))
+    if not areas:
+        return {}
+    mean = torch.tensor(areas, dtype=torch.float64).mean(0)
+    return dict(zip(("auprc", "average_precision"), mean.tolist(), strict=True))
 
 
 def _precision_recall_f1(num_matched: Tensor, num_selected: Tensor, num_gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -136,10 +286,7 @@ def span_lengths(selected: list[Tensor]) -> Tensor:
     >>> span_lengths([torch.tensor([True, True, False, True]), torch.tensor([True])])
     tensor([2, 1, 1])
     """
-    lengths = []
-    for chosen in selected:
-        edges = torch.cat([chosen.new_zeros(1), chosen, chosen.new_zeros(1)]).long().diff().nonzero().squeeze(1)
-        lengths.append(edges[1::2] - edges[::2])
+    lengths = [_spans(chosen).diff(dim=1).squeeze(1) for chosen in selected]
     return torch.cat(lengths) if lengths else torch.zeros(0, dtype=torch.long)
 
 
@@ -158,7 +305,19 @@ def selected_by_label(word_labels: list[Tensor], selected: list[Tensor], num_lab
 
 
 def confusion(predicted: Tensor, target: Tensor, num_classes: int) -> Tensor:
-    """Confusion matrix: counts [num_classes, num_classes], where rows are targets and columns are predictions."""
+    """Confusion matrix: counts [num_classes, num_classes], where rows are targets and columns are predictions.
+
+    Raises
+    ------
+    ValueError
+        If a class is not in [0, num_classes), or if the shapes differ.
+    """
+    if predicted.shape != target.shape:
+        raise ValueError(f"{len(predicted)} predictions for {len(target)} targets")
+    for name, classes in (("predicted", predicted), ("target", target)):
+        if len(classes) and not (0 <= classes.min() and classes.max() < num_classes):
+            seen = f"{classes.min().item()} to {classes.max().item()}"
+            raise ValueError(f"{name}: got classes from {seen}, accepted are 0 to {num_classes - 1}")
     flat = torch.bincount(target * num_classes + predicted, minlength=num_classes**2)
     return flat.view(num_classes, num_classes)
 
@@ -174,11 +333,16 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     ----------
     probabilities : [N, C]
         Predicted probabilities of the classes; each row sums to 1.
-    target : long [N]
+    target : long [N], N >= 1
 
     Returns
     -------
     float, in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If there is no prediction.
 
     Examples
     --------
@@ -186,6 +350,8 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # the confidence is 90 %, the accuracy 70 %
     0.2
     """
+    if not len(target):
+        raise ValueError("calibration_error: got no predictions, accepted is 1 or more")
     confidence, predicted = probabilities.double().max(1)
     bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1 / num_bins] is bin 0
     differences = confidence - (predicted == target).double()
@@ -203,11 +369,20 @@ def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     ----------
     selected, other : list of bool [T_i]
 
+    Raises
+    ------
+    ValueError
+        If the lists or a pair of tensors differ in length.
+
     Examples
     --------
     >>> agreement([torch.tensor([True, True, False])], [torch.tensor([False, True, True])])
     0.5
     """
+    if [len(flags) for flags in selected] != [len(flags) for flags in other]:
+        raise ValueError("agreement: the two selections are of different texts, because their lengths differ")
+    if not selected:
+        return 1.0
     a, b = torch.cat(selected), torch.cat(other)
     size = (a.sum() + b.sum()).item()
     return 2 * (a & b).sum().item() / size if size else 1.0
@@ -221,11 +396,23 @@ def bleu(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[
     generated : [N] texts, with tokens separated by spaces
     references : [N] lists of texts
         The first text of each list is used.
+
+    Raises
+    ------
+    ValueError
+        If there is no text, or if the lists differ in length.
     """
+    _require_texts(generated, references)
     sacrebleu = optional("sacrebleu.metrics", "BLEU", "generation")
     first = [texts[0] for texts in references]
     result = sacrebleu.BLEU(tokenize="none", force=True).corpus_score(list(generated), [first])
     return {"bleu": result.score, "length_ratio": result.sys_len / max(1, result.ref_len)}
+
+
+def _require_texts(generated: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    if not generated or len(generated) != len(references):
+        numbers = f"{len(generated)} generated texts for {len(references)} lists of references"
+        raise ValueError(f"got {numbers}, accepted are as many lists as texts, 1 or more")
 
 
 def rouge(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -247,6 +434,7 @@ def rouge_of_75_bytes(generated: Sequence[str], references: Sequence[Sequence[st
 
 
 def _rouge(generated: Sequence[str], references: Sequence[Sequence[str]], statistic: str) -> dict[str, float]:
+    _require_texts(generated, references)
     rouge_scorer = optional("rouge_score.rouge_scorer", "ROUGE", "generation")
     variants = ("rouge1", "rouge2", "rougeL")
     scorer, sums = rouge_scorer.RougeScorer(variants, use_stemmer=True), dict.fromkeys(variants, 0.0)
@@ -254,4 +442,4 @@ def _rouge(generated: Sequence[str], references: Sequence[Sequence[str]], statis
         scores = [scorer.score(reference, text) for reference in texts]
         for variant in variants:
             sums[variant] += max(getattr(score[variant], statistic) for score in scores)
-    return {variant: 100 * total / max(1, len(generated)) for variant, total in sums.items()}
+    return {variant: 100 * total / len(generated) for variant, total in sums.items()}

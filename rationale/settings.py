@@ -10,9 +10,9 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import (
@@ -29,7 +29,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, cut
 
 ALONE = {"rules": False}  # context of a validation that does not check the rules between settings
 IN_WORDS = {
@@ -69,14 +69,23 @@ class OneOf:
     ----------
     names : function
         Returns the names that are accepted, in the order in which messages give them.
+    other : function or None
+        Given a text, the value to use although it is none of the names, or None if the text is not accepted.
+    other_in_words : str
+        What `other` accepts.
     """
 
     names: Callable[[], Iterable[str]]
+    other: Callable[[str], str | None] | None = None
+    other_in_words: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_after_validator_function(self._known, handler(source))
 
     def _known(self, value: Any) -> Any:
+        other = self.other(value) if self.other and isinstance(value, str) and value not in self.names() else None
+        if other is not None:
+            return other
         unknown = {value} - {None} if not isinstance(value, list) else set(value)
         if not unknown <= set(self.names()):
             raise ValueError(f"not one of {', '.join(self.names())}")
@@ -86,7 +95,9 @@ class OneOf:
 class Refusal(NamedTuple):
     """A rule between settings: where `wrong`, `key` is refused with the reason `why`, and `accepted` is offered.
 
-    In a list of texts, `part` is the item that is wrong; otherwise the message names the whole value.
+    In a list of texts, `part` is the item that is wrong; otherwise the message names the whole value. `meaningless`
+    means that the setting only has no effect: a change of another setting that makes it so may set it back to the
+    value that means "unused", the default of its component (see `Settings.unused`).
     """
 
     wrong: object
@@ -94,6 +105,7 @@ class Refusal(NamedTuple):
     why: str
     accepted: str = ""
     part: str = ""
+    meaningless: bool = False
 
 
 class Settings(BaseModel):
@@ -122,15 +134,33 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _right_together(self, info: ValidationInfo) -> Self:
-        if info.context is ALONE:
-            return self
+        for rule in () if info.context is ALONE else self._violated():
+            value = rule.part or show(getattr(self, rule.key)).removesuffix(".0")
+            offer = f"; give {rule.accepted}" if rule.accepted else ""
+            raise BadInput(f"{rule.key}: {value} is not accepted {rule.why}{offer}")
+        return self
+
+    def _violated(self) -> Iterator[Refusal]:
+        """The rules of this class and of its base classes that these values violate."""
         for part in reversed(type(self).__mro__):
             for rule in vars(part).get("refused", lambda _: ())(self):
                 if rule.wrong:
-                    value = rule.part or show(getattr(self, rule.key)).removesuffix(".0")
-                    offer = f"; give {rule.accepted}" if rule.accepted else ""
-                    raise BadInput(f"{rule.key}: {value} is not accepted {rule.why}{offer}")
-        return self
+                    yield rule
+
+    @classmethod
+    def violations(cls, values: dict[str, Any]) -> list[Refusal]:
+        """The rules between settings that values, each of which is accepted by itself, violate together."""
+        return list(cls.model_validate(values, context=ALONE)._violated())
+
+    @classmethod
+    def unused(cls, name: str) -> Any:
+        """The value of a setting that means "unused": the default of the component that defines it.
+
+        A task that always uses the setting may have another default: `look_ahead` is true for reviews, and false in
+        the component.
+        """
+        origin = next(part for part, names in components(cls).items() if name in names)
+        return origin.model_fields[name].get_default(call_default_factory=True)
 
     @classmethod
     def of(cls, p: object) -> Self:
@@ -150,6 +180,14 @@ class Settings(BaseModel):
         """
         values = {name: getattr(p, name) for name in cls.model_fields if hasattr(p, name)}
         return cls.model_validate(values, context=ALONE)
+
+    @classmethod
+    def with_own(cls, p: object) -> Any:
+        """The settings of this component and everything else that `p` has, as attributes.
+
+        This is what a part of one's own is built from: it may use parameters that only its notebook declares.
+        """
+        return SimpleNamespace(**(vars(p) | vars(cls.of(p))))
 
     @classmethod
     def checked(cls, values: dict[str, Any], where: str = "") -> Self:
@@ -189,11 +227,12 @@ class Settings(BaseModel):
             If there is no such field, or the value is not accepted.
         """
         if name not in cls.model_fields:
-            raise BadInput(f"{where}{name}: unknown parameter{did_you_mean(name, cls.model_fields)}")
+            raise BadInput(f"{where}{cut(name)}: unknown parameter{did_you_mean(name, cls.model_fields)}")
         try:
             return validator(cls, name).validate_python(value)
         except (ValidationError, OverflowError):
-            text = f'text "{value}"' if isinstance(value, str) and str not in plain_types(cls, name) else show(value)
+            is_text = isinstance(value, str) and str not in plain_types(cls, name)
+            text = f'text "{cut(value)}"' if is_text else cut(show(value), 200)
             meaning = cls.model_fields[name].description
             raise BadInput(f"{where}{name}: {text} is not accepted, give {accepts(cls, name)} ({meaning})") from None
 
@@ -231,7 +270,8 @@ def accepts(cls: type[Settings], name: str) -> str:
     """The values that a field accepts, in words."""
     kind, among = plain_types(cls, name)[0], choices(cls, name)
     if among:
-        text = f"{'some' if kind is list else 'one'} of {', '.join(among)}"
+        others = [part.other_in_words for part in cls.model_fields[name].metadata if isinstance(part, OneOf)]
+        text = f"{'some' if kind is list else 'one'} of {', '.join(among)}" + "".join(f", or {o}" for o in others if o)
     else:
         extra = cls.model_fields[name].json_schema_extra
         interval = extra.get("interval") if isinstance(extra, dict) else ""
@@ -249,6 +289,7 @@ def validator(cls: type[Settings], name: str) -> TypeAdapter:
     return TypeAdapter(annotated, config=cls.model_config)
 
 
+@functools.cache  # a sweep asks once per run
 def components(cls: type[Settings]) -> dict[type[Settings], list[str]]:
     """The fields of a composed class, grouped by the component that first defines them, in the order of composition."""
     groups: dict[type[Settings], list[str]] = {}
@@ -268,7 +309,7 @@ def show(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`, did you mean a or b?` if there are similar names, otherwise ""."""
-    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """`, did you mean a or b?` if there are names of at least this similarity in [0, 1], otherwise ""."""
+    close = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=cutoff)
     return f", did you mean {' or '.join(close)}?" if close else ""

@@ -1,8 +1,73 @@
 """`python -m rationale.sweeps`: see `rationale.runs.sweeps`."""
 
+import argparse
+import os
 import sys
+from pathlib import Path
 
-from rationale.runs.sweeps import main
+from rationale.errors import command, shown
+from rationale.progress import describe_progress
+from rationale.runs.sweeping import execute, status
+from rationale.runs.sweeps import __doc__ as DESCRIPTION
+from rationale.runs.sweeps import read_sweep
+from rationale.runs.workspace import root
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rationale.sweeps",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit code: 0 all runs have finished (without --run: the file is right)   1 a run failed   "
+        "2 a mistake in the file or the arguments   130 interrupted",
+    )
+    known = ", ".join(sorted(path.stem for path in (root() / "params" / "sweeps").glob("*.yaml")))
+    add = parser.add_argument
+    add("sweep", metavar="SWEEP", help=f"a path (.yaml), or a name in params/sweeps/: {known}")
+    add("--run", action="store_true", help="make the runs on this machine, and show their progress")
+    add(
+        "--jobs",
+        "--cores",
+        type=int,
+        metavar="N",
+        help="with --run: runs at once, each with one thread (default: all cores)",
+    )
+    add(
+        "--snakemake",
+        action="store_true",
+        help="with --run: Snakemake starts a new process per run (default: each run is a fork of one process)",
+    )
+    add("--quiet", action="store_true", help="with --run: show no progress, only what failed")
+    add(
+        "--outputs",
+        default="outputs",
+        metavar="DIR",
+        help="folder of the results, absolute or below the repository (default: outputs)",
+    )
+    add(
+        "--commands",
+        action="store_true",
+        help="print only the runs' commands, one per line, for a queue of your own or for `tr '\\n' '\\0' | "
+        "xargs -0 -P2 -I{} sh -c '{}'`",
+    )
+    args = parser.parse_args(argv)
+    if args.jobs is not None and args.jobs < 1:
+        parser.error("--jobs: give a whole number of at least 1")
+    outputs = Path(os.path.realpath(root() / args.outputs))
+    sweep = read_sweep(args.sweep, outputs)
+    if args.commands:
+        print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))
+        return 0
+    if args.run:
+        return execute(sweep, args.sweep, outputs, args.jobs or os.cpu_count() or 1, args.quiet, args.snakemake)
+    for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
+        now = status(planned, outputs)
+        text = describe_progress(now.progress)
+        print(f"{now.state:10}  {shown(planned.folder(outputs))}" + (f"  {text}" if text else ""))
+    return 0
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -140,7 +140,7 @@ def copy_notebook(name: str, folder: Path, **parameters: Any) -> Path:
     Parameters
     ----------
     name : str
-        `03_explore_shapes`.
+        `04_explore_shapes`.
     folder : Path
         What the server serves; the copy goes into its `notebooks/`, its results into `results/<name>`.
     parameters
@@ -218,11 +218,11 @@ class Visit:
 
     latest: "Visit | None" = None
 
-    def __init__(self, started: Any, size: dict[str, int] = PROJECTOR, known: str = ""):
+    def __init__(self, started: Any, size: dict[str, int] = PROJECTOR, known: str = "", touch: bool = False):
         """`known` is the beginning of addresses that are asked for and may be."""
         self.complaints: list[str] = []
         self.known, Visit.latest = known, self
-        context = started.new_context(viewport=size)
+        context = started.new_context(viewport=size, has_touch=touch)
         context.on("request", lambda request: self._look_at(request.url))
         context.on("console", self._listen)
         context.on("weberror", lambda error: self.complaints.append(f"exception: {error.error}"))
@@ -244,7 +244,7 @@ class Visit:
     def open_page(self, server: Server) -> None:
         """Open Voilà's page and wait for its first picture."""
         self.page.goto(server.url, wait_until="commit")  # its load event comes when all cells have run
-        self.page.wait_for_selector("img.widget-image")
+        self.page.wait_for_selector(".rationale-explorer svg")
 
     def open_notebook(self, server: Server, path: Path) -> None:
         """Open a text notebook by its address in JupyterLab; does not wait for it."""

@@ -1,14 +1,21 @@
 """What tests share: a folder of small runs; the marker `data`, for real data; pictures of what failed in a browser."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-from rationale.runs.parameters import import_jupytext
+from rationale.errors import BadInput
+from rationale.runs.notebook_text import import_jupytext
 
-import_jupytext()  # first, and without the parser that takes two seconds of the collection
+os.environ["RATIONALE_CACHE"] = "off"  # but for the tests of the cache
+with contextlib.suppress(BadInput):  # on a bare machine with a GPU, whose tests need no notebook
+    import_jupytext()  # first, and without the parser that takes two seconds of the collection
 
 HOW = (
     "real data needed: set RATIONALE_DATA to a folder that holds it "
@@ -24,11 +31,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=HOW))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("no GPU on this machine")  # from one place, so that pytest reports all of them in one line
+
+
 @pytest.fixture(scope="session")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all test processes, so that a run which others read is made once."""
     folder = tmp_path_factory.getbasetemp()
     return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "smoke"
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    """A headless browser, see `tests.browser`; without one, the tests that need it fail with a line that says so."""
+    from tests.browser import browser
+
+    try:
+        with browser() as chromium:
+            yield chromium
+    except BadInput as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

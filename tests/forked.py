@@ -3,9 +3,11 @@
 `run_forked` is the runner with this executor instead of `papermill_kernel`. Parameters are injected by papermill,
 IPython runs the cells and formats what they display, and every traceback that it shows counts as a failure. The child
 has the environment and the working directory of a kernel. What it lacks is Jupyter's protocol: no kernel that could
-die or be interrupted, and no output while it runs.
+die or be interrupted, and no output while it runs. `run_warm` has these too: it is the runner in a fork of the same
+process, and its kernel is one more fork, as in a sweep.
 """
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -17,19 +19,29 @@ from typing import Any
 
 import nbformat
 
-from rationale.runs import root, run
+from rationale.runs import RunFailed, notebook_path, root, run, warm
 
-PRELOADED = [
-    "torch", "numpy", "pandas", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "ipywidgets",
-    "IPython.utils.capture", "papermill.iorw", "papermill.parameterize", "rationale.training", "rationale.figures",
-    "rationale.explorers", "rationale.runs.saved", "tests.forked",
-]  # fmt: skip
 SECONDS = 600
 
 
 def run_forked(notebook: str | Path, items: Iterable[str | Path] = (), **options: Any) -> Path:
     """`rationale.runs.run` without a kernel and with a plain page."""
-    return run(notebook, items, execute=forked, to_html=plain_page, **options)
+    return run(notebook, items, **(options | {"execute": forked, "to_html": plain_page}))
+
+
+def run_warm(notebook: str | Path, items: Iterable[str | Path] = (), **options: Any) -> Path:
+    """`rationale.runs.run` as a sweep makes its runs: in a fork, with a Jupyter kernel and the page."""
+    notebook, outputs, name = notebook_path(notebook), Path(options.pop("outputs")), options.pop("name")
+    given = [f"--{option.replace('_', '-')}" for option, is_given in options.items() if is_given]
+    outputs.mkdir(parents=True, exist_ok=True)
+    log = outputs / f"{notebook.stem}-{name}.log"
+    process = warm.start(
+        [str(notebook), *map(str, items), "--outputs", str(outputs), "--name", name, *given], log, notebook
+    )
+    process.join()
+    if process.exitcode:
+        raise RunFailed(log.read_text())
+    return outputs / notebook.stem / name
 
 
 def plain_page(notebook: Any, title: str) -> str:
@@ -64,10 +76,9 @@ def forked(notebook: Path, parameters: dict[str, Any]) -> None:
 
 
 def started(function: Callable[..., None], *arguments: Any) -> multiprocessing.process.BaseProcess:
-    """A process that has imported PRELOADED and calls `function`."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    child = context.Process(target=function, args=arguments, daemon=True)
+    """A process that has imported what notebooks import, as the runs of a sweep, and calls `function`."""
+    warm.prepare([])
+    child = multiprocessing.get_context("forkserver").Process(target=function, args=arguments, daemon=True)
     child.start()
     return child
 
@@ -101,6 +112,30 @@ def execute(notebook: Path, parameters: dict[str, Any], go_on: bool = False) -> 
     return failed
 
 
+def run_here(notebook: str | Path, items: list[str], environment: dict, options: dict[str, Any]) -> None:
+    """The runner, and the notebook that it executes, both in this process, for a child that is to be killed.
+
+    Parameters
+    ----------
+    environment : dict
+        Environment variables.
+    options : dict
+        Of the runner.
+    """
+    import matplotlib
+
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(root())
+
+    def here(copy: Path, parameters: dict[str, Any]) -> None:
+        matplotlib.use("module://matplotlib_inline.backend_inline")
+        for error in _run(_shell(), copy, parameters, go_on=False).values():
+            raise error
+
+    run(notebook, items, execute=here, to_html=plain_page, **options)
+
+
 def _child(
     connection: Any, notebook: Path, parameters: dict[str, Any], environment: dict, cwd: str, go_on: bool
 ) -> None:
@@ -108,6 +143,7 @@ def _child(
     import matplotlib
     import torch
 
+    gc.freeze()  # what was imported is no garbage
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

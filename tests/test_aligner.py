@@ -88,6 +88,47 @@ def test_padding_changes_nothing(model, intra):
         torch.testing.assert_close(built(alone, alone.cells()).prediction[0], together[row], atol=1e-6, rtol=1e-5)
 
 
+def losses(built, batch, fast: bool) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    """Predictions with the same draws, and the gradients of all weights of a sum in which every number counts."""
+    built.fast = fast
+    torch.manual_seed(3)
+    prediction = built(batch.tokens, batch.mask).prediction
+    weighted = (prediction * torch.arange(prediction.numel()).view_as(prediction).cos()).sum()
+    return prediction, torch.autograd.grad(weighted, list(built.parameters()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("intra", [False, True])
+@pytest.mark.parametrize("model", ["softmax", "hardkuma"])
+def test_words_that_are_read_once_give_the_result_of_each_word_by_itself(model, intra, training):
+    batch, vectors = a_batch()
+    torch.manual_seed(0)
+    p = settings(model=model, intra=intra, dropout=0.3)
+    built = build_aligner(p, vectors, "classes", 2).double().train(training)
+    (ours, our_slopes), (plain, plain_slopes) = (losses(built, batch, fast) for fast in (True, False))
+    torch.testing.assert_close(ours, plain)
+    for (name, _), one, other in zip(built.named_parameters(), our_slopes, plain_slopes, strict=True):
+        torch.testing.assert_close(one, other, msg=lambda m, n=name: f"gradient of {n}: {m}")
+
+
+def rows_read(module: torch.nn.Module, seen: list[int]) -> None:
+    module.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+
+
+def test_each_different_word_is_read_once_where_nothing_is_dropped():
+    batch, vectors = a_batch()
+    words = torch.cat([batch.tokens.first.flatten(), batch.tokens.second.flatten()])
+    built = build_aligner(settings(model="hardkuma", dropout=0.3), vectors, "classes", 2)
+    projected, compared = [], []
+    rows_read(built.project, projected)
+    rows_read(built.selector.compare_a[0], compared)
+    for drops in (True, False):
+        built.train(drops)(batch.tokens, batch.mask)
+    few = len(set(words.tolist()))
+    assert few < len(words) / 2, "words come again"
+    assert projected == compared == [len(words), few], "dropout treats each occurrence by itself"
+
+
 def test_layers_read_joined_features_as_if_they_had_been_joined():
     torch.manual_seed(0)
     layers, words, others = feed_forward(10, 6, 0.0).double(), *torch.randn(2, 7, 5, dtype=torch.float64)
@@ -163,6 +204,28 @@ def test_the_constraint_is_measured_without_any_dropout(intra):
     held, kept = objective.selection, built.eval().gates(batch.tokens, batch.mask).log_prob_nonzero.exp()
     by_hand = torch.stack([row[cells].mean() for row, cells in zip(kept, batch.mask, strict=True)]).mean()
     assert (held.amount / held.size).item() == pytest.approx(by_hand.item(), abs=1e-6)
+
+
+def test_a_measurement_of_what_is_selected_counts_what_the_rule_opens():
+    batch, vectors = a_batch()
+    p = settings(model="hardkuma", selection=0.3, measure="selected", dropout=0.3)
+    built, objective = build_aligner(p, vectors, "classes", 2), build_objective(p).train()
+    z = built.eval()(batch.tokens, batch.mask).z
+    objective(built.train(), batch)
+    held = objective.selection
+    assert (held.amount / held.size).item() == pytest.approx((z != 0).sum().item() / batch.mask.sum().item(), abs=1e-6)
+    assert 0 < (z != 0).sum()
+
+
+@pytest.mark.parametrize(("rule", "calls"), [("argmax", 0), ("sample", 1)])
+def test_gates_alone_are_computed_without_a_decision_unless_it_draws_random_numbers(rule, calls, monkeypatch):
+    batch, vectors = a_batch()
+    built, made = build_aligner(settings(model="hardkuma", rule=rule), vectors, "classes", 2).eval(), []
+    decided = built.decided(batch.mask)
+    monkeypatch.setattr(built, "decided", lambda _: lambda gates: made.append(gates) or decided(gates))
+    gates = built.gates(batch.tokens, batch.mask)
+    torch.testing.assert_close(gates.a, built(batch.tokens, batch.mask).gates.a)
+    assert len(made) == calls + 1, "the second pass decides"
 
 
 @pytest.mark.parametrize("model", ["fusedmax", "hardkuma", "recurrent"])

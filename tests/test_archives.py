@@ -4,6 +4,7 @@ import functools
 import hashlib
 import http.server
 import io
+import json
 import os
 import re
 import subprocess
@@ -55,6 +56,7 @@ def server(tmp_path_factory):
 def surroundings(tmp_path, monkeypatch):
     """A data folder of the test's own, no proxy, no requests yet."""
     monkeypatch.setenv("RATIONALE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -249,7 +251,50 @@ def test_a_data_folder_that_is_a_file_is_told(server):
         archives.fetch(toy(f"{server[1]}/toy.zip"))
 
 
+@pytest.mark.parametrize("known", ["of the file", "of the download"])
+def test_a_file_whose_sha256_is_known_is_compared_with_it_however_often_it_is_checked(known):
+    content = b"a 1 2\n"
+    hashed = hashlib.sha256(content).hexdigest()
+    places = (("vectors/vectors.a.txt",),)
+    downloads = (Download("https://a", "vectors/vectors.a.txt", hashed if known == "of the download" else None),)
+    sha256 = {"vectors/vectors.a.txt": hashed} if known == "of the file" else {}
+    check = vector_archives.check_vectors("vectors*", {})
+    archive = Archive("a", "one", "", "", places, "", check, downloads, sha256=sha256)
+    path = data_folder() / "vectors" / "vectors.a.txt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"b 1 2\n")
+    for again in (False, True, False):
+        (problem,) = archives.verify(archive, again=again)
+        assert f"that of the official file is {hashed}" in problem
+    path.write_bytes(content)
+    assert archives.verify(archive) == []
+
+
+def test_a_damaged_or_unwritable_record_of_checks_is_one_line(server, tmp_path):
+    archives.fetch(toy(put(server, "toy.zip", zipped({"trees/train.txt": TREES * 3}))))
+    record = tmp_path / "cache" / "rationale" / "checked.json"
+    assert list(json.loads(record.read_text())) == [str(data_folder() / "toy" / "train.txt")]
+    for text in ("{", "[]", '{"a": 3}', "null"):
+        record.write_text(text)
+        with pytest.raises(BadInput, match=r"checked\.json: damaged; delete it"):
+            archives.verify(toy("https://nowhere"))
+    record.unlink()
+    record.parent.rmdir()
+    record.parent.write_text("")
+    with pytest.raises(BadInput, match=r"checked\.json: (cannot be written|damaged)"):
+        archives.verify(toy("https://nowhere"))
+
+
 # the registry
+
+
+def test_every_download_but_one_has_a_sha256_and_comes_over_https():
+    downloads = [download for archive in corpora.archives().values() for download in archive.downloads]
+    unknown = [download.path for download in downloads if not download.sha256]
+    plain = [download.path for download in downloads if not download.url.startswith("https://")]
+    assert unknown == plain == ["hotels/Review_Texts.zip"], "its publisher gives neither, as far as is known"
+    known = [sha256 for archive in corpora.archives().values() for sha256 in archive.known().values()]
+    assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in known) and len(known) == len(set(known)) >= 25
 
 
 @pytest.mark.parametrize("archive", corpora.archives().values(), ids=lambda archive: archive.name)
@@ -291,6 +336,13 @@ def test_the_commands_fetch_and_check(registry, capsys):
     assert "already there" in capsys.readouterr().out
     assert __main__.main(["check", "toy"]) == 0
     assert "toy: OK (3 trees)" in capsys.readouterr().out
+    trees = data_folder() / "toy" / "train.txt"
+    trees.write_text(trees.read_text().replace("lovely", "lively"))
+    assert __main__.main(["check", "toy"]) == 2, "the counts are right, and the file is another one"
+    out = capsys.readouterr().out
+    assert "toy: WRONG train.txt: not the file that was checked on" in out and "check --again toy" in out
+    assert __main__.main(["check", "--again"]) == 2 and __main__.main(["check", "--again", "toy"]) == 0
+    assert __main__.main(["check", "toy"]) == 0, "it was replaced on purpose"
     (data_folder() / "toy" / "train.txt").write_text(TREES)
     assert __main__.main(["check"]) == 2
     assert "toy: WRONG 1 trees instead of 3" in capsys.readouterr().out
@@ -301,7 +353,11 @@ def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
     capsys.readouterr()
     assert __main__.main(["list"]) == 0
     out = capsys.readouterr().out
-    assert str(data_folder()) in out and "sha256 not known; 3 trees" in out and "it is lost" in out
+    assert (
+        str(data_folder()) in out
+        and "sha256 of your files, once they were checked; 3 trees" in out
+        and "it is lost" in out
+    )
     lines = out.splitlines()
     assert any(line.split()[:2] == ["toy", "yes"] for line in lines), out
     assert any(line.split()[:2] == ["gone", "no"] for line in lines), out

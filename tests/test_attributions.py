@@ -276,3 +276,16 @@ def test_what_a_method_misses_is_said_in_words_and_nothing_is_missing_otherwise(
     for fact, names in without.items():
         found = {name for name, method in METHODS.items() if method.missing(**everything | {fact: False})}
         assert found == names, fact
+
+
+@pytest.mark.parametrize("kind", ["kl", "reverse_kl", "js"])
+def test_the_divergence_of_impossible_classes_is_the_right_number(kind):
+    """A class of logit -inf has probability 0: with 0 ln 0 = 0, and infinite only where the other one has some."""
+    same = torch.tensor([[0.3, -torch.inf, 1.0]], requires_grad=True)
+    other = torch.tensor([[0.3, 0.5, 1.0]])
+    assert divergence(same, same, kind) == 0
+    masked = divergence(same, same.detach() + torch.tensor([1.0, 0.0, 0.0]), kind)
+    kept = torch.tensor([[0.3, 1.0]])
+    assert torch.allclose(masked, divergence(kept, kept + torch.tensor([1.0, 0.0]), kind))
+    assert torch.autograd.grad(masked.sum(), same)[0].isfinite().all()
+    assert (divergence(other, same, kind) == torch.inf) == (kind == "kl")

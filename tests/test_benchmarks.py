@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,9 +16,24 @@ from rationale.objectives import build_objective, expected_selection
 from rationale.runs import notebook_path, root
 from tests import plain
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import bench_pairs, bench_probes, bench_recurrence, bench_runs, bench_start, bench_training
+from tests.benchmarks import (
+    bench_distributions,
+    bench_faithfulness,
+    bench_files,
+    bench_pairs,
+    bench_predict,
+    bench_probes,
+    bench_recurrence,
+    bench_runs,
+    bench_start,
+    bench_training,
+    gpu,
+    scale,
+)
+from tests.damage import SST
+from tests.playground import require_installed
 from tests.smoke import smoke_items
-from tools import readme_tables
+from tools import readme_tables, speed
 
 TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
@@ -161,12 +177,73 @@ def test_every_way_of_a_training_step_runs(no_data):
             assert way() > 0, f"{group}: {name} gave no seconds"
 
 
-def test_batches_evaluation_and_files_run_and_missing_files_are_left_out(no_data):
+def test_batches_and_evaluation_run_and_files_that_are_missing_have_no_group(no_data):
+    assert bench_files.cases() == {}
     groups = bench_start.cases(number=30, **TINY)
-    assert "files of the data folder" not in groups
     (name,) = (name for name in groups if name.startswith("batches"))
     for way in groups[name].values():
         way()
+
+
+def test_files_are_read_in_three_ways_and_the_cache_of_the_user_in_none(no_data, monkeypatch, tmp_path):
+    (tmp_path / "sst").mkdir()
+    for name, content in SST.items():
+        (tmp_path / "sst" / name).write_bytes(content)
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / "v.txt").write_text("the 1 2\n")
+    monkeypatch.setenv("RATIONALE_CACHE", str(tmp_path / "own"))
+    seen, timed = [], bench_files.as_new_process
+
+    def watched(read, place):
+        before = {path.name.split("-")[0] for path in Path(place).glob("*")}
+        seconds = timed(read, place)
+        seen.append((place == "off", before, {path.name.split("-")[0] for path in Path(place).glob("*")}))
+        return seconds
+
+    monkeypatch.setattr(bench_files, "as_new_process", watched)
+    groups = bench_files.cases()
+    assert set(groups) == {"reading the corpus sst", "reading vectors v, words of SST"}
+    for (group, way), kept in zip(groups.items(), ({"sst"}, {"vectors"}), strict=True):
+        seen.clear()
+        taken = way()
+        assert list(taken) == ["from the file", "into the cache", "from the cache"] and min(taken.values()) > 0, group
+        without, filling, *others = seen
+        assert without == (True, set(), set()) and filling == (False, set(), kept), group
+        assert others == [(False, kept, kept)] * bench_files.FROM_CACHE, group
+    assert not (tmp_path / "own").exists()
+
+
+def test_predictions_are_timed_as_the_command_gives_them_with_their_memory(no_data):
+    (way,) = bench_predict.cases(numbers=(3, 5), **TINY).values()
+    found = way()
+    assert list(found) == ["3 texts", "5 texts"]
+    for one in found.values():
+        assert one["seconds"] > 0.1 and 20 < one["peak_mib"] < 4000, "Python and torch take some of both"
+
+
+def test_the_growth_with_the_number_of_texts_is_measured_tabulated_and_drawn(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(scale.SETTINGS, "vocabulary", 40)
+    monkeypatch.setitem(scale.SETTINGS, "batch size", 8)
+    threads = torch.get_num_threads()
+    try:
+        assert scale.main(["--one", "20"]) == 0
+        one = json.loads(capsys.readouterr().out)
+        sizes = [one, {name: 10 * value for name, value in one.items()}]
+        assert scale.growth(sizes, "epoch") == pytest.approx(1)
+        scale.write(sizes, tmp_path)
+    finally:
+        torch.set_num_threads(threads)
+    assert one["texts"] == 20 and min(one[name] for name in ("first batch", "batches", "step", "epoch")) > 0
+    monkeypatch.setattr(readme_tables, "reference_folder", lambda: tmp_path)
+    table = readme_tables.scale_table(None)
+    assert "| 20 |" in table and "| 200 |" in table and torch.__version__ in table
+    assert "<svg" in (tmp_path / "figures" / "scale.svg").read_text()
+
+
+def test_rationales_are_judged_in_both_ways(no_data):
+    (ways,) = bench_faithfulness.cases(number=20, **TINY).values()
+    for name, way in ways.items():
+        assert way() is None, f"{name}: a number would count as seconds"
 
 
 def test_both_ways_of_the_dependent_extractor_predict_the_same_from_the_same_draws(monkeypatch):
@@ -232,6 +309,21 @@ def test_an_import_is_timed_in_a_process_of_its_own():
         bench_start.fresh_import("pass", "no_such_module")
 
 
+@pytest.mark.slow
+def test_cold_starts_are_timed():
+    groups = bench_start.cases(number=5, **TINY)
+    taken = {name: way() for name, way in groups["cold starts"].items()}
+    assert all(seconds > 0 for seconds in taken.values())
+
+
+def test_a_cold_start_executes_what_it_is_called_after(monkeypatch):
+    executed = []
+    monkeypatch.setattr(bench_start.subprocess, "run", lambda command, **_: executed.append(command[-1]))
+    names = [name for name in bench_start.COLD if name.startswith("python")]
+    assert all(bench_start.COLD[name]() >= 0 for name in names)
+    assert executed == ["pass", "import rationale", "import rationale.training"]
+
+
 def test_training_imports_nothing_slow():
     slow = {"pandas", "matplotlib", "IPython", "ipywidgets", "papermill", "jupytext", "nbconvert", "sklearn", "pooch",
             "numba"}  # fmt: skip
@@ -242,7 +334,9 @@ def test_training_imports_nothing_slow():
 
 
 def test_the_runner_starts_without_the_parser_of_international_addresses():
-    program = "import sys; from rationale.runs import parameters; parameters.import_jupytext(); print(*sys.modules)"
+    program = (
+        "import sys; from rationale.runs import notebook_text; notebook_text.import_jupytext(); print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert "jsonschema" in found and "rfc3987_syntax" not in found, "a run takes two seconds more"
@@ -255,7 +349,8 @@ def test_the_seconds_of_a_run_add_up(tmp_path):
         return {"cell_type": "code", "source": source, "metadata": metadata}
 
     cells = [cell("seed: int = 1", 14, 15), cell("import torch\nfrom rationale import training", 15, 18)]
-    cells += [cell("train()", 19, 30), cell("draw_it()", 30, 32, "figure")]
+    cells += [cell("train()", 19, 26), cell("worth = faithfulness.measure_faithfulness(folder)", 26, 30)]
+    cells += [cell("draw_it()", 30, 32, "figure")]
     notebook = {"cells": cells, "metadata": {"papermill": {"start_time": "2026-01-01T00:00:12+00:00"}}}
     (tmp_path / "run.ipynb").write_text(json.dumps(notebook))
     (tmp_path / "metrics.json").write_text('{"seconds": 8.0}')
@@ -264,16 +359,16 @@ def test_the_seconds_of_a_run_add_up(tmp_path):
     assert found == {
         "wall": 25, "overhead": 8, "of it: Python, imports of the runner, checks": 2, "of it: kernel start": 2,
         "of it: between the cells": 1, "of it: page and files": 3, "in cells: imports": 3, "in cells: figures": 2,
-        "in cells: work": 12, "training epochs": 8, "beyond training epochs": 17,
+        "in cells: work": 8, "in cells: judging": 4, "training epochs": 8, "beyond training epochs": 17,
     }  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cores", [None, 1], ids=["commands", "snakemake"])
-def test_a_sweep_is_timed(cores):
-    if cores:
-        pytest.importorskip("snakemake")
-    found = bench_runs.sweep(1, cores)
+@pytest.mark.parametrize("way", [(None,), (1,), (1, True)], ids=["commands", "pool", "snakemake"])
+def test_a_sweep_is_timed(way):
+    if True in way[1:]:
+        require_installed("snakemake", "batch")
+    found = bench_runs.sweep(1, *way)
     assert found["wall"] > found["overhead"] > 0 and found["in cells: work"] > found["training epochs"] > 0
     assert found["wall"] == pytest.approx(found["overhead"] + sum(found[name] for name in found if "in cells" in name))
 
@@ -292,20 +387,113 @@ def test_without_data_the_run_of_sst_is_skipped_with_one_line(no_data, no_cases,
     assert line.startswith("a run of SST, hardkuma, 3 epochs: skipped, ") and str(tmp_path) in line
 
 
-def test_seconds_get_a_table_of_their_own(monkeypatch, tmp_path):
-    steps = {"name": "the package", "median_ms": 5.0, "min_ms": 4.0, "times_as_fast": [1.9, 2.0, 2.1]}
+def way(name: str, milliseconds: float, ratio: float = 1.0) -> dict:
+    return {"name": name, "median_ms": milliseconds, "min_ms": 1.0, "times_as_fast": [ratio, ratio, ratio]}
+
+
+@pytest.fixture
+def committed(monkeypatch, tmp_path):
+    """A folder of committed results with these groups, and the measurement beside the authors' code."""
+
+    def write(*groups: dict, **facts) -> None:
+        machine = {"cpu": "C", "cores": 2, "torch": "2"}
+        record = {"date": "D", "machine": machine, "groups": groups} | facts
+        (tmp_path / "bench.json").write_text(json.dumps(record))
+
+    authors = speed.reference_folder() / "bench_authors.json"
+    (tmp_path / authors.name).write_text(authors.read_text())
+    monkeypatch.setattr(speed, "reference_folder", lambda: tmp_path)
+    speed.authors.cache_clear()
+    yield write
+    speed.authors.cache_clear()
+
+
+def test_a_group_of_any_file_gets_its_row_with_floor_and_authors_ratio(committed):
+    name = "one training step, hardkuma, batches of 25 sentences of SST"
+    ways = [way("the usual way", 20), way("the package, some form", 8, 2.5), way("the floor (LSTMs)", 4, 5)]
+    ours = [way("the usual way", 20), way("the package", 10, 2.0)]
+    committed(
+        {"group": "what a helper adds", "threads": 1, "ways": ways},
+        {"group": name, "threads": 1, "ways": ours},
+        {"group": name, "threads": 2, "ways": ours},
+        {"group": "mappings", "threads": 1, "ways": [way("torch.softmax", 1), way("softmax", 1)]},
+        {"group": "imports", "threads": 1, "ways": [{"name": "torch", "median_ms": 1.0, "min_ms": 1.0}]},
+        minutes=16.6,
+    )
+    assert speed.summary_table(json.loads((speed.reference_folder() / "bench.json").read_text())["groups"]).split("\n")[
+        2:
+    ] == [
+        "| what a helper adds | 1 | 20.0 | 8.00 | 2.50 (2.50 to 2.50) | 4.00 | 2.00 |  |",
+        f"| {name} | 1 | 20.0 | 10.0 | 2.00 (2.00 to 2.00) |  |  | 1.95 |",
+        "|  | 2 | 20.0 | 10.0 | 2.00 (2.00 to 2.00) |  |  | 2.35 |",
+    ]
+    assert "C, 2 cores, torch 2, D. The measurement took 17 minutes." in speed.speed_tables()
+    assert speed.last_duration() == "the last complete run took 17 minutes (C)"
+
+
+def test_every_ratio_to_the_authors_code_is_shown_with_its_machine_date_and_conditions(committed):
+    committed({"group": "g", "threads": 1, "ways": [way("the usual way", 2), way("the package", 1)]})
+    text = speed.authors_table()
+    for one in speed.authors()["measurements"]:
+        assert f"| {one['what']} |" in text
+    for number in ("1.95", "2.35", "1.02", "1.45", "2.8", "3.5", "1.8", "1.4", "1.7", "4.5", "3.7 to 17", "65", "70"):
+        assert f"| {number} |" in text, number
+    assert "AMD" in text and "2026-11 (day unknown)" in text
+    for sentence in ("batches of texts of similar length", "of the processor", "needs closed gates"):
+        assert sentence in " ".join(text.split())
+
+
+def test_the_groups_that_the_authors_measurement_names_exist(no_data):
+    groups = bench_training.cases(number=30, steps=2, **TINY) | bench_pairs.cases(rows=2)
+    groups |= bench_recurrence.cases(rows=3, steps=4) | bench_distributions.cases()
+    for one in speed.authors()["measurements"]:
+        if "group" in one:
+            assert any(name.startswith(one["group"]) and one["way"] in ways for name, ways in groups.items()), one[
+                "key"
+            ]
+
+
+def test_seconds_get_a_table_of_their_own(committed):
+    steps, twice = (way("the package", median, ratio) for median, ratio in ((5.0, 2.0), (12.0, 1.0)))
     rows = [{"name": "overhead", "seconds": 3.04}, {"name": "of it: kernel start", "seconds": 0.5}]
-    twice = steps | {"median_ms": 12.0, "times_as_fast": [1, 1, 1]}
-    groups = [{"group": "step", "threads": n, "ways": [way]} for n, way in ((1, steps), (2, twice))]
-    groups.append({"group": "sweep", "threads": 1, "ways": rows})
-    machine = {"cpu": "C", "cores": 2, "torch": "2"}
-    (tmp_path / "bench.json").write_text(json.dumps({"date": "D", "machine": machine, "groups": groups}))
-    monkeypatch.setattr(readme_tables, "reference_folder", lambda: tmp_path)
-    ways, seconds, foot = readme_tables.bench_table(None).split("\n\n")
-    assert "ms, 2 threads | times as fast, 2 threads | ms, 1 thread | times as fast, 1 thread |" in ways
-    assert ways.endswith("| step | the package | 12.0 | 1 | 5.00 | 2.00 (1.90 to 2.10) |"), "a row a way"
-    assert seconds.splitlines() == ["| what | part | seconds |", "|---|---|---|", "| sweep | overhead | 3.0 |"]
-    assert foot == "C, 2 cores, torch 2, D."
+    groups = [{"group": "step", "threads": n, "ways": [one]} for n, one in ((1, steps), (2, twice))]
+    committed(*groups, {"group": "sweep", "threads": 1, "ways": rows})
+    text = speed.speed_tables()
+    assert "ms, 2 threads | times as fast, 2 threads | ms, 1 thread | times as fast, 1 thread |" in text
+    assert "| step | the package | 12.0 | 1 | 5.00 | 2.00 (2.00 to 2.00) |" in text, "a row a way"
+    assert text.endswith("| what | part | seconds |\n|---|---|---|\n| sweep | overhead | 3.0 |")
+    assert "C, 2 cores, torch 2, D." in text
+
+
+def test_the_table_of_seconds_shows_the_memory_of_predictions_and_digits_of_short_times(committed):
+    reading = [{"name": "from the file", "seconds": 4.21}, {"name": "from the cache", "seconds": 0.0312}]
+    predictions = [{"name": "1,000 texts", "seconds": 3.5, "peak_mib": 1234.5}]
+    committed(
+        {"group": "reading", "threads": 1, "ways": reading},
+        {"group": "predictions", "threads": 1, "ways": predictions},
+        {"group": "steps", "threads": 1, "ways": [way("the package", 5.0)]},
+    )
+    lines = speed.speed_tables().split("\n")
+    assert lines[-5:] == [
+        "| what | part | seconds | peak memory, MiB |",
+        "|---|---|---|---|",
+        "| reading | from the file | 4.2 |  |",
+        "|  | from the cache | 0.031 |  |",
+        "| predictions | 1,000 texts | 3.5 | 1,234 |",
+    ]
+
+
+def test_what_is_measured_once_is_printed_with_its_memory_and_recorded(no_cases, monkeypatch, tmp_path, capsys):
+    found = {"1,000 texts": {"seconds": 2.0, "peak_mib": 1500.0}}
+    monkeypatch.setattr(bench_predict, "cases", lambda epochs: {"predictions": lambda: found})
+    file = tmp_path / "bench.json"
+    assert runner.main(["--only", "bench_predict", "--json", str(file)]) == 0
+    assert capsys.readouterr().out.split("predictions\n")[1].split("\n")[:2] == [
+        "                 seconds  peak memory, MiB",
+        "  1,000 texts       2.00             1,500",
+    ]
+    (group,) = json.loads(file.read_text())["groups"]
+    assert group["ways"] == [{"name": "1,000 texts", "seconds": 2.0, "peak_mib": 1500.0}]
 
 
 def test_callables_of_a_group_take_turns_and_warm_ups_are_dropped():
@@ -356,3 +544,26 @@ def test_steps_of_probes_run_and_what_they_keep_is_counted():
         assert way() is None
     kept = bench_probes.kept_mib(lambda: (torch.ones(2**18, requires_grad=True) ** 2).sum())
     assert kept == 1, "a million bytes, once"
+
+
+def test_the_benchmark_of_a_gpu_runs_on_the_cpu_at_a_tiny_size(committed, monkeypatch, capsys):
+    tiny = gpu.Sizes((2, 3), 4, 5, 6, 30, 6, (3, 4), 1, 0.0, 1)
+    found = gpu.measure("cpu", tiny)
+    assert len(found) >= 12 and all(len(group["ways"]) >= 2 for group in found)
+    assert all(way["per_second"] > 0 and way["peak_mib"] == 0 for group in found for way in group["ways"])
+    shown = capsys.readouterr().out
+    assert "one training step, hardkuma, 2 sentences\n  the CPU" in shown and "sentences a second" in shown
+    machine = {"cpu": "C", "gpu": "G", "cores": 16, "torch": "2"}
+    record = {"date": "D", "machine": machine, "minutes": 7.2, "groups": found}
+    assert speed.gpu_table() == "", "never measured"
+    (speed.reference_folder() / "bench_gpu.json").write_text(json.dumps(record))
+    text = speed.gpu_table()
+    assert "| one training step, hardkuma, 2 sentences | the CPU |" in text
+    assert text.endswith("C, 16 cores, G, torch 2, D. The measurement took 7 minutes.")
+
+
+def test_without_a_gpu_its_benchmark_says_so_in_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu.main(["--json", str(tmp_path / "bench.json")]) == 0
+    assert capsys.readouterr().out == "no GPU on this machine: nothing was measured\n"
+    assert not [*tmp_path.iterdir()]

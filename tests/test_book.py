@@ -11,8 +11,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from rationale.runs import root
-from tools.book.__main__ import build, executed, how
+from rationale.data import data_folder
+from rationale.errors import BadInput
+from rationale.explorers import explore_shapes
+from rationale.runs import RunFailed, root
+from tools.book import __main__ as book
+from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead
 from tools.book.links import broken
 from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
 
@@ -32,18 +36,22 @@ def shown(data: dict, **metadata) -> list:
     return [new_output("execute_result", data, metadata=metadata)]
 
 
+EXPLORER = explore_shapes()
 FIRST = new_notebook(cells=[
     new_markdown_cell("# Define things\n\n**You will** see\n- a list;\n- and more."),
     new_markdown_cell("$$a = b \\tag{K1}$$\n\n> $$c \\tag{H2}$$"),
     new_code_cell("a = 1  # eq. (K1)", metadata={"tags": ["parameters"]}),
+    new_code_cell("import torch"),
     new_code_cell("fig", metadata={"tags": ["figure"]}, outputs=shown(
         {"image/png": PNG, "text/plain": "<Figure>"}, **{"image/png": {"alt": 'says "why"', "width": 320}})),
-    new_markdown_cell("**Exercise.** Why?"),
-    new_code_cell("print(a)", metadata={"tags": ["solution"]}, outputs=[
+    new_markdown_cell("Explained.\n\n**Exercise 1** (predict, change, explain; 7 minutes). *Predict* `x` by (K1)."),
+    new_code_cell("x = a", metadata={"tags": ["solution"]}, outputs=[
         new_output("stream", text="the\n"), new_output("stream", text="answer")]),
-    new_markdown_cell("Because.", metadata={"tags": ["solution"]}),
+    new_code_cell("assert x == 1", metadata={"tags": ["check"]}, outputs=[new_output("stream", text="solved")]),
     new_code_cell("slider", metadata={"tags": ["interactive"]}, outputs=shown(
         {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "VBox(children=())"})),
+    new_code_cell("explorer", metadata={"tags": ["interactive"]}, outputs=shown(EXPLORER._repr_mimebundle_()[0])),
+    new_markdown_cell("After the explorer, eq. (K1) is mentioned again."),
 ])  # fmt: skip
 SECOND = new_notebook(cells=[
     new_markdown_cell("# Use things\n\nBy eq. (K1), eqs. (H2)-(K1) and (K1, H2) of `01_first`; R2 and (Z9) are none."),
@@ -75,6 +83,20 @@ def test_the_book_stands_in_the_order_of_the_readme(site: Path) -> None:
 def test_the_readme_of_the_project_orders_every_notebook() -> None:
     found = reading_order((root() / "README.md").read_text())
     assert sorted(found) == sorted(path.stem for path in (root() / "notebooks").glob("*.py"))
+
+
+def test_a_page_that_has_moved_leads_to_a_notebook_that_is_there() -> None:
+    there = {path.stem for path in (root() / "notebooks").glob("*.py")}
+    assert set(RENAMED.values()) <= there and not set(RENAMED) & there
+
+
+@pytest.mark.slow
+def test_the_old_address_of_a_page_leads_to_the_new_one(tmp_path: Path) -> None:
+    old, new = next(iter(RENAMED.items()))
+    readme = README.replace("01_first", new)
+    assert not build({new: (FIRST, "")} | {"02_second": (SECOND, "")}, readme, tmp_path / "site")
+    page = (tmp_path / "site" / f"{old}.html").read_text()
+    assert page.count(f'href="{new}.html"') == 1 and f"url={new}.html" in page
 
 
 @pytest.mark.slow
@@ -122,11 +144,54 @@ def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) ->
     page = (site / "01_first.html").read_text().split("<article")[1]
     assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page
     assert base64.b64decode(PNG) == next((site / "img").glob("01_first-*.png")).read_bytes()
-    folded = re.search(r"<details[^>]*>.*?</details>", page, re.S)[0]
-    assert "the\nanswer" in re.sub("<[^>]+>", "", folded) and "Because." in folded and page.count("Because.") == 1
+    folded = re.search(r'<details class="solution"[^>]*>.*?</details>', page, re.S)[0]
+    assert "the\nanswer" in re.sub("<[^>]+>", "", folded) and "solved" in folded and page.count("solved") == 1
     assert "make lab" in page and "VBox" not in page
     assert "Executed here." in page and page.index("Executed here.") > page.index("Define things")
     assert "<td>cell</td>" in (site / "02_second.html").read_text()
+
+
+def without_folded(page: str) -> str:
+    """The text of a page that is seen before anything is opened."""
+    while (shorter := re.sub(r"<details(?:(?!<details).)*?</details>", "", page, flags=re.S)) != page:
+        page = shorter
+    return re.sub(r"<[^>]+>", "", page)
+
+
+@pytest.mark.slow
+def test_a_page_reads_as_prose_and_pictures_and_ends_with_its_exercises(site: Path) -> None:
+    page = (site / "01_first.html").read_text().split("<article")[1].split("</article")[0]
+    summaries = re.findall(r'<details class="code">\s*<summary>(.*?)</summary>', page)
+    assert summaries == ["Code: parameters, imports, figure", "Code: explorer", "Code: explorer"]
+    seen = without_folded(page)
+    for hidden in ("import torch", "a = 1", "assert"):
+        assert hidden in re.sub("<[^>]+>", "", page) and hidden not in seen, f"{hidden} is in view"
+    assert page.count(">Show all code</button>") == 1
+    task, last = seen.index("Predict x by (K1)"), seen.index("After the explorer")
+    assert last < seen.index("Exercises") < task, "the exercises come after everything else"
+    assert seen.index("Explained.") < seen.index("Here belongs exercise 1") < last
+    for place in ("exercise-1", "for-exercise-1"):
+        assert f'href="#{place}"' in page and f'id="{place}"' in page, "there and back"
+
+
+@pytest.mark.slow
+def test_a_page_can_be_downloaded_as_a_notebook(site: Path) -> None:
+    page = (site / "01_first.html").read_text()
+    assert page.count('download="01_first.ipynb" href="01_first.ipynb"') == 2, "below the title and at the end"
+    notebook = nbformat.read(site / "01_first.ipynb", 4)
+    nbformat.validate(notebook)
+    assert [cell.source for cell in notebook.cells] == [cell.source for cell in FIRST.cells]
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    hidden = [cell.source for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    assert hidden == ["x = a", "assert x == 1"], "the solution and its check are collapsed"
+
+
+@pytest.mark.slow
+def test_a_page_contains_the_explorers_that_need_no_kernel(site: Path) -> None:
+    page = (site / "01_first.html").read_text()
+    assert EXPLORER.as_html() in page, "nothing on the way to the page changes the module, its state or the script"
+    after = page[page.index("After the explorer") :]
+    assert re.search(r'<a class="mention" href="#eq-K1">K1</a>', after), "what follows the script is linked as before"
 
 
 def test_a_list_or_a_second_equation_need_not_follow_a_blank_line() -> None:
@@ -147,7 +212,8 @@ def test_backticks_in_a_cell_do_not_end_its_block(tmp_path: Path) -> None:
 def test_code_of_the_package_that_a_cell_shows_is_a_block_of_code(tmp_path: Path) -> None:
     output = shown({"text/markdown": "```python\ndef f():\n    pass\n```", "text/plain": "<Markdown object>"})
     page = notebook_page(new_notebook(cells=[new_code_cell("show_source(f)", outputs=output)]), "x", "", tmp_path)
-    assert page.endswith('``` { .python title="from the package" }\ndef f():\n    pass\n```\n'), page
+    shown_code = '``` { .python title="from the package" }\ndef f():\n    pass\n```\n\n</details>\n'
+    assert page.endswith(f"<summary>Code from the package: f</summary>\n\n{shown_code}"), page
 
 
 def test_the_reference_gives_each_parameter_its_own_default_and_each_field_its_comment() -> None:
@@ -167,7 +233,7 @@ def test_the_reference_gives_each_parameter_its_own_default_and_each_field_its_c
 
 
 def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
-    folder, notebook = tmp_path / "book", root() / "notebooks" / "01_kumaraswamy.py"
+    folder, notebook = tmp_path / "book", root() / "notebooks" / "02_kumaraswamy.py"
     folder.mkdir()
     (folder / "environment.txt").write_text("started: 2026-01-02 03:04\ncpu: abacus\nseconds: 5.0\n")
     (folder / "params.yaml").write_text("num_samples: 7\n")
@@ -175,6 +241,36 @@ def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
     assert "`num_samples: 7`" in note and "numbers mean nothing" in note and "5.0 s on abacus" in note
     (folder / "params.yaml").write_text("{}")
     assert "its defaults" in how(notebook, folder)
+
+
+def test_a_notebook_that_cannot_run_shows_the_committed_pictures_of_such_runs() -> None:
+    def pictures(name: str) -> list[str]:
+        return committed_pictures(root() / "notebooks" / f"{name}.py")
+
+    assert "accuracy_against_rate.svg" in pictures("12_train_sst") and "word_sentiment.svg" in pictures("22_read_sst")
+    assert pictures("13_train_nli") == pictures("23_read_nli") != []
+    assert not set(pictures("12_train_sst")) & set(pictures("15_train_seq2seq"))
+    for name in ("12_train_sst", "13_train_nli", "15_train_seq2seq"):
+        note = instead(root() / "notebooks" / f"{name}.py", f"not in {data_folder()}/sst")
+        assert "not in the data folder/sst" in note
+        shown = re.findall(r"^    !\[[^]]+\]\((\S+)\)$", note, re.M)
+        assert shown and all((root() / picture).is_file() for picture in shown), note
+
+
+def test_missing_data_are_no_failure_and_the_last_line_names_what_was_left_out(monkeypatch, capsys) -> None:
+    built = {}
+
+    def executed_without_data(notebook: Path, outputs: Path) -> Path:
+        raise BadInput("sst: no such data") if notebook.stem == "12_train_sst" else RunFailed("boom")
+
+    monkeypatch.setattr(book, "reading_order", lambda readme: ["12_train_sst"])
+    monkeypatch.setattr(book, "executed", executed_without_data)
+    monkeypatch.setattr(book, "build", lambda notebooks, readme, site: built.update(notebooks) or [])
+    assert book.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("not executed: 12_train_sst (see above)")
+    assert "accuracy_against_rate.svg" in built["12_train_sst"][1] and "no such data" in built["12_train_sst"][1]
+    monkeypatch.setattr(book, "reading_order", lambda readme: ["02_kumaraswamy"])
+    assert book.main([]) == 1, "a cell that fails is a failure"
 
 
 def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ ROW = r"\|(?!--| symbol| labels| noun)"
 TABLE = [line.strip("|").split("|") for line in NOTATION.splitlines() if re.match(ROW, line)]
 SYMBOLS, EQUATIONS, GLOSSARY = ([row for row in TABLE if len(row) == size] for size in (5, 4, 3))
 MATHEMATICS = (
-    "distributions.unit_interval", "distributions.rectified", "nn.gates", "nn.sparse_attention", "objectives.penalties",
-    "objectives.constraint", "objectives.score_function", "explain.diffmask", "explain.frozen",
+    "distributions.unit_interval", "distributions.rectified", "nn.gates", "nn.mappings.entropies",
+    "nn.mappings.grouped", "nn.mappings.norms", "nn.mappings.mapping", "objectives.penalties", "objectives.constraint",
+    "objectives.score_function", "explain.diffmask", "explain.frozen",
 )  # fmt: skip
 LABELS = re.compile(r"\\tag\{(\w+)\}")
 

@@ -53,7 +53,53 @@ def test_it_equals_the_packed_bidirectional_lstm_forward_and_backward(lengths):
         torch.testing.assert_close(value.grad, gradients[f"{name}_reverse"], msg=f"gradient in back.{name}")
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+def test_rows_of_very_different_lengths_are_read_in_blocks_without_those_that_have_ended(monkeypatch):
+    read, plain_forward = [], nn.LSTM.forward
+
+    def counted(lstm, inputs, state=None):
+        read.append(inputs.shape[0] * inputs.shape[1])
+        return plain_forward(lstm, inputs, state)
+
+    monkeypatch.setattr(nn.LSTM, "forward", counted)
+    encoder, mask = LSTMEncoder(4, 3), mask_of([12, 3, 2, 3, 1])
+    encoder(torch.randn(*mask.shape, 4), mask)
+    assert sum(read) == 2 * (5 * 3 + 1 * 9), "in each direction, three steps of all rows and nine of the longest"
+
+
+def test_rows_of_similar_lengths_are_read_at_once_to_the_same_bits():
+    torch.manual_seed(3)
+    encoder, mask = LSTMEncoder(4, 3), mask_of([8, 7, 7, 6])
+    inputs = torch.randn(*mask.shape, 4)
+    states, _ = encoder(inputs, mask)
+    assert torch.equal(
+        states[0], torch.cat([encoder.ahead(inputs)[0][0], encoder.back(inputs.flip(1))[0][0].flip(0)], -1)
+    )
+
+
+def test_a_batch_with_much_padding_is_read_to_the_same_numbers_as_its_rows_alone():
+    torch.manual_seed(4)
+    encoder, lengths = LSTMEncoder(4, 3).double(), [2, 9, 0, 1, 4, 0, 9]
+    mask = mask_of(lengths, 11)
+    inputs = torch.randn(*mask.shape, 4, dtype=torch.float64, requires_grad=True)
+    states, final = encoder(inputs, mask)
+    (together,) = torch.autograd.grad(states[mask].square().sum() + final.square().sum(), inputs, retain_graph=True)
+    alone = torch.zeros_like(inputs)
+    for row, length in enumerate(lengths):
+        if not length:
+            assert not final[row].any(), "an empty row has a state of zeros"
+            continue
+        own = inputs[row : row + 1, :length]
+        own_states, own_final = encoder(own, mask_of([length]))
+        torch.testing.assert_close(states[row : row + 1, :length], own_states)
+        torch.testing.assert_close(final[row : row + 1], own_final)
+        alone += torch.autograd.grad(own_states.square().sum() + own_final.square().sum(), inputs)[0]
+    torch.testing.assert_close(together, alone)
+
+
+OF_VECTORS = [name for name, encoder in ENCODERS.items() if not encoder.reads_pieces]
+
+
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_what_stands_in_the_padding_and_how_much_of_it_never_matters(name):
     torch.manual_seed(2)
     encoder = ENCODERS[name](4, 3)
@@ -69,7 +115,7 @@ def test_what_stands_in_the_padding_and_how_much_of_it_never_matters(name):
         torch.testing.assert_close(other_final, final)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_no_gradient_reaches_the_padding(name):
     encoder, mask = ENCODERS[name](4, 3), mask_of([5, 2, 1])
     inputs = torch.randn(3, 5, 4, requires_grad=True)
@@ -79,7 +125,7 @@ def test_no_gradient_reaches_the_padding(name):
     assert inputs.grad[mask].ne(0).any(-1).all(), "every real token counts"
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_an_empty_row_has_a_zero_final_state_and_finite_gradients(name):
     encoder, mask = ENCODERS[name](4, 3), mask_of([3, 0])
     inputs = torch.randn(2, 3, 4, requires_grad=True)
@@ -89,7 +135,7 @@ def test_an_empty_row_has_a_zero_final_state_and_finite_gradients(name):
     assert inputs.grad.isfinite().all() and inputs.grad[1].eq(0).all()
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_sizes_are_as_announced(name):
     encoder = ENCODERS[name](4, 3)
     states, final = encoder(torch.randn(2, 5, 4), mask_of([5, 3]))

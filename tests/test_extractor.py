@@ -253,6 +253,17 @@ def test_an_attention_model_reads_everything_and_weighs_it(mode, training):
     torch.testing.assert_close(model.head(text), output.prediction, msg="the head reads the weighted sum of the states")
 
 
+@pytest.mark.parametrize("rule", ["top_k", "threshold"])
+def test_the_choice_of_an_attention_model_and_its_importance_need_one_reading_of_the_text(rule):
+    model, tokens, mask = built(model="attention", rule=rule, budget=0.4 if rule == "top_k" else 1.0)
+    readings = []
+    model.eval().predictor.encoder.register_forward_hook(lambda *_: readings.append(1))
+    z, importance = model.chosen(tokens, mask)
+    assert len(readings) == 1
+    assert z.equal(model.attended(tokens, mask))
+    torch.testing.assert_close(importance, model.importance(tokens, mask).detach())
+
+
 @pytest.mark.parametrize("mode", ["zero", "compact"])
 def test_the_importance_of_a_word_does_not_depend_on_the_padding(mode):
     model, tokens, mask = built(model="attention", predictor=mode)

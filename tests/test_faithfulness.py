@@ -1,6 +1,7 @@
 """Faithfulness of a run: every number against a plain loop over the texts, and rationales whose value is known."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -15,7 +16,8 @@ from rationale.explain import BUDGETS, count_leak, empty_rationale_states, faith
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.models import build_extractor
 from rationale.nn import top_k
-from rationale.runs.faithfulness import main, measure_faithfulness
+from rationale.runs.faithfulness import judge_finished, main, measure_faithfulness
+from rationale.runs.folder import WorkFolder, read_digests, unlike_digests, write_digests
 from rationale.runs.saved import load_run, read_rationales, save_run
 
 WORDS = [f"w{i}" for i in range(18)]
@@ -50,6 +52,7 @@ def model_and_batches(lengths=(6, 4, 1, 9, 3), **changes):
 def text_by_text(model, batches) -> dict[str, float]:
     """`faithfulness_scores` one text at a time, from whole words: those kept, and those left, with every gate 1."""
     sums: dict[str, float] = {}
+    by_rationale = []
     for example in batches.examples:
         tokens = torch.tensor([batches.vocabulary.encode(example.tokens)])
         mask = torch.ones_like(tokens, dtype=torch.bool)
@@ -61,6 +64,7 @@ def text_by_text(model, batches) -> dict[str, float]:
         answer = whole.index(max(whole))
         found = {"accuracy_whole": float(answer == example.label)}
         cases = [("", model(tokens, mask).z[0].tolist(), 1)]
+        by_rationale.append(probability(cases[0][1]))
         if model.ranks_words:
             scores = model.importance(tokens, mask)[0].tolist()
             for budget in BUDGETS:
@@ -74,7 +78,8 @@ def text_by_text(model, batches) -> dict[str, float]:
                 found[what + name] = found.get(what + name, 0.0) + drop
         for name, value in found.items():
             sums[name] = sums.get(name, 0.0) + value / len(batches.examples)
-    return sums
+    targets = torch.tensor([example.label for example in batches.examples])
+    return sums | {"calibration_error": calibration_error(torch.tensor(by_rationale), targets)}
 
 
 MODELS = [
@@ -95,7 +100,7 @@ def test_faithfulness_is_the_plain_loop_over_the_texts(changes):
     found, expected = faithfulness_scores(model, batches), text_by_text(model, batches)
     assert found == pytest.approx(expected, abs=1e-5)
     ranks = changes["model"] != "full_text"
-    assert set(found) == {"accuracy_whole"} | ERASER | (AVERAGED if ranks else set())
+    assert set(found) == {"accuracy_whole", "calibration_error"} | ERASER | (AVERAGED if ranks else set())
     assert all(type(value) is float and -1 <= value <= 1 for value in found.values()), "plain numbers, for JSON"
     assert faithfulness_scores(model, batches) == found, "nothing is drawn"
 
@@ -236,7 +241,7 @@ def scored(tmp_path_factory):
 
 
 def test_the_numbers_written_beside_a_run_are_those_of_a_direct_computation(run):
-    found = measure_faithfulness(run)
+    found = measure_faithfulness(run, "all")
     assert json.loads((run / "faithfulness.json").read_text()) == found
     assert set(found) == {"dev", "test"}
     loaded, splits = load_run(run), labelled(corpus())
@@ -244,9 +249,6 @@ def test_the_numbers_written_beside_a_run_are_those_of_a_direct_computation(run)
     states = {name: empty_rationale_states(loaded.model, part) for name, part in batches.items()}
     for name, numbers in found.items():
         expected = text_by_text(loaded.model, batches[name])
-        with torch.no_grad():
-            pairs = [(loaded.model(b.tokens, b.mask).prediction.softmax(1), b.target) for b in batches[name].in_order()]
-        expected["calibration_error"] = calibration_error(*(torch.cat(part) for part in zip(*pairs, strict=True)))
         if name != "dev":  # it is fitted there
             expected["length_leak"] = length_leak(states["dev"], states[name])
         expected |= count_leak(read_rationales(run, name))
@@ -285,6 +287,49 @@ def test_what_the_number_of_selected_words_predicts_is_counted_by_hand():
 def test_nothing_selected_predicts_no_more_than_the_most_frequent_answer():
     rows = pd.DataFrame({"z": [[0.0]] * 4, "prediction": [3, 3, 3, 0]})
     assert count_leak(rows) == {"count_tells": 0.75, "answer_share": 0.75, "empty": 1.0, "first_words": 0.0}
+
+
+def test_the_setting_decides_which_splits_are_judged_and_nothing_is_left_of_an_earlier_model(run, tmp_path, capsys):
+    both = measure_faithfulness(run, "all")
+    folder = shutil.copytree(run, tmp_path / "lab")  # as in JupyterLab, where one folder is used again and again
+    assert measure_faithfulness(folder) == {"test": both["test"]}, "the length leak is still fitted on dev"
+    assert json.loads((folder / "faithfulness.json").read_text()) == {"test": both["test"]}
+    capsys.readouterr()
+    assert measure_faithfulness(folder, "none") == {} and not (folder / "faithfulness.json").exists()
+    assert capsys.readouterr().out == (
+        "the rationales of this run are not judged; `python -m rationale.judge RUN` does it later\n"
+    )
+
+
+def test_a_run_that_was_made_with_less_is_judged_later(run, tmp_path):
+    both, folder = measure_faithfulness(run, "all"), shutil.copytree(run, tmp_path / "later")
+    measure_faithfulness(folder, "none")
+    write_digests(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "SHA256SUMS"}
+    assert main([str(folder)]) == 0
+    assert json.loads((folder / "faithfulness.json").read_text()) == {"test": both["test"]}
+    assert "faithfulness.json" in read_digests(folder) and not unlike_digests(folder)
+    assert main(["--all", str(folder)]) == 0 and judge_finished(folder) == {"test": both["test"]}
+    assert (folder / "faithfulness.json").read_bytes() == (run / "faithfulness.json").read_bytes(), "dev is kept"
+    assert not unlike_digests(folder) and all((folder / name).read_bytes() == text for name, text in before.items())
+
+
+def test_a_run_that_is_made_again_is_not_judged_meanwhile(run, tmp_path, monkeypatch):
+    folder = shutil.copytree(run, tmp_path / "run")
+    (folder / "params.yaml").touch(), (folder / "environment.txt").touch()
+    (folder / "faithfulness.json").unlink()
+    with WorkFolder(folder, wait=False), pytest.raises(BadInput, match="another process makes this run again"):
+        judge_finished(folder)
+
+    def replaced(*arguments):
+        folder.rename(tmp_path / "old")
+        shutil.copytree(tmp_path / "old", folder)
+        return {"test": {}}
+
+    monkeypatch.setattr("rationale.runs.faithfulness.scores_of", replaced)
+    with pytest.raises(BadInput, match="the run was made again meanwhile"):
+        judge_finished(folder)
+    assert not (folder / "faithfulness.json").exists()
 
 
 def test_measuring_twice_gives_the_same_and_leaves_the_run_unchanged(run):

@@ -1,6 +1,7 @@
 """Figures show the numbers that they are given, for any shape and without warnings; highlighted text is exact."""
 
 import io
+import itertools
 import re
 import warnings
 
@@ -140,7 +141,62 @@ def test_a_nan_is_an_error_and_never_a_gap():
         figures.draw_rate_histogram([0.1, float("nan")], ax)
 
 
+def test_a_phase_portrait_shows_its_paths_with_their_ends_the_target_and_the_price():
+    _, ax = figures.new_figure()
+    rates, multipliers = np.linspace(0.9, 0.4, 250), np.linspace(0.0, 1.5, 250)
+    figures.draw_phase_portrait({"one": (rates, multipliers)}, ax, 0.4, price=1.5, title="arrives", every=100)
+    shown = {line.get_label(): np.asarray(line.get_xydata()) for line in ax.lines}
+    assert np.array_equal(shown["one"], np.stack([rates, multipliers], 1))
+    assert np.array_equal(shown["every 100 steps"], [[rates[i], multipliers[i]] for i in (100, 200)])
+    assert shown["start"].tolist() == [[0.9, 0.0]] and shown["end"].tolist() == [[0.4, 1.5]]
+    assert set(shown["target 40 %"][:, 0]) == {0.4} and set(shown["price 1.50"][:, 1]) == {1.5}
+    assert "rate" in ax.get_xlabel() and "multiplier" in ax.get_ylabel()
+
+
+def test_a_phase_portrait_of_a_multiplier_that_is_multiplied_has_a_log_scale_and_no_nan():
+    fig, ax = figures.new_figure()
+    paths = {"a": ([0.9, 0.1], [1e-5, 1e2]), "b": ([0.2, 0.4], [1.0, 2.0])}
+    figures.draw_phase_portrait(paths, ax, 0.4, yscale="log")
+    assert ax.get_yscale() == "log" and "log scale" in ax.get_ylabel()
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names.count("start") == 1 and {"a", "b"} <= set(names), "the ends are explained once"
+    figures.to_png(fig, dpi=30)
+    with pytest.raises(ValueError, match="multipliers of a: 1 of 2 values are NaN"):
+        figures.draw_phase_portrait({"a": ([0.1, 0.2], [1.0, float("nan")])}, ax, 0.4)
+
+
+def test_a_panel_is_made_drawn_and_saved_in_one_call(tmp_path):
+    fig = figures.draw_panel(figures.draw_lines, [0, 1], {"a": [2, 3]}, title="rises", size=(5, 3), target=2.5,
+                             save=tmp_path / "new" / "rises", limits={"ylim": (0, 4), "xlabel": "time"})  # fmt: skip
+    (ax,) = fig.axes
+    assert ax.get_title("left") == "rises" and ax.get_ylim() == (0, 4) and ax.get_xlabel() == "time"
+    assert fig.get_size_inches().tolist() == [5, 3] and "target 2.5" in [line.get_label() for line in ax.lines]
+    assert (tmp_path / "new" / "rises.svg").is_file()
+
+
 # --- lines, bars, results --------------------------------------------------------------------------------
+
+
+def test_a_band_lies_behind_its_line_and_reaches_from_its_lower_to_its_upper_edge():
+    _, ax = figures.new_figure()
+    figures.draw_lines([0, 1], {"a": [1, 2], "b": [0, 0]}, ax, bands={"a": ([0.5, 1.0], [1.5, 4.0])})
+    (band,) = ax.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() == 0.5 and heights.max() == 4.0
+    assert tuple(band.get_facecolor()[0][:3]) == matplotlib.colors.to_rgb(ax.lines[0].get_color())
+
+
+def test_lines_are_named_beside_them_in_their_order_and_no_two_names_overlap():
+    fig, ax = figures.new_figure()
+    figures.draw_lines([0, 1, 2], {"low": [0, 1, 0], "high": [0, 9, 0], "nearly low": [0, 1.01, 0]}, ax)
+    figures.label_lines(ax, at=1, to=1.4)
+    assert ax.get_legend() is None
+    names = sorted(ax.texts, key=lambda text: text.get_position()[1])
+    assert [text.get_text() for text in names] == ["low", "nearly low", "high"]
+    assert [text.xy for text in names] == [(1, 1), (1, 1.01), (1, 9)], "the strokes end on the lines"
+    figures.to_png(fig, dpi=50)
+    boxes = [text.get_window_extent() for text in names]
+    assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
 
 
 def test_all_result_figures_draw_small_and_empty_data():
@@ -215,6 +271,24 @@ def test_attention_shows_exact_zeros_and_does_not_separate_equal_neighbours():
     assert positions == [(1, 1), (2, 0), (2, 1)], "between x and y only in the second row"
 
 
+def test_attention_says_what_its_colours_mean_if_asked():
+    fig, ax = figures.new_figure()
+    figures.draw_attention([[0.5, 0.5]], ["a"], ["x", "y"], ax, scale="share of the largest")
+    assert [one.get_ylabel() for one in fig.axes] == ["", "share of the largest"]
+
+
+def test_jacobians_show_their_signs_on_one_scale_and_exact_zeros_apart():
+    fig, axes = figures.new_figure(ncols=2)
+    figures.draw_jacobians({"one": [[0.5, -0.5], [0.0, 0.1]], "two": [[-2.0]]}, axes, "score", "weight")
+    first, second = (ax.collections[0] for ax in axes)
+    assert first.get_clim() == second.get_clim() == (-2, 2)
+    assert np.ma.getmaskarray(first.get_array()).reshape(2, 2).tolist() == [[False, False], [True, False]]
+    plus, minus = first.to_rgba([1.0, -1.0])
+    assert plus[2] > plus[0] and minus[0] > minus[2], "blue is positive, red is negative"
+    assert axes[0].get_xlabel() == "score" and axes[0].get_ylabel() == "weight"
+    assert axes[0].yaxis_inverted(), "the first row is at the top"
+
+
 def test_the_simplex_colours_points_by_the_number_of_zeros():
     _, ax = figures.new_figure()
     figures.draw_simplex([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5], [0, 0, 1]], ax)
@@ -267,11 +341,8 @@ def test_a_figure_shows_itself_as_a_png_with_its_titles_as_alternative_text():
     fig, ax = figures.new_figure(size=(4, 3))
     figures.draw_lines([0, 1], {"x": [0, 1]}, ax, title="x grows")
     data, metadata = fig._repr_png_()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and metadata == {
-        "width": 400,
-        "height": 300,
-        "alt": "x grows",
-    }
+    shown = {key: value for key, value in metadata.items() if not key.startswith("narrow")}  # see test_narrow.py
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and shown == {"width": 400, "height": 300, "alt": "x grows"}
     image = figures.show(Figure(figsize=(2, 1)))
     assert image.width == 200 and image.data[:4] == b"\x89PNG"
     assert matplotlib.image.imread(io.BytesIO(data)).shape == (450, 600, 4)
@@ -328,7 +399,7 @@ def test_lines_are_wrapped_at_the_visible_width_and_no_token_is_lost():
 
 
 def test_control_characters_of_a_token_never_reach_the_terminal():
-    assert figures.highlight_ansi(["\x1b[2Jx\n"], [0], color=False) == "?[2Jx?"
+    assert figures.highlight_ansi(["\x1b[2Jx\n"], [0], color=False) == r"\x1b[2Jx\n"
 
 
 def test_empty_text_is_empty():
@@ -385,3 +456,56 @@ def test_a_table_leaves_out_what_does_not_vary_and_what_is_missing():
     assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
     assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table keeps its column names"
     assert figures.show_table(table.head(1)).count("</th>") == 4
+
+
+def test_a_table_is_saved_with_all_digits_and_as_latex_without_loose_special_characters(tmp_path):
+    table = pd.DataFrame({"model_name": ["a_b", "50% & {more}", "x\\y"], "rate": [0.0002, 0.001, 0.01]})
+    table["accuracy"] = [1 / 3, float("nan"), 0.5]
+    csv, tex = figures.save_table(table.assign(corpus="sst_5"), tmp_path / "new", "scores_of", "runs of 12_train")
+    assert pd.read_csv(csv)["accuracy"][0] == 1 / 3
+    lines = tex.read_text().splitlines()
+    assert r"\caption{runs of 12\_train. In all rows: corpus sst\_5}" in lines
+    body = lines[lines.index(r"\toprule") + 1 : lines.index(r"\bottomrule")]
+    assert body == [
+        r"model name & rate & accuracy \\",
+        r"\midrule",
+        r"a\_b & 0.0002 & 0.333 \\",
+        r"50\% \& \{more\} & 0.001 &  \\",
+        r"x\textbackslash{}y & 0.01 & 0.500 \\",
+    ], "a learning rate is not rounded"
+
+
+def test_a_figure_for_a_paper_has_three_formats_with_its_caption_and_the_same_bytes_each_time(tmp_path):
+    for folder in ("one", "two"):
+        fig, ax = figures.new_figure()
+        figures.draw_score_by_setting({"a": [(0.1, 0.5, 0.1)], "b": [(0.1, 0.4, 0.0), (10, 0.2, 0.0)]}, ax, title="T")
+        figures.save_figure(fig, tmp_path / folder, "f", figures.FORMATS, "four runs")
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == ["f.pdf", "f.png", "f.svg", "f.txt"] and ax.get_xscale() == "log"
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+        assert b"four runs" in (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_every_line_of_a_comparison_looks_different():
+    names = [f"hardkuma, learning_rate={rate}" for rate in range(9)] + ["bernoulli", "unrelated"]
+    fig, ax = figures.new_figure()
+    figures.draw_score_against_rate({name: [(0.1, i), (0.2, i)] for i, name in enumerate(names)}, ax)
+    looks = {(line[0].get_color(), line[0].get_linestyle(), line[0].get_marker()) for line in ax.containers}
+    assert len(looks) == len(names)
+
+
+def test_texts_stand_side_by_side_as_points_that_no_line_joins_and_no_error_bars_coincide():
+    lines = {f"hardkuma, dropout={rate}": [("lstm", 0.5, 0.1), ("rcnn", 0.4, 0.1)] for rate in (0, 0.1, 0.2)}
+    fig, ax = figures.new_figure()
+    figures.draw_score_by_setting(lines, ax)
+    points = [container[0] for container in ax.containers]
+    assert [point.get_linestyle() for point in points] == ["None"] * 3
+    assert len({point.get_xdata()[0] for point in points}) == 3 and len({point.get_color() for point in points}) == 3
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["lstm", "rcnn"]
+
+
+def test_a_figure_of_one_line_without_a_name_has_no_legend_and_no_warning(recwarn):
+    fig, ax = figures.new_figure()
+    figures.draw_score_by_setting({"": [(1, 0.5, 0.1), (2, 0.4, 0.1)]}, ax)
+    assert ax.get_legend() is None and not recwarn.list

@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Distribution
 
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
-from rationale.nn import GATES, RULES, HardConcreteGate, HardKumaGate, decide, sample, top_k
+from rationale.nn import GATES, RULES, HardConcreteGate, HardKumaGate, decide, sample, selects, top_k
 
 BASE_MEAN, CONDITIONAL_MEAN, MEAN = 0.3, 0.6, 0.45  # all different, to tell from the result what was used
 
@@ -92,8 +92,9 @@ def test_sample_draws_once():
 
 
 def test_an_unknown_rule_is_refused_with_the_rules_there_are():
-    with pytest.raises(ValueError, match=r"rule: got 'median', accepted are argmax, .*sample"):
-        decide(made((0.5, 0.3, 0.2)), "median")
+    for asked in (decide, selects):
+        with pytest.raises(ValueError, match=r"rule: got 'median', accepted are argmax, .*sample"):
+            asked(made((0.5, 0.3, 0.2)), "median")
 
 
 LN2 = math.log(2)
@@ -119,6 +120,26 @@ def test_every_rule_gives_values_in_the_unit_interval_with_shape_and_dtype_kept(
     z = decide(gates, rule)
     assert z.shape == (6, 7) and z.dtype == torch.float32
     assert ((z >= 0) & (z <= 1)).all(), f"{rule}: {z}"
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("law", [HardKuma, HardConcrete, Bernoulli])
+def test_a_rule_selects_where_its_value_is_not_zero(rule, law):
+    x, y = torch.meshgrid(torch.logspace(-3, 2, 40), torch.logspace(-3, 2, 41), indexing="ij")
+    gates = Bernoulli(logits=(x / y).log()) if law is Bernoulli else law(x if law is HardKuma else x.log(), y)
+    torch.manual_seed(0)
+    values = decide(gates, rule, budget=0.4)
+    torch.manual_seed(0)
+    selected = selects(gates, rule, budget=0.4)
+    assert selected.dtype == torch.bool and torch.equal(selected, values != 0)
+    if law is not Bernoulli and rule == "argmax":
+        assert ((values > 0) & (values < 1)).any() and (values == 0).any() and (values == 1).any()
+
+
+def test_selecting_by_argmax_needs_no_mean(monkeypatch):
+    gates = HardKuma(torch.tensor([0.3, 1.0, 3.0]), torch.tensor([3.0, 2.0, 0.3]))
+    monkeypatch.setattr(type(gates.base), "mean", property(lambda _: pytest.fail("the mean was computed")))
+    assert selects(gates).tolist() == [False, True, True]
 
 
 # --- the k largest of a text

@@ -1,7 +1,9 @@
 """Hand-outs: exercises in one form, answers that nothing else needs, two editions that do what they promise."""
 
 import ast
+import asyncio
 import re
+import shutil
 from pathlib import Path
 
 import jupytext
@@ -86,10 +88,22 @@ def test_the_student_edition_is_the_notebook_without_its_answers(path: Path) -> 
 def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("tools.handout.root", lambda: tmp_path)
     (tmp_path / "notebooks").mkdir()
-    for name in ("03_explore_shapes", "06_sparse_attention"):
+    for name in ("04_explore_shapes", "40_sparse_attention"):
         (tmp_path / "notebooks" / f"{name}.py").write_text((root() / "notebooks" / f"{name}.py").read_text())
-    write_handouts(tmp_path / "out")
-    for name in ("03_explore_shapes", "06_sparse_attention"):
+    run = jupytext.read(root() / "notebooks" / "04_explore_shapes.py")
+    for cell in (cell for cell in run.cells if cell.cell_type == "code"):
+        tag = cell.metadata.get("tags", ["plain"])[0]
+        cell.outputs = [nbformat.v4.new_output("stream", text=f"output of {tag}")]
+    run.cells.insert(2, nbformat.v4.new_code_cell("seed = 0", metadata={"tags": ["injected-parameters"]}))
+    finished = tmp_path / "outputs" / "04_explore_shapes" / "book"
+    finished.mkdir(parents=True)
+    nbformat.write(run, finished / "run.ipynb")
+    assert write_handouts(tmp_path / "out", tmp_path / "outputs")[1] == ["40_sparse_attention"], "it has no run"
+    for edition, outputs in (("teacher", {"plain", "figure", "check", "solution"}), ("student", {"figure"})):
+        page = (tmp_path / "out" / edition / "04_explore_shapes.html").read_text()
+        there = set(re.findall(r"output of (\w+)", page)) & {"plain", "figure", "check", "solution"}
+        assert there == outputs, f"the {edition}'s page shows the outputs of {there}"
+    for name in ("04_explore_shapes", "40_sparse_attention"):
         source = jupytext.read(root() / "notebooks" / f"{name}.py")
         for edition, wanted in (("teacher", source), ("student", student_edition(source))):
             written = nbformat.read(tmp_path / "out" / edition / f"{name}.ipynb", as_version=4)
@@ -98,6 +112,38 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
             page = (tmp_path / "out" / edition / f"{name}.html").read_text()
             assert source.cells[0].source.splitlines()[0].lstrip("# ") in page
             assert ("has no value yet" in page) == (edition == "student")
+            hidden = [cell for cell in written.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+            assert hidden == [cell for cell in written.cells if is_tagged(cell, "solution") or is_tagged(cell, "check")]
+            assert hidden, "JupyterLab collapses solutions and checks"
+
+
+def lab_manager(folder: Path):
+    """The manager of files with which `make lab` starts JupyterLab."""
+    from traitlets.config import Config
+
+    config = Config()
+    file = root() / "jupyter" / "jupyter_server_config.py"
+    exec(compile(file.read_text(), file, "exec"), {"get_config": lambda: config})
+    return config.ServerApp.contents_manager_class(root_dir=str(folder))
+
+
+def test_jupyterlab_collapses_solutions_and_checks_and_saving_leaves_the_text_as_it_was(tmp_path: Path) -> None:
+    shutil.copy(root() / "jupytext.toml", tmp_path)
+    for path in NOTEBOOKS:
+        shutil.copy(path, tmp_path)
+
+    async def open_and_save(name: str) -> list:
+        manager = lab_manager(tmp_path)
+        model = await manager.get(name, content=True, type="notebook")
+        await manager.save({"type": "notebook", "format": "json", "content": model["content"]}, name)
+        return model["content"]["cells"]
+
+    for path in NOTEBOOKS:
+        cells = asyncio.run(open_and_save(path.name))
+        for cell in cells:
+            hidden = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+            assert hidden == bool({"solution", "check"} & set(cell["metadata"].get("tags", []))), cell["source"][:80]
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), f"{path.name} has changed"
 
 
 # --- executed
@@ -120,7 +166,7 @@ def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None =
 
 def executed() -> list:
     """One test per notebook; all but one of theory and one of training are slow."""
-    quick = ("02_hardkuma", "10_first_rationale")
+    quick = ("03_hardkuma", "10_first_rationale")
     return [
         pytest.param(case.values[0], id=case.id, marks=[*case.marks, *[pytest.mark.slow] * (case.id not in quick)])
         for case in cases()
@@ -146,7 +192,7 @@ def test_the_teacher_edition_passes(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, monkeypatch) -> None:
-    path = root() / "notebooks" / "03_explore_shapes.py"
+    path = root() / "notebooks" / "04_explore_shapes.py"
     notebook = jupytext.read(path)
     student, found = student_edition(notebook), exercises(notebook)
     for exercise in found:

@@ -153,7 +153,7 @@ def test_importing_the_package_imports_little_and_it_loads_runs():
 
 
 def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
-    rooms = "distributions nn data models objectives metrics errors files".split()
+    rooms = "distributions nn data models objectives metrics errors files digests".split()
     heavy = imported_with("import " + ", ".join(f"rationale.{room}" for room in rooms)) & set(HEAVY)
     assert not heavy, f"{heavy}: import what is an extra inside the function that needs it"
 
@@ -163,7 +163,7 @@ def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
 EXTRAS = (
     "HanTa IPython captum entmax hypothesis ipykernel ipywidgets jupyterlab jupytext matplotlib nbconvert "
     "nbformat numba packaging pandas papermill pooch psutil requests rouge_score sacrebleu scipy sklearn tensorboard "
-    "torchmetrics tqdm traitlets transformers"
+    "torchmetrics tqdm traitlets transformers pyarrow datasets"
 )
 WITHOUT_EXTRAS = f"import sys\nfor name in {EXTRAS!r}.split():\n    sys.modules[name] = None\n"
 
@@ -177,12 +177,13 @@ def without_extras(code: str) -> str:
     return done.stdout
 
 
-def test_the_base_dependencies_suffice_to_train_an_extractor(tmp_path):
+def test_the_base_dependencies_suffice_to_train_an_extractor_and_for_sparse_attention(tmp_path):
     code = """
 from pathlib import Path
 import torch
 from rationale.data.read import read_extraction
 from rationale.distributions import HardKuma
+from rationale.nn import sparsemax
 from rationale.objectives import Constraint
 from rationale.training import train_extractor
 from rationale.training.settings import ReviewSettings
@@ -195,13 +196,15 @@ texts = read_extraction(p)
 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, Path({folder!r}))
 held = Constraint(target=0.4)
 held.update(torch.tensor(60.0), 100.0)
-print(result.evaluations["test"].metrics["mse"] < 1, HardKuma(1.0, 1.0).mean.item(), held.gap.item() > 0)
+weights = sparsemax(torch.zeros(2))
+print(result.evaluations["test"].metrics["mse"] < 1, HardKuma(1.0, 1.0).mean.item(), held.gap.item() > 0, *weights)
 """
-    assert without_extras(code.replace("{folder!r}", repr(str(tmp_path)))).split()[-3:] == ["True", "0.5", "True"]
+    assert without_extras(code.replace("{folder!r}", repr(str(tmp_path)))).split()[-5:] == [
+        "True", "0.5", "True", "tensor(0.5000)", "tensor(0.5000)"
+    ]  # fmt: skip
 
 
 NEEDING = {  # code that needs an extra, and the message that names it
-    "import torch\nfrom rationale.nn import sparsemax\nsparsemax(torch.zeros(3))": "sparse attention: numba fast",
     "import rationale.figures": "figures: matplotlib notebooks",
     "import rationale.explorers": "explorers: ipywidgets notebooks",
     "from rationale.runs import committed": "tables of results: pandas notebooks",

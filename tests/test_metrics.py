@@ -1,6 +1,7 @@
 """Metrics on examples small enough to count by hand."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -201,3 +202,79 @@ def test_bleu_and_rouge_are_those_of_their_packages():
     long = "budget meeting " + "x" * 70 + " tomorrow"
     recall = metrics.rouge_of_75_bytes([long], [["budget meeting tomorrow"]])
     assert recall["rouge1"] == pytest.approx(200 / 3), "recall, and the last word is beyond 75 bytes"
+
+
+# --- the measures of ERASER --------------------------------------------------------------------------------------
+
+
+def test_token_iou_of_a_hand_made_example():
+    scores = metrics.token_iou([flags("1100"), flags("0000"), flags("11")], [flags("0110"), flags("1000"), flags("00")])
+    assert scores == pytest.approx({"iou": 1 / 4, "iou_macro": (1 / 3 + 0) / 2}), "the last text has no gold token"
+    assert metrics.token_iou([flags("1")], [flags("0")]) == {}
+
+
+def test_span_f1_counts_the_spans_that_overlap_by_half():
+    # spans of text 1: [0, 2) overlaps [0, 3) by 2/3; [5, 6) overlaps [5, 8) by 1/3; [9, 10) is the gold span
+    # spans of text 2: none selected, one gold
+    selected, gold = [flags("1100010001"), flags("000")], [flags("1110011101"), flags("010")]
+    scores = metrics.span_iou_f1(selected, gold)
+    assert (scores["span_precision"], scores["span_recall"]) == (2 / 3, 2 / 4)
+    assert scores["span_f1"] == pytest.approx(2 * 2 / (3 + 4))
+    assert scores["span_f1_macro"] == pytest.approx((2 / 3 + 0) / 2)
+    assert metrics.span_iou_f1(selected, gold, threshold=0.3)["span_precision"] == 1
+    assert metrics.span_iou_f1(selected, gold, threshold=0.7)["span_precision"] == 1 / 3
+    assert metrics.span_iou_f1(gold, gold)["span_f1"] == 1
+    with pytest.raises(ValueError, match="threshold: got 0"):
+        metrics.span_iou_f1(selected, gold, threshold=0)
+
+
+def test_span_matches_are_those_of_a_plain_loop_over_sets():
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        one, other = (torch.rand(12, generator=generator) < 0.5 for _ in range(2))
+        other[0] = True
+
+        def spans(chosen):
+            text = "".join("1" if flag else " " for flag in chosen.tolist())
+            return [set(range(match.start(), match.end())) for match in re.finditer("1+", text)]
+
+        matched = sum(any(len(a & b) / len(a | b) >= 0.5 for b in spans(other)) for a in spans(one))
+        expected = matched / max(1, len(spans(one)))
+        assert metrics.span_iou_f1([one], [other])["span_precision"] == pytest.approx(expected)
+
+
+def test_the_areas_are_those_of_scikit_learn_also_with_ties():
+    sklearn = pytest.importorskip("sklearn.metrics")
+    generator = torch.Generator().manual_seed(0)
+    scores = [torch.randint(0, 6, (30,), generator=generator) / 5 for _ in range(20)] + [torch.rand(9), torch.ones(4)]
+    gold = [torch.rand(len(values), generator=generator) < 0.3 for values in scores]
+    for flag in gold:
+        flag[0] = True
+    areas = []
+    for values, flag in zip(scores, gold, strict=True):
+        precision, recall, _ = sklearn.precision_recall_curve(flag.numpy(), values.numpy())
+        areas.append((sklearn.auc(recall, precision), sklearn.average_precision_score(flag.numpy(), values.numpy())))
+    expected = torch.tensor(areas, dtype=torch.float64).mean(0).tolist()
+    actual = metrics.auprc(scores, gold)
+    assert list(actual.values()) == pytest.approx(expected, rel=1e-12), f"{actual}, scikit-learn {expected}"
+
+
+# --- inputs from which nothing can be measured -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure, message", [
+    (lambda: metrics.agreement([flags("1")], [flags("10")]), "lengths differ"),
+    (lambda: metrics.confusion(torch.tensor([0, 3]), torch.tensor([0, 1]), 3), "predicted: got classes from 0 to 3"),
+    (lambda: metrics.confusion(torch.tensor([0, 1]), torch.tensor([-1, 1]), 3), "target: got classes from -1 to 1"),
+    (lambda: metrics.bleu([], []), "got 0 generated texts"),
+    (lambda: metrics.rouge(["a"], []), "1 generated texts for 0 lists"),
+    (lambda: metrics.calibration_error(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "no predictions"),
+    (lambda: metrics.auprc([torch.tensor([math.nan])], [flags("1")]), "text 0: a score is not a number"),
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused_in_a_sentence(measure, message):
+    with pytest.raises(ValueError, match=message):
+        measure()
+
+
+def test_no_texts_agree():
+    assert metrics.agreement([], []) == 1.0

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from rationale.errors import BadInput
-from rationale.runs import RunFailed, notebook_path, root, run
-from tests.forked import run_forked
+from rationale.runs import RunFailed, notebook_path, root
+from rationale.runs.saved import load_run
+from tests.forked import run_forked, run_warm
+from tests.own_files import rated, reviews, write_table
 from tests.smoke import NOTEBOOKS, needs_data, small, smoke, smoke_items
 
 
@@ -44,7 +46,7 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
 @each_notebook
 def test_notebook_runs_in_a_kernel_and_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
-        without, kernel = smoke(notebook, outputs), smoke(notebook, outputs / "kernel", run)
+        without, kernel = smoke(notebook, outputs), smoke(notebook, outputs / "warm", run_warm)
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     assert files(without) == files(kernel)
@@ -91,6 +93,27 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
         pytest.fail(f"{model}: {error}", pytrace=False)
 
 
+@pytest.mark.parametrize("kind", ["scores", "pairs"])
+def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, tmp_path: Path) -> None:
+    if kind == "scores":
+        pytest.importorskip("sklearn")
+        rows = [{"Review Text": row["text"], "stars": row["label"]} for row in rated(120)]
+        changes = {"text": "Review Text", "label": "stars"}
+    else:
+        rows = [row | {"claim": "it is good"} for row in reviews(80)]
+        changes = {"second": "claim"}
+    notebook = notebook_path("17_train_own_texts" if kind == "scores" else "13_train_nli")
+    changes["corpus"] = str(write_table(tmp_path / "my texts.csv", rows))
+    try:
+        folder = run_forked(notebook, smoke_items(notebook, epochs=1, **changes), outputs=outputs, name=kind)
+    except (BadInput, RunFailed) as error:
+        pytest.fail(f"{kind}: {error}", pytrace=False)
+    assert len((folder / "splits.csv").read_text().splitlines()) == len(rows) + 1
+    model = load_run(folder)
+    (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
+    assert answer.label in ("neg", "pos") if kind == "pairs" else 1 <= answer.scores["stars"] <= 10
+
+
 @pytest.mark.data
 def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
     notebook = notebook_path("11_train_reviews")
@@ -99,3 +122,18 @@ def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
         run_forked(notebook, items, outputs=outputs, name="hotels")
     except RunFailed as error:
         pytest.fail(f"hotels: {error}", pytrace=False)
+
+
+@pytest.mark.data
+def test_runs_whose_rationales_are_not_judged_are_read_too(tmp_path: Path) -> None:
+    notebook = notebook_path("12_train_sst")
+    items = smoke_items(notebook, judge="none", vectors="random", embedding_size=8)
+    try:
+        folder = run_forked(notebook, items, outputs=tmp_path, name="unjudged")
+        assert not (folder / "faithfulness.json").exists()
+        run_forked(notebook_path("22_read_sst"), ["run=unjudged", f"runs_dir={folder.parent}"], outputs=tmp_path)
+        compared = ["runs=[unjudged]", f"runs_dir={folder.parent}"]
+        page = run_forked(notebook_path("31_selection_rates"), compared, outputs=tmp_path, name="unjudged") / "run.html"
+    except RunFailed as error:
+        pytest.fail(f"{error}", pytrace=False)
+    assert "none of these runs has judged its rationales" in page.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import parameters
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rationale.data import Batch
-from rationale.distributions import HardKuma
+from rationale.distributions import Bernoulli, HardKuma
+from rationale.errors import BadInput
 from rationale.models import build_extractor
-from rationale.nn import decide
+from rationale.models.protocol import Output
+from rationale.nn import HEADS, decide
 from rationale.objectives import (
     Constraint,
     RationaleObjective,
@@ -22,8 +26,10 @@ from rationale.objectives import (
     expected_selection,
     expected_transitions,
     log_mean,
+    steps_of_task,
     steps_to_multiplier,
 )
+from rationale.objectives.constraint import ConstraintSettings
 
 # --- penalties
 
@@ -483,3 +489,107 @@ def test_a_part_that_is_kept_in_evaluation_mode_stays_in_it(changes):
     assert {name: module.training for name, module in model.named_modules()} == before
     assert model.predictor.dropout.training and not model.predictor.encoder.training
     assert seen == [True, False], "one pass to train, one without dropout"
+
+
+# --- the multiplier winds up -----------------------------------------------------------------------------------
+
+
+def settled(start: float, largest_gap: float) -> tuple[int, float]:
+    """The last step at which the rate of one gate is 0.02 or more from its target of 0.1, and its lowest rate."""
+    logit = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    constraint, optimiser = Constraint(0.1, largest_gap=largest_gap), torch.optim.SGD([logit], lr=0.1)
+    last, lowest = 0, 1.0
+    for step in range(1000):
+        constraint.update(logit.sigmoid().detach(), 1.0)
+        optimiser.zero_grad()
+        constraint(F.logsigmoid(logit), F.logsigmoid(-logit)).backward()
+        optimiser.step()
+        rate = logit.sigmoid().item()
+        last, lowest = step if abs(rate - 0.1) > 0.02 else last, min(lowest, rate)
+    return last, lowest
+
+
+def test_a_limit_of_the_gap_keeps_the_multiplier_from_winding_up():
+    free, limited = settled(5.0, math.inf), settled(5.0, 0.1)
+    assert limited[0] < free[0] / 2, f"settled after {limited[0]} steps, without the limit after {free[0]}"
+    assert limited[1] > free[1], f"overshoot to {limited[1]:.3f}, without the limit to {free[1]:.3f}"
+
+
+def test_a_limit_that_no_gap_reaches_changes_nothing():
+    plain, limited = Constraint(0.4), Constraint(0.4, largest_gap=0.3)
+    for rate in (0.6, 0.3, 0.15, 0.5):
+        for constraint in (plain, limited):
+            constraint.update(torch.tensor(rate), 1.0)
+        assert torch.equal(plain.multiplier, limited.multiplier)
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+def test_a_measurement_that_is_no_number_is_refused_and_changes_nothing(dynamics):
+    constraint = Constraint(0.4, dynamics, multiplier=0.5)
+    constraint.update(torch.tensor(0.6), 1.0)
+    before = {name: buffer.clone() for name, buffer in constraint.named_buffers()}
+    with pytest.raises(ValueError, match="measured rate is nan"):
+        constraint.update(torch.tensor(math.nan), 1.0)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in constraint.named_buffers())
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+@pytest.mark.parametrize("convert", [nn.Module.float, nn.Module.half])
+def test_converting_a_model_does_not_round_its_multipliers(dynamics, convert):
+    plain, converted = (Constraint(0.4, dynamics, multiplier=0.123456789) for _ in range(2))
+    convert(nn.ModuleList([converted]))
+    for constraint in (plain, converted):
+        constraint.update(torch.tensor(0.6), 1.0)
+    assert converted.multiplier.dtype == torch.float64 and torch.equal(plain.multiplier, converted.multiplier)
+
+
+def test_a_constraint_on_dependent_gates_without_gradient_cannot_be_an_expectation():
+    gates = Bernoulli(logits=torch.zeros(2, 3))
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    output = Output(torch.zeros(2, 1), gates.sample(), gates, dependent=True)
+    batch = Batch(torch.zeros(2, 3, dtype=torch.long), mask, torch.zeros(2, 1), torch.arange(2))
+    with pytest.raises(ValueError, match="accepted is 'sampled'"):
+        RationaleObjective(Constraint(0.4)).loss(output, batch, HEADS["scores"](2, 1))
+
+
+# --- weights that fit the task
+
+
+def test_weights_of_a_task_cost_half_of_its_loss_at_once_and_the_mean_value_of_a_word_after_an_epoch():
+    quadratic, step = steps_of_task(target=0.2, task_loss=0.7, updates_per_epoch=25)
+    held = Constraint(0.2, step=step, quadratic=quadratic, smoothing=0.0)
+    near = 0.2 + 1e-4  # where the violation is the gap
+    term = held(*(torch.tensor(value, dtype=torch.float64).log() for value in (near, 1 - near)))
+    assert term.item() == pytest.approx(0.7 / 2 * (1e-4 / 0.2) ** 2, rel=1e-2)
+    for _ in range(25):
+        held.update(torch.tensor(40.0), 100.0)  # twice the target, for an epoch
+    assert held.multiplier.item() == pytest.approx(0.7 / 0.2)
+
+
+def test_a_target_above_one_half_is_as_far_from_everything_as_its_rest_from_nothing():
+    assert steps_of_task(0.9, 0.7, 25) == pytest.approx(steps_of_task(0.1, 0.7, 25))
+
+
+@pytest.mark.parametrize("arguments", [(0.0, 1.0, 1.0), (1.0, 1.0, 1.0), (0.2, 0.0, 1.0), (0.2, 1.0, 0.0)])
+def test_weights_of_a_task_without_a_loss_or_steps_are_refused(arguments):
+    with pytest.raises(ValueError, match="target: got"):
+        steps_of_task(*arguments)
+
+
+@pytest.mark.parametrize(("measure", "updates"), [("selected", 30 / 4), ("expected", 30 / 4), ("training", 30)])
+def test_settings_that_are_null_come_from_the_task_and_others_stay(measure, updates):
+    p = {"selection": 0.1, "measure": measure, "measure_every": 4, "transitions": 0.05}
+    free = build_objective(SimpleNamespace(**p, multiplier_rate=None, quadratic=None), 30, task_loss=0.7)
+    for held, per_epoch in ((free.selection, updates), (free.transitions, 30)):
+        assert (held.quadratic, held.step) == pytest.approx(steps_of_task(held.target, 0.7, per_epoch))
+    half = build_objective(SimpleNamespace(**p, multiplier_rate=0.3, quadratic=None), 30, task_loss=0.7)
+    assert half.selection.step == 0.3 and half.selection.quadratic == free.selection.quadratic
+    usual = build_objective(SimpleNamespace(**p), 30, task_loss=0.7)
+    assert (usual.selection.step, usual.selection.quadratic) == (0.2, 50.0), "the defaults of the component"
+    with pytest.raises(ValueError, match="task_loss: got 0"):
+        build_objective(SimpleNamespace(**p, multiplier_rate=None), 30)
+
+
+def test_a_multiplicative_rule_needs_a_step_of_its_own():
+    with pytest.raises(BadInput, match="multiplier_rate: null is not accepted with dynamics authors; give a number"):
+        ConstraintSettings.checked({"dynamics": "authors", "multiplier_init": 0.1, "multiplier_rate": None})

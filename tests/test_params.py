@@ -1,5 +1,6 @@
 """Parameters: what is accepted, and the one line that says what is not."""
 
+import ast
 import textwrap
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from rationale.errors import BadInput
 from rationale.runs import root, validated
-from rationale.runs.parameters import defaults, known, modernised, parameters_cell, resolve, settings_class
+from rationale.runs.cells import defaults, known, parameters_cell, settings_class
+from rationale.runs.parameters import merge, modernised, resolve
+from rationale.runs.yaml_files import is_override, read_file, read_override
 from rationale.settings import Settings, accepts, choices, components, may_be_null, plain_types, setting
 from rationale.training import settings as tasks
 
@@ -30,6 +33,7 @@ model: str = "hardkuma"  # how
 """
 TASKS = (
     tasks.ExtractionSettings,
+    tasks.SSTSettings,
     tasks.FirstSettings,
     tasks.ReviewSettings,
     tasks.AlignmentSettings,
@@ -53,6 +57,7 @@ def refusal(path: Path, *items: str) -> str:
         resolve(path, items)
     message = str(caught.value)
     assert "\n" not in message, f"more than one line: {message!r}"
+    assert len(message) < 1000, f"longer than a line that anyone reads: {len(message)} characters"
     return message
 
 
@@ -131,7 +136,7 @@ IN_A_FILE = [
     ("seed: true\n", ["p.yaml:1", "seed", "true", "whole number"]),
     ("seed: 2.0\n", ["p.yaml:1", "seed", "2.0", "whole number"]),
     ("seed: -1\n", ["p.yaml:1", "seed", "-1", "[0, 4294967295]"]),
-    ("seed: 2021-01-01\n", ["p.yaml:1", "seed", "2021-01-01", "whole number"]),
+    ("seed: 2021-01-01\n", ["p.yaml:1: seed: 2021-01-01 is a number or a date in another form, give a plain decimal"]),
     ("seed: {a: 1}\n", ["p.yaml:1", "seed", "whole number"]),
     ("seed:\n", ["p.yaml:1", "seed", "empty"]),
     ("bucketed: 1\n", ["p.yaml:1", "bucketed", "true or false"]),
@@ -147,7 +152,31 @@ IN_A_FILE = [
     ("seed: 1\nseed2: [1\n", ["p.yaml:", "not valid YAML"]),
     ("seed: *x\n", ["p.yaml:1", "not valid YAML"]),
     ("? [a]\n: 1\n", ["p.yaml:1", "key: value"]),
-    ("a: &a {seed: 1}\n<<: *a\n", ["p.yaml:2", "not a plain key"]),
+    ("a: &a {seed: 1}\n<<: *a\n", ["p.yaml:1", "anchor &a", "give the value alone"]),
+    ("a: *a\n", ["p.yaml:1", "alias *a", "write the value out"]),
+    ("<<: {seed: 1}\n", ["p.yaml:1", "not a plain key"]),
+    # numbers that are not what they look like: 8, 90, 16, 1000, 2, 5400.5
+    *(
+        (f"seed: 1\nselection: {text}\n", [f"p.yaml:2: selection: {text} is a number or a date", "plain decimal"])
+        for text in ("010", "1:30", "0x10", "1_000", "0b10", "1:30:00.5", "+012", "2001-99-99", "1__0")
+    ),
+    (f"seed: {'9' * 5000}\n", ["p.yaml:1: seed: 999", "9... is a number", "plain decimal"]),
+    ("seed: !!int abc\n", ["p.yaml:1", "not valid YAML", "tag"]),
+    ("seed: !!float 1\n", ["p.yaml:1", "tag"]),
+    ("seed: !!python/object/apply:os.getcwd []\n", ["p.yaml:1", "tag"]),
+    ("seed: !!binary abc\n", ["p.yaml:1", "tag"]),
+    (f"\nruns: {'[' * 3000}{']' * 3000}\n", ["p.yaml:2", "not valid YAML", "nested more than 20 times"]),
+    (f"runs: {'[' * 3000}\n", ["p.yaml:1", "nested more than 20 times"]),
+    ("runs: &x [*x]\n", ["p.yaml:1", "anchor &x"]),
+    ("1: 2\n0x1: 3\n", ["p.yaml:1: 1: unknown parameter"]),
+    ("yes: 2\n", ["p.yaml:1: yes: unknown parameter"]),
+    ("seed: {a: 1,\n  a: 2}\n", ["p.yaml:2: a is given twice, first on line 1"]),
+    ("runs: [[{a: 1, a: 2}]]\n", ["p.yaml:1: a is given twice"]),
+    ("seed: 1\n---\nseed: 2\n", ["p.yaml:2", "not valid YAML"]),
+    ("seed: \x07\n", ["p.yaml: not valid YAML", "U+0007"]),
+    (f"model: {'x' * 100_000}\n", ["p.yaml:1: model: xxx", "xxx... is not accepted"]),
+    (f"{'x' * 500}: 1\n", ["p.yaml:1: xxx", "xxx...: unknown parameter"]),
+    ('model: "a\\x1b]0;title\\x07"\n', ["p.yaml:1: model: a\\x1b]0;title\\x07 is not accepted"]),
 ]
 ON_THE_COMMAND_LINE = [
     (["sed=1"], ["command line: sed", "did you mean seed"]),
@@ -157,6 +186,11 @@ ON_THE_COMMAND_LINE = [
     (["learning_rate=" + "9" * 400], ["command line: learning_rate", "(0, inf)"]),
     (["seed=1", "seed=2"], ["seed", "twice"]),
     (["runs=[a"], ["runs", "[a"]),
+    (["seed=010"], ["command line: seed: 010 is a number or a date in another form, give a plain decimal"]),
+    (["seed=!!int abc"], ["command line: seed", "cannot be read as a YAML value"]),
+    (["runs=" + "[" * 3000], ["command line: runs", "cannot be read as a YAML value"]),
+    (["seed=" + "9" * 5000], ["command line: seed: 999", "plain decimal"]),
+    (["seed=2001-99-99"], ["command line: seed: 2001-99-99", "plain decimal"]),
     (["nowhere.yaml"], ["nowhere.yaml", "no such file"]),
 ]
 IN_THE_CELL = [
@@ -166,7 +200,7 @@ IN_THE_CELL = [
     ("seed: float = 1", ["annotate it as int"]),
     ("runs: str = 'a'", ["annotate it as list"]),
     ("selection: float | None = 1.3", ["selection: 1.3", "(0, 1)"]),
-    ("unheard_of: int = 1", ["unheard_of", "no component has such a setting"]),
+    ("unheard_of: int = 1", ["unheard_of", "no setting of NotebookSettings"]),
     ("seed: int = 1\nseed: int = 2", ["twice"]),
     ("seed: int =", ["line 1"]),
 ]
@@ -191,6 +225,11 @@ TOGETHER_IN_NOTEBOOKS = [
     ("14_train_probes", ["methods=[attention]"], "methods: attention is not accepted with corpus toy, it needs"),
     ("14_train_probes", ["corpus=sst", "reader=gru", "methods=[attention]"], "it needs a transformer"),
     ("14_train_probes", ["corpus=sst", "methods=[erasure]"], "it needs texts of few positions"),
+    (
+        "14_train_probes",
+        ["methods=[]"],
+        "methods: \\[\\] is not accepted as nothing would be attributed; give some of states",
+    ),
     ("14_train_probes", ["methods=[states, guesses]"], "give some of states, inputs"),
     ("14_train_probes", ["corpus=xquad", "methods=[integrated_gradients]"], "it needs one answer per text, not a span"),
     ("14_train_probes", ["corpus=squad", "methods=[states, information_bottleneck]"], "it needs one answer per text"),
@@ -244,6 +283,17 @@ def test_a_folder_or_a_binary_file_is_no_parameter_file(tmp_path):
     assert "cannot be read" in refusal(notebook(tmp_path), str(tmp_path))
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00\x01")
     assert "cannot be read" in refusal(notebook(tmp_path), str(tmp_path / "b.yaml"))
+
+
+def test_a_byte_order_mark_costs_no_key(tmp_path):
+    assert resolve(notebook(tmp_path), [file(tmp_path, "\ufeffseed: 7\n")])["seed"] == 7
+
+
+def test_plain_decimals_are_read_as_python_reads_them(tmp_path):
+    for text in ("0", "7", "+5", "0.5", ".5", "5.", "-0", "0.50", "1.5e+3", "1.0e-05", "12345678901234567890"):
+        ((_, _, value),) = read_file(file(tmp_path, f"a: {text}\n"))
+        assert value == ast.literal_eval(text.lstrip("+")), text
+        assert read_override(f"a={text}")[2] == value
 
 
 def test_a_notebook_without_the_tag_is_refused_because_its_defaults_would_win(tmp_path):
@@ -482,3 +532,58 @@ def test_a_notebook_that_knows_no_draws_is_not_asked_about_them(tmp_path):
 
 def test_a_short_text_makes_a_search_possible():
     assert resolve(root() / "notebooks" / "14_train_probes.py", ["corpus=sst", "searchable=14", "methods=[erasure]"])
+
+
+# --- settings that a change leaves without effect
+
+
+BACK = [  # notebook, files and overrides, the settings that go back
+    ("11_train_reviews", ["dependent=false"], {"look_ahead": False}),
+    ("11_train_reviews", ["params/reviews/bernoulli.yaml", "model=full_text"],
+     {"samples": 1, "baseline": "none", "entropy": 0.0}),
+    ("12_train_sst", ["params/sst/bernoulli_authors.yaml", "model=hardkuma"], {"penalty": "expected"}),
+    ("12_train_sst", ["params/sst/attention.yaml", "model=full_text"], {"rule": "argmax", "budget": 1.0}),
+    ("13_train_nli", ["params/nli/hardkuma.yaml", "model=softmax"], {"selection": None}),
+    ("12_train_sst", ["params/sst/bernoulli.yaml", "model=bernoulli", "seed=2"], {}),
+]  # fmt: skip
+
+
+def test_what_a_change_leaves_without_effect_goes_back_and_nothing_else(monkeypatch):
+    monkeypatch.chdir(root())
+    for stem, items, back in BACK:
+        path = root() / "notebooks" / f"{stem}.py"
+        values, notes = merge(path, items)
+        plain = defaults(path)
+        for item in items:  # the merge without any rule
+            given = [read_override(item)] if is_override(item) else read_file(item)
+            plain |= {name: value for _, name, value in given}
+        changed = {name: value for name, value in values.items() if value != plain[name]}
+        assert changed == back, f"{stem} {items}"
+        assert sorted(note.split()[0] for note in notes) == sorted(back)
+
+
+def test_what_was_given_on_the_command_line_or_in_the_same_file_is_refused_instead(tmp_path):
+    path = root() / "notebooks" / "11_train_reviews.py"
+    for items in (
+        ["dependent=false", "look_ahead=true"],
+        ["look_ahead=true", file(tmp_path, "dependent: false\n")],
+        [file(tmp_path, "dependent: false\nlook_ahead: true\n")],
+        [file(tmp_path, "dependent: false\nlook_ahead: true\n"), "seed=2"],
+    ):
+        assert "look_ahead: true is not accepted with model hardkuma, dependent=false" in refusal(path, *items)
+
+
+def test_a_setting_may_wait_for_the_one_that_gives_it_an_effect(tmp_path):
+    path = root() / "notebooks" / "12_train_sst.py"
+    assert resolve(path, [file(tmp_path, "budget: 0.2\n"), "rule=top_k"])["budget"] == 0.2
+    assert "budget: 0.2 is not accepted with rule argmax" in refusal(path, file(tmp_path, "budget: 0.2\n"), "seed=2")
+
+
+def test_every_setting_that_may_go_back_goes_to_a_value_that_no_rule_refuses():
+    for changes, _ in EXCLUDED:
+        values = tasks.ExtractionSettings().model_dump() | changes
+        for rule in tasks.ExtractionSettings.violations(values):
+            if rule.meaningless:
+                repaired = values | {rule.key: tasks.ExtractionSettings.unused(rule.key)}
+                left = {other.key for other in tasks.ExtractionSettings.violations(repaired) if other.meaningless}
+                assert rule.key not in left, f"{changes}: {rule.key}"

@@ -18,7 +18,7 @@ from rationale.data.corpora.synthetic import read_synthetic
 from rationale.data.snli_format import LABELS
 from rationale.data.tokenise import split_text, tokenise
 from rationale.errors import BadInput
-from rationale.runs.predict import _shown, main, predict, read_texts
+from rationale.runs.predict import _shown, main, predict, read_lines_of
 from rationale.runs.reading import read_text
 from rationale.runs.saved import SavedRun, load_run, save_run
 from tests import test_aligner as aligners
@@ -51,10 +51,28 @@ def told(capsys, *arguments: str) -> tuple[int, str, str]:
 # --- what it says
 
 
+def test_a_file_in_place_of_a_run_is_called_a_file(capsys):
+    assert "README.md: a file, not the folder of a run; accepted is" in wrong(capsys, "README.md", "--text", "a")
+
+
+@pytest.mark.parametrize(("selected", "noted"), [(0.1, True), (0.39, False), ("none", False)])
+def test_a_run_that_selects_another_share_than_its_target_says_so_and_predicts(tmp_path, capsys, selected, noted):
+    p = parameters(epochs=1, selection=0.4)
+    save_run(tmp_path, train(tmp_path, epochs=1, selection=0.4), p)
+    path = tmp_path / "metrics.json"
+    scores = json.loads(path.read_text())
+    scores["dev"]["rate_selected"] = selected
+    path.write_text(json.dumps(scores))
+    capsys.readouterr()  # what training has printed
+    code, out, err = told(capsys, str(tmp_path), "--text", "the smell is superb .", "--jsonl")
+    assert code == 0 and json.loads(out)["tokens"]
+    assert err == "note: this run selects 10.0% of the words of dev, its target is 40.0%\n" * noted
+
+
 def test_a_text_gives_its_label_its_rate_and_its_rationale(labelled, capsys):
     code, out, err = told(capsys, labelled, "--text", "the smell is superb .")
     answer, shown = out.strip().split("\n")
-    assert (code, err) == (0, "")
+    assert code == 0 and err == "note: this run selects 100.0% of the words of dev, its target is 40.0%\n"
     assert answer.split()[0] in ("low", "high") and "% of the words selected" in answer
     assert shown.replace("[", "").replace("]", "") == "the smell is superb ."
 
@@ -113,9 +131,92 @@ def test_a_file_has_one_text_a_line(scored, capsys, tmp_path):
 
 
 def test_standard_input_is_read_from_a_dash(scored, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("the smell\nthe look\n"))
-    code, out, _ = told(capsys, scored, "--file", "-", "--jsonl")
-    assert code == 0 and len(out.splitlines()) == 2
+    for content in (b"the smell\nthe look\n", b"\xef\xbb\xbfthe smell\r\nthe look"):
+        for encoding in ("utf-8", "ascii"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding=encoding))
+            code, out, _ = told(capsys, scored, "--file", "-", "--jsonl")
+            rows = [json.loads(line)["tokens"] for line in out.splitlines()]
+            assert code == 0 and rows == [["the", "smell"], ["the", "look"]], (content, encoding)
+
+
+# --- hostile texts, and outputs that do not take what is printed
+
+HOSTILE = {  # a text, and the word with which it is shown
+    "an escape code": ("good \x1b]0;PWN\x07", r"\x1b ] 0 ; PWN \x07"),
+    "a colour": ("good \x1b[31mred", r"\x1b [ 31mred"),
+    "an escape code of one byte": ("good \x9b2J", r"\x9b 2J"),
+    "the direction of writing": ("good \u202egnirts", r"\u202e gnirts"),
+    "half of a character": ("good \udcff", r"\udcff"),
+    "a bell": ("good \x07", r"\x07"),
+    "a return": ("good\rbad", "good bad"),
+    "a separator of lines": ("good\u2028bad", "good bad"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_no_control_character_of_a_text_reaches_the_output(scored, monkeypatch, kind, encoding):
+    text, shown = HOSTILE[kind]
+    for options in ((), ("--jsonl",)):
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+        assert main([scored, "--text", text, "--text", "caf\u00e9", *options]) == 0
+        out = raw.getvalue().decode(encoding)
+        assert all(c.isprintable() or c == "\n" for c in out), f"{out!r}"
+        if options:
+            rows = [json.loads(line) for line in out.splitlines()]
+            assert [row["tokens"] for row in rows] == [load_run(scored).tokens(one) for one in (text, "caf\u00e9")]
+        else:
+            assert shown in out.replace("[", "").replace("]", "") or shown in out, f"{shown!r} is not in {out!r}"
+
+
+def test_a_closed_or_full_output_is_one_line(scored, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main([scored, "--text", "the smell"]) == 2
+    assert capsys.readouterr().err.startswith("error: standard output is closed")
+    if Path("/dev/full").exists():
+        for options in ((), ("--jsonl",)):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                monkeypatch.setattr(sys, "stdout", full)
+                assert main([scored, "--text", "the smell", *options]) == 2
+            assert capsys.readouterr().err == "error: No space left on device\n"
+
+
+def test_a_closed_input_is_one_line(scored, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "--file -: standard input is closed" in wrong(capsys, scored, "--file", "-")
+
+
+BAD_FILES = {  # content, and what the message says
+    "empty": (b"", "no text"),
+    "one line feed": (b"\n", "no text"),
+    "blank lines": (b"\n\n \n", "no text"),
+    "spaces": (b" \t\n", "no text"),
+    "latin-1": (b"good\ncaf\xe9\n", "2: not text in UTF-8"),
+    "UTF-16": ("good\n".encode("utf-16"), "1: not text in UTF-8"),
+    "UTF-16 without a mark": ("good\n".encode("utf-16-le"), "1: a NUL character"),
+    "zeros": (bytes(100), "1: a NUL character"),
+    "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "1: not text in UTF-8"),
+    "a packed file": (b"\x1f\x8b\x08\x00", "1: not text in UTF-8"),
+    "half of a surrogate": (b"good \xed\xa0\x80\n", "1: not text in UTF-8"),
+    "only a mark": (b"\xef\xbb\xbf", "no text"),
+    "a pair": (b"good ||| bad\n", "text 1: ||| stands between"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_file_that_cannot_be_predicted_from_is_refused(scored, capsys, tmp_path, kind):
+    content, message = BAD_FILES[kind]
+    (tmp_path / "texts.txt").write_bytes(content)
+    assert message in wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"))
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "/dev/full/x", "no\x1bwhere", "x" * 300])
+def test_a_path_that_cannot_be_read_is_one_printable_line(scored, capsys, path):
+    err = wrong(capsys, scored, "--file", path)
+    assert err.rstrip("\n").isprintable() and len(err) < 500
+    err = wrong(capsys, path, "--text", "good")
+    assert err.rstrip("\n").isprintable() and len(err) < 700
 
 
 def test_a_batch_predicts_what_each_text_alone_does(scored):
@@ -129,6 +230,78 @@ def test_a_batch_predicts_what_each_text_alone_does(scored):
         assert row["prediction"] == pytest.approx(alone["prediction"], abs=1e-6)
 
 
+# --- many texts
+
+
+def many(number: int) -> list[list[str]]:
+    """Texts of different lengths, none next to one of its own length."""
+    return [["the", "smell"] * (1 + 7 * i % 5) + ["superb"] * (i % 2) for i in range(number)]
+
+
+def test_texts_of_a_window_are_sorted_by_length_and_answered_in_their_order(scored, monkeypatch):
+    run, shapes = load_run(scored), []
+    read = run.model.forward
+    monkeypatch.setattr(run.model, "forward", lambda tokens, mask: shapes.append(mask) or read(tokens, mask))
+    texts = many(37)
+    rows = list(predict(run, iter(texts), batch_size=4, window=20))
+    assert [row["tokens"] for row in rows] == texts
+    assert [len(mask) for mask in shapes] == [4, 4, 4, 4, 4, 4, 4, 4, 4, 1], "two windows: 20 and 17 texts"
+    lengths = [mask.sum(1).tolist() for mask in shapes]
+    for window, part in ((lengths[:5], texts[:20]), (lengths[5:], texts[20:])):
+        assert [length for batch in window for length in batch] == sorted(map(len, part))
+    for row, text in zip(rows, texts, strict=True):
+        (alone,) = predict(run, [text])
+        assert row["z"] == pytest.approx(alone["z"], abs=1e-3)
+        assert row["prediction"] == pytest.approx(alone["prediction"], abs=1e-6)
+
+
+def test_no_more_than_a_window_is_read_before_it_is_answered(scored):
+    taken = []
+    texts = (taken.append(text) or text for text in many(50))
+    rows = predict(load_run(scored), texts, window=8)
+    next(rows)
+    assert len(taken) == 8
+    for _ in range(8):
+        next(rows)
+    assert len(taken) == 16
+
+
+def test_a_mistake_in_the_last_line_of_a_file_is_found_before_the_first_answer(scored, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("rationale.runs.predict.WINDOW", 2)
+    (tmp_path / "texts.txt").write_text("the smell\n" * 5 + "a ||| b\n")
+    assert "text 6: ||| stands between" in wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"))
+    content = (tmp_path / "texts.txt").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    code, out, err = told(capsys, scored, "--file", "-", "--jsonl")  # which can be read only once
+    assert code == 2 and len(out.splitlines()) == 4 and "text 6" in err
+
+
+def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(scored, capsys, monkeypatch):
+    class Terminal(io.BytesIO):
+        def readline(self, *arguments):
+            answers.append(capsys.readouterr().out.count("selected"))
+            return super().readline(*arguments)
+
+        def __iter__(self):
+            return iter(self.readline, b"")
+
+    answers: list[int] = []
+    terminal = io.TextIOWrapper(Terminal(b"the smell\nthe look\na smell\n"))
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert main([scored, "--file", "-"]) == 0
+    assert answers == [0, 1, 1, 1]
+
+
+def test_a_coloured_line_needs_no_matplotlib(scored):
+    program = "import sys; sys.modules['matplotlib'] = None; from rationale.predict import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, scored, "--text", "the smell"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "of the words selected" in done.stdout
+    assert "error" not in done.stderr and "matplotlib" not in done.stderr, "a note about the rate may stand there"
+
+
 # --- mistakes: one line on the error stream, exit code 2
 
 
@@ -139,10 +312,17 @@ def wrong(capsys, *arguments: str) -> str:
     return err
 
 
-def test_an_empty_line_is_named_by_file_and_number(scored, capsys, tmp_path):
+def test_a_blank_line_gets_an_empty_answer_in_its_place(scored, labelled, paired, capsys, tmp_path):
     path = tmp_path / "reviews.txt"
-    path.write_text("the smell\n\nthe look\n")
-    assert f"{path}:2: an empty line" in wrong(capsys, scored, "--file", str(path))
+    for run, text in ((scored, "the smell"), (labelled, "the smell"), (paired, "a dog ||| the cat")):
+        path.write_text(f"{text}\n\n \t\n{text}\n")
+        code, out, err = told(capsys, run, "--file", str(path), "--jsonl")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert code == 0 and "error" not in err and [bool(row["tokens"]) for row in rows] == [True, False, False, True]
+        assert rows[1]["prediction"] is None and rows[1]["z"] == [] and rows[0] == rows[3]
+        assert rows[1].get("label", None) is None and rows[1].keys() <= rows[0].keys()
+        shown = told(capsys, run, "--file", str(path))[1].split("\n\n")
+        assert shown[1].strip() == shown[2].strip() == "no words"
 
 
 def test_a_file_without_text_is_refused(scored, capsys, tmp_path):
@@ -247,13 +427,13 @@ def test_a_run_that_is_not_there_is_refused_with_those_that_are(scored):
 def test_only_a_line_break_ends_a_text(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("one\u2028text\r\nanother\x0bone\n", encoding="utf-8")
-    assert len(read_texts(path)) == 2
+    assert len(list(read_lines_of(path))) == 2
 
 
-def test_texts_of_a_file_are_tokenised(tmp_path):
+def test_a_last_line_without_a_line_break_is_a_text(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("It isn't.\nFine .", encoding="utf-8")
-    assert read_texts(path) == [["It", "is", "n't", "."], ["Fine", "."]]
+    assert list(read_lines_of(path)) == ["It isn't.", "Fine ."]
 
 
 RAW = "Staff/service and/or clean.But it isn't!"

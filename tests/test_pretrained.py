@@ -1,6 +1,7 @@
 """Pretrained transformers: a tiny one with random weights stands in, so nothing is downloaded."""
 
 import importlib
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
-from rationale.runs.parameters import notebook_settings
+from rationale.runs.cells import notebook_settings
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
@@ -195,6 +196,74 @@ def test_weights_that_are_not_the_published_ones_are_refused_in_one_line(monkeyp
     with pytest.raises(BadInput, match=f"sha256 [0-9a-f]{{64}}, accepted is {transformer_module.WEIGHTS}") as error:
         models.load_encoder("minilm")
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def small_bert(tmp_path_factory):
+    """The folder of a BERT of 2 layers and 8 units with a vocabulary of 9 pieces."""
+    transformers, folder = models.import_transformers(), tmp_path_factory.mktemp("bert")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s", "."]
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 2}
+    config = transformers.BertConfig(vocab_size=len(pieces), max_position_embeddings=16, **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def without(*patterns: str):
+    return lambda folder: [path.unlink() for pattern in patterns for path in folder.glob(pattern)]
+
+
+def configured(**changes):
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def filled(name: str, content: str):
+    return lambda folder: (folder / name).write_text(content)
+
+
+FOLDERS = {  # how a folder is damaged, and what the message says, if the package and not transformers says it
+    "no tokenizer": (without("token*", "vocab*", "special*"), "no tokenizer.json or vocab.txt"),
+    "no vocabulary": (without("tokenizer.json", "vocab*"), "no tokenizer.json or vocab.txt"),
+    "no weights": (without("*.safetensors"), "model.safetensors"),
+    "empty weights": (filled("model.safetensors", ""), "header too small"),
+    "weights of fewer layers": (configured(num_hidden_layers=3), "the file of weights lacks (bert.)?encoder.layer.2."),
+    "weights of more layers": (configured(num_hidden_layers=1), "has (bert.)?encoder.layer.1.* that config.json lacks"),
+    "weights of another size": (configured(intermediate_size=16), "ignore_mismatched_sizes|mismatch"),
+    "no configuration": (without("config.json"), ""),
+    "an empty configuration": (filled("config.json", "{}"), ""),
+    "no JSON": (filled("config.json", "["), ""),
+    "null": (filled("config.json", "null"), ""),
+    "a text for a number": (configured(num_hidden_layers="six"), ""),
+    "another model": (configured(model_type="gpt2"), ""),
+    "an empty tokenizer": (filled("tokenizer.json", "{}"), ""),
+}
+
+
+@pytest.mark.parametrize("damage", FOLDERS)
+@pytest.mark.parametrize("spans", [False, True])
+def test_a_folder_that_is_incomplete_or_damaged_is_refused_in_one_line(small_bert, tmp_path, damage, spans):
+    folder = shutil.copytree(small_bert, tmp_path / "copy")
+    assert models.load_encoder(str(folder), spans)[0].config.num_hidden_layers == 2
+    change, message = FOLDERS[damage]
+    change(folder)
+    with pytest.raises(BadInput, match=f"pretrained: .*cannot be loaded .*({message})") as error:
+        models.load_encoder(str(folder), spans)
+    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+
+
+def test_a_tokenizer_with_more_pieces_than_the_model_has_embeddings_is_refused(small_bert, tmp_path):
+    folder = shutil.copytree(small_bert, tmp_path / "copy")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["more"] = 9
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(BadInput, match="the tokenizer has 10 pieces, the model 9 embeddings"):
+        models.load_encoder(str(folder))
 
 
 def test_the_second_segment_begins_behind_the_first_separator():

@@ -10,7 +10,7 @@ from test_probes import a_batch, frozen_counter
 from rationale import explain, metrics, training
 from rationale.errors import BadInput
 from rationale.runs import notebook_path, saved
-from rationale.runs.parameters import notebook_settings
+from rationale.runs.cells import notebook_settings
 
 METHODS = ["states", "inputs", "erasure"]
 
@@ -94,12 +94,12 @@ def test_the_model_of_another_run_is_probed_again_without_training(run, tmp_path
     _, p, frozen, scores, found, splits = run
     answers, weights = {"test": torch.zeros(len(splits["test"]))}, {"subject": frozen.model.state_dict()}
     saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, answers, weights, p)
-    _, _, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=[])
+    _, _, same, _, _ = probed(tmp_path / "new", subject=str(tmp_path), methods=["erasure"])
     assert same == scores and not (tmp_path / "new").exists(), "nothing was trained"
     with pytest.raises(BadInput, match="another kind of model"):
-        probed(tmp_path / "new", subject=str(tmp_path), methods=[], embedding_size=7)
+        probed(tmp_path / "new", subject=str(tmp_path), methods=["erasure"], embedding_size=7)
     with pytest.raises(BadInput, match="subject: nowhere"):
-        probed(tmp_path / "new", subject="nowhere", methods=[])
+        probed(tmp_path / "new", subject="nowhere", methods=["erasure"])
 
 
 def test_a_folder_without_a_probed_model_is_refused(tmp_path):

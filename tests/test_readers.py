@@ -24,9 +24,11 @@ from rationale.data.corpora import (
     multi30k,
     nli_small,
     snli,
+    sst,
     synthetic,
 )
 from rationale.data.pairs import build_pair_vocabulary
+from rationale.data.targets import build_text_vocabularies
 from rationale.errors import BadInput
 
 
@@ -338,7 +340,7 @@ def test_the_split_of_a_hotel_never_changes():
         (f"<Content>a\n<Rating>x{ALL[1:]}", 2, "from -1 to 5"),
         (f"<Rating>{ALL}", 1, "accepted: after a <Content>"),
         ("<Content>a\n\n<Content>b", 3, "'<Content>b'; accepted: lines that begin with a name in <>, a <Rating> after"),
-        ("<Content>a\n", 2, "the end; accepted: a <Rating> after each <Content>"),
+        ("<Content>a\n", 2, "the end; accepted: at least one <Content>, a <Rating> after each"),
         ("<Author>a\nwithout a name", 2, "'without a name'; accepted: lines that begin with a name in <>"),
     ],
 )
@@ -539,9 +541,9 @@ def test_malformed_spans_are_named(tmp_path):
     read = imdb_rationales.read_imdb_rationales
     for human in ([{"tid": "1"}], [{"negative-1.txt": []}], [{"negative_1.txt": [{"text": "a"}]}], [3], 5, None):
         place = unpacked(tmp_path, imdb_files(human, BAD))
-        refused(lambda place=place: read(place), "all.json: ", 'accepted: {"negative_1006.txt": [{"text"')
+        refused(lambda place=place: read(place), "all.json: ", 'accepted: a list of {"negative_1006.txt": [{"text"')
     (tmp_path / "rdl/datasets/IMDb/human_labelled/all.json").write_text("[\n{]")
-    refused(lambda: read(tmp_path), "all.json:2: ", "accepted: JSON")
+    refused(lambda: read(tmp_path), "all.json:2: '{]' is not JSON")
     place = unpacked(tmp_path, imdb_files([{"negative_77.txt": []}], BAD))
     refused(lambda: read(place), "no review for the spans of ('negative', '77')")
 
@@ -588,7 +590,7 @@ def test_snli_gives_the_leaves_of_its_trees_and_drops_pairs_without_a_label(tmp_
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "JSONDecodeError"),
+        ("{", "is not JSON"),
         ('{"sentence1": "a", "sentence2": "b"}', "gold_label"),
         ('{"gold_label": "maybe", "sentence1": "a", "sentence2": "b"}', "'maybe'; accepted: entailment"),
         ('{"gold_label": "neutral", "sentence1": " ", "sentence2": "b"}', "an empty sentence"),
@@ -713,6 +715,28 @@ def test_headlines_that_do_not_match_are_refused(tmp_path):
     (tmp_path / "Giga" / "task1_ref0.txt").write_text("one\n\n")
     with pytest.raises(BadInput, match="task1_ref0.txt:2: an empty line"):
         gigaword.read_gigaword(tmp_path)
+
+
+def test_a_count_that_leaves_no_word_is_refused_with_the_largest_that_does(tmp_path):
+    train = multi30k.read_captions("de", captions(tmp_path)).splits["train"]
+    assert len(build_text_vocabularies(train, 1)[0]) > 2
+    refused(
+        lambda: build_text_vocabularies(train, 10**9), "min_count: 1000000000 leaves no word", "accepted: at most 1"
+    )
+
+
+def test_vectors_without_any_word_of_the_pairs_are_refused(tmp_path):
+    (tmp_path / "v.txt").write_text("zebra 1 2\n")
+    pairs = {"train": [Example(("a", "dog"), 0, second=("it", "runs"))]}
+    refused(lambda: build_pair_vocabulary(pairs, str(tmp_path / "v.txt")), "holds none of the 4 words")
+
+
+@pytest.mark.parametrize("damage", ["{word}", "({word}", "(2 {word}", "(2 a) {word}", "(2 {word})))", "(9{word} a)"])
+def test_a_message_quotes_80_characters_of_a_line_of_a_megabyte(tmp_path, damage):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(damage.replace("{word}", "x" * 1_000_000))
+    message = refused(lambda: sst.read_sst(tmp_path), "train.txt:1: ")
+    assert len(message) < 300 + len(str(tmp_path)), f"{len(message)} characters"
 
 
 @pytest.mark.data

@@ -1,12 +1,15 @@
 """The fast scans are the plain loops of the package: values, gradients, skipped steps; the look-ahead is unbiased."""
 
+import math
+
 import pytest
 import torch
 from small import parameters
 from torch import nn
 
 from rationale.models import Predictor, build_extractor, compact, select_in_order
-from rationale.nn import GATES, LSTMEncoder, RCNNEncoder, Scores, sample
+from rationale.nn import GATES, LSTMEncoder, RCNNCell, RCNNEncoder, Scores, rcnn, sample
+from rationale.nn import fast as fast_forms
 from rationale.nn.fast import MemoryScan
 from rationale.objectives import build_objective
 from tests import plain
@@ -47,6 +50,23 @@ def test_the_encoder_is_the_plain_loop_forward_and_backward(rows, steps):
     ours, theirs = (torch.autograd.grad(weighted(out), leaves) for out in (ours, theirs))
     for name, one, other in zip(names, ours, theirs, strict=True):
         torch.testing.assert_close(one, other, msg=f"gradient of {name}")
+
+
+@pytest.mark.parametrize("learns_vectors", [True, False])
+@pytest.mark.parametrize(("rows", "steps"), [(3, 6), (1, 1), (4, 17)])
+def test_gated_words_are_read_as_if_they_had_been_multiplied(rows, steps, learns_vectors):
+    torch.manual_seed(rows * steps)
+    encoder, mask = shaken(RCNNEncoder(4, 3)).double(), random_mask(rows, steps)
+    inputs = torch.randn(rows, steps, 4, dtype=torch.float64, requires_grad=learns_vectors)
+    z = (torch.rand(rows, steps, dtype=torch.float64) * (torch.rand(rows, steps) < 0.7)).requires_grad_()
+    leaves = [z, *encoder.parameters()] + [inputs] * learns_vectors
+    found = {}
+    for fast in (True, False):
+        encoder.fast = fast
+        output = encoder.read(inputs, mask, nn.Identity(), z)
+        found[fast] = [*output, *torch.autograd.grad(weighted(output), leaves)]
+    for one, other in zip(found[True], found[False], strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_in_float32_at_the_papers_size_the_difference_stays_below_1e_5():
@@ -282,3 +302,28 @@ def test_a_constraint_on_the_switches_of_dependent_gates_trains_every_part_of_th
     log_value.backward()
     assert all(value.grad is not None and value.grad.isfinite().all() for value in model.selector.parameters())
     assert model.selector.cell.inputs.weight.grad[:, -1].any(), "through z as well"
+
+
+@pytest.mark.parametrize("scan", [rcnn.scan_both_ways, fast_forms.scan_both_ways], ids=["readable", "fast"])
+def test_a_skipped_step_is_skipped_also_where_its_input_is_not_a_number(scan):
+    torch.manual_seed(0)
+    cells, mask = [RCNNCell(3, 4) for _ in range(2)], torch.tensor([[True, False, True], [False, True, False]])
+    clean = torch.randn(2, 3, 3)
+    results = []
+    for wrong in (0.0, math.nan, math.inf):
+        inputs = clean.masked_fill(~mask.unsqueeze(-1), wrong).requires_grad_()
+        states, final = scan(*cells, inputs, mask)
+        parameters = [inputs, *cells[0].parameters(), *cells[1].parameters()]
+        results.append([states, final, *torch.autograd.grad(states.square().sum() + final.sum(), parameters)])
+    for other in results[1:]:
+        assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
+
+
+def test_the_fast_scans_refuse_a_second_derivative_in_a_sentence():
+    torch.manual_seed(0)
+    cells, mask = [RCNNCell(3, 4) for _ in range(2)], torch.ones(2, 3, dtype=torch.bool)
+    inputs = torch.randn(2, 3, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="no second derivative.*scan_both_ways of rationale.nn.rcnn"):
+        torch.autograd.grad(fast_forms.scan_both_ways(*cells, inputs, mask)[1].sum(), inputs, create_graph=True)
+    (slope,) = torch.autograd.grad(rcnn.scan_both_ways(*cells, inputs, mask)[1].sum(), inputs, create_graph=True)
+    assert torch.autograd.grad(slope.square().sum(), inputs)[0].abs().sum() > 0, "the readable form has one"

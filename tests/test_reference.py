@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from rationale.errors import BadInput
-from rationale.runs import committed, notebook_path, root
-from rationale.runs.parameters import defaults
+from rationale.runs import committed, compare, differences, notebook_path, origin, root
+from rationale.runs.cells import defaults
+from tests.finished import finished_run, select
+from tests.in_process import run_cells
 from tools import collect, readme_tables
 
 # Settings that the first runs did not name
@@ -17,34 +19,10 @@ YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence",
            "samples", "baseline", "multiplier_max", "schedule", "patience", "transitions", "dependent"}  # fmt: skip
 
 
-def finished_run(outputs, name="hardkuma-selection0.4-seed1", accuracy=0.4, **changes):
-    folder = outputs / "12_train_sst" / name
-    folder.mkdir(parents=True)
-    p = defaults(notebook_path("12_train_sst"))
-    p |= {"model": "hardkuma", "vectors": "v", "selection": 0.4, "seed": 1} | changes
-    figures = {"accuracy": accuracy, "rate_expected": 0.41, "rate_selected": 0.39}
-    metrics = {"dev": figures, "test": figures, "best_epoch": 2, "seconds": 3.5}
-    (folder / "metrics.json").write_text(json.dumps(metrics))
-    (folder / "params.yaml").write_text(yaml.safe_dump(p))
-    (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\ntorch: 2.13.0\n")
-    history = "epoch,seconds,dev_accuracy,selection.multiplier\n1,1.0,0.3,0.0\n2,2.5,0.4,0.1\n"
-    (folder / "history.csv").write_text(history)
-    (folder / "run.ipynb").write_text("{}")
-    select(folder, [[1.0, 0.0, 0.0], [0.0, 0.3]])
-    return folder
-
-
-def select(folder, test: list[list[float]]) -> None:
-    """Write the gates of a run: those of its test texts, and one text of dev."""
-    rows = [{"split": "dev", "tokens": ["d"], "z": [1.0]}]
-    rows += [{"split": "test", "tokens": ["t"] * len(z), "z": z} for z in test]
-    (folder / "rationales.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A repository of its own, so that the committed results are left alone."""
-    for module in (collect, committed):
+    for module in (collect, committed, compare):
         monkeypatch.setattr(module, "root", lambda: tmp_path)
     (tmp_path / "RESULTS.md").write_text("before\n<!-- results: sst -->\nold\n<!-- end -->\nafter\n")
     return tmp_path
@@ -66,11 +44,11 @@ def finished_probes(outputs, seed=1, **changes):
 
 
 def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home):
-    rows = committed.rows_of(finished_probes(tmp_path, margin=0.5))
+    rows = compare.rows_of(finished_probes(tmp_path, margin=0.5))
     assert set(rows["model"]) == {"subject", "states", "erasure"} and set(rows["task"]) == {"probes"}
     variants = dict(zip(rows["model"], rows["variant"], strict=True))
     assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
-    assert committed.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
+    assert differences.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
 def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
@@ -85,15 +63,15 @@ def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
 def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_path, home, monkeypatch):
     published = pd.DataFrame([["probes", "states", "kl_1", 0.0]], columns=["task", "model", "metric", "value"])
     monkeypatch.setattr(readme_tables, "read_published", lambda: published)
-    rows = pd.concat([committed.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
+    rows = pd.concat([compare.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
     lines = readme_tables.probes_table(rows).splitlines()[2:]
     assert lines[0] == "| states | 0.200 ± 0.000 | 0.150 ± 0.071 | 0.00 |  | 0 % | 4 | 2 |"
     assert lines[1] == "| erasure |  | 0.300 ± 0.000 |  |  | 50 % | 4 | 2 |"
 
 
 def test_rows_carry_every_column_and_one_value_each(tmp_path):
-    rows = committed.rows_of(finished_run(tmp_path))
-    assert list(rows.columns) == committed.COLUMNS
+    rows = compare.rows_of(finished_run(tmp_path))
+    assert list(rows.columns) == compare.COLUMNS
     assert len(rows) == 8, "three metrics of two splits, seconds and best_epoch"
     row = rows[(rows["split"] == "test") & (rows["metric"] == "accuracy")].iloc[0]
     assert (row["task"], row["model"], row["target"], row["value"], row["run"]) == (
@@ -107,8 +85,8 @@ def test_rows_carry_every_column_and_one_value_each(tmp_path):
 
 
 def test_scaled_vectors_are_named_as_such_and_full_text_has_target_one(tmp_path):
-    scaled = committed.rows_of(finished_run(tmp_path, "a", vectors_scale=0.3333))
-    full = committed.rows_of(finished_run(tmp_path, "b", model="full_text"))
+    scaled = compare.rows_of(finished_run(tmp_path, "a", vectors_scale=0.3333))
+    full = compare.rows_of(finished_run(tmp_path, "b", model="full_text"))
     assert set(scaled["vectors"]) == {"v x 0.3333"}
     assert set(full["target"]) == {1.0}
 
@@ -134,26 +112,26 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
 
 def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
     priced = finished_run(tmp_path, "priced", model="bernoulli", selection=None, sparsity=0.025)
-    assert set(committed.rows_of(priced)["sparsity"]) == {0.025}
+    assert set(compare.rows_of(priced)["sparsity"]) == {0.025}
     old = finished_run(tmp_path, "old")
     known = yaml.safe_load((old / "params.yaml").read_text())
     (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in YOUNGER}))
-    assert set(committed.rows_of(old)["sparsity"]) == {0.0}
+    assert set(compare.rows_of(old)["sparsity"]) == {0.0}
 
 
 def test_a_run_is_named_by_how_its_network_differs_from_the_notebooks_defaults():
-    assert committed.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
+    assert differences.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
     lstm = {"model": "full_text", "encoder": "lstm", "dependent": False}
-    assert committed.variant(lstm, "11_train_reviews") == "lstm"
-    assert committed.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
-    assert committed.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
-    assert committed.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
-    assert committed.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
+    assert differences.variant(lstm, "11_train_reviews") == "lstm"
+    assert differences.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
+    assert differences.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
+    assert differences.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
+    assert differences.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
 
 
 def test_seeds_of_different_networks_are_not_averaged(tmp_path):
     runs = [finished_run(tmp_path, "a"), finished_run(tmp_path, "b", predictor="compact", accuracy=0.6)]
-    table = committed.summary(pd.concat(map(committed.rows_of, runs)), ["accuracy"])
+    table = compare.summary(pd.concat(map(compare.rows_of, runs)), ["accuracy"])
     assert dict(zip(table["variant"], table["accuracy"], strict=True)) == {"": 0.4, "compact": 0.6}
 
 
@@ -161,13 +139,13 @@ def test_results_written_before_there_were_prices_are_read_and_merged_in_the_sam
     finished_run(home / "old", "old", seed=7)
     path = home / "outputs/reference/results.csv"
     path.parent.mkdir(parents=True)
-    committed.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
-    assert list(committed.read_results().columns) == committed.COLUMNS
+    compare.rows_of(home / "old/12_train_sst/old").drop(columns="sparsity").to_csv(path, index=False)
+    assert list(committed.read_results().columns) == compare.COLUMNS
     assert set(committed.read_results()["sparsity"]) == {0.0}
     finished_run(home / "new", "new", model="bernoulli", selection=None, sparsity=0.05)
     collect.collect(home / "new")
     table = committed.read_results()
-    assert list(table.columns) == committed.COLUMNS
+    assert list(table.columns) == compare.COLUMNS
     assert table.groupby("run")["sparsity"].agg(["min", "max"]).values.tolist() == [[0.05, 0.05], [0.0, 0.0]]
 
 
@@ -175,9 +153,12 @@ def test_what_was_judged_comes_along(tmp_path):
     run = finished_run(tmp_path)
     judged = {split: {"sufficiency": value, "words_0": 3} for split, value in (("dev", 0.1), ("test", 0.2))}
     (run / "faithfulness.json").write_text(json.dumps(judged))
-    found = committed.rows_of(run).set_index(["split", "metric"])["value"]
+    found = compare.rows_of(run).set_index(["split", "metric"])["value"]
     assert (found["dev", "sufficiency"], found["test", "sufficiency"], found["test", "words_0"]) == (0.1, 0.2, 3)
     assert found["test", "accuracy"] == 0.4
+    (run / "faithfulness.json").write_text(json.dumps({"test": judged["test"]}))
+    found = compare.rows_of(run).query("metric == 'sufficiency'")
+    assert found["split"].tolist() == ["test"], "a run of which only the test split is judged"
 
 
 def test_runs_that_differ_in_the_seed_alone_agree_by_the_f1_of_their_test_rationales(tmp_path):
@@ -185,8 +166,8 @@ def test_runs_that_differ_in_the_seed_alone_agree_by_the_f1_of_their_test_ration
     select(one, [[1.0, 0.5, 0.0], [0.0, 0.0]])
     select(two, [[1.0, 0.0, 0.0], [0.0, 0.2]])
     select(three, [[0.0, 0.0, 0.0], [0.0, 0.9]])
-    rows = pd.concat(committed.agreements([one, two, three]))
-    assert list(rows.columns) == committed.COLUMNS
+    rows = pd.concat(compare.agreements([one, two, three]))
+    assert list(rows.columns) == compare.COLUMNS
     assert set(rows["metric"]) == {"agreement"} and set(rows["split"]) == {"test"}
     found = rows.set_index("seed")["value"]
     pairs = {(1, 2): 2 * 1 / (2 + 2), (1, 3): 0.0, (2, 3): 2 * 1 / (2 + 1)}
@@ -199,14 +180,14 @@ def test_a_run_without_a_like_or_without_gates_has_no_agreement(tmp_path):
     alone = [finished_run(tmp_path, "a", selection=0.4), finished_run(tmp_path, "b", selection=0.3)]
     for model in ("full_text", "attention"):
         alone += [finished_run(tmp_path, f"{model}{seed}", model=model, seed=seed) for seed in (1, 2)]
-    assert committed.agreements(alone) == []
+    assert compare.agreements(alone) == []
 
 
 def test_a_run_from_before_a_parameter_is_like_one_that_names_what_was_meant(tmp_path):
     old, new = finished_run(tmp_path, "old", device="cuda"), finished_run(tmp_path, "new", seed=2)
     known = yaml.safe_load((old / "params.yaml").read_text())
     (old / "params.yaml").write_text(yaml.safe_dump({k: v for k, v in known.items() if k not in YOUNGER}))
-    assert [float(row["value"].iloc[0]) for row in committed.agreements([old, new])] == [1.0, 1.0]
+    assert [float(row["value"].iloc[0]) for row in compare.agreements([old, new])] == [1.0, 1.0]
 
 
 def test_the_results_hold_the_agreements(home):
@@ -226,7 +207,7 @@ def test_unfinished_and_smoke_runs_are_no_results(home):
 
 def test_summary_gives_mean_and_deviation_over_seeds(tmp_path):
     runs = [finished_run(tmp_path, f"s{seed}", accuracy=value, seed=seed) for seed, value in ((1, 0.4), (2, 0.5))]
-    table = committed.summary(pd.concat(map(committed.rows_of, runs)), ["accuracy", "rate_selected"])
+    table = compare.summary(pd.concat(map(compare.rows_of, runs)), ["accuracy", "rate_selected"])
     assert len(table) == 1 and table["seeds"][0] == 2
     assert table["accuracy"][0] == pytest.approx(0.45)
     assert table["accuracy_std"][0] == pytest.approx(0.1 / 2**0.5), "sample deviation of .4 and .5"
@@ -251,10 +232,8 @@ def test_the_page_of_results_keeps_its_text_and_gets_its_table(home):
 
 
 def test_a_run_of_no_training_notebook_is_refused(tmp_path):
-    with pytest.raises(
-        BadInput, match="myruns/a: not in the folder of a training notebook; accepted: .*11_train_reviews"
-    ):
-        committed.rows_of(tmp_path / "myruns" / "a")
+    with pytest.raises(BadInput, match="myruns/a: a run of myruns, no training notebook; accepted: .*11_train_reviews"):
+        compare.rows_of(tmp_path / "myruns" / "a")
 
 
 def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
@@ -264,7 +243,7 @@ def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
         for price in (0.1, 0.2)
     ]
     held = finished_run(tmp_path, "held", model="hardkuma", selection=0.1, **common)
-    table = pd.concat(map(committed.rows_of, [*priced, held]))
+    table = pd.concat(map(compare.rows_of, [*priced, held]))
     table = readme_tables.reviews_table(table.assign(run="11_train_reviews/x"))
     for name in ("bernoulli | 0.1 per word", "bernoulli | 0.2 per word", "hardkuma | 10%"):
         assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
@@ -291,7 +270,7 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
         run_of(tmp_path, "13_train_nli", "d", {"accuracy": 0.9, "rate_selected": 0.7}, model="sparsemax", gamma=0.2)
     ]
     runs += [run_of(tmp_path, "13_train_nli", "e", {"accuracy": 0.5, "rate_selected": 0.7}, model="oscarmax", lam=0.01)]
-    table = readme_tables.nli_table(pd.concat(map(committed.rows_of, runs)))
+    table = readme_tables.nli_table(pd.concat(map(compare.rows_of, runs)))
     assert "| nli_small | sparsemax, gamma=0.2 |  | 90.0 | -25.0 | 70.0 | 1 |" in table, (
         "no seed of the other: " + table
     )
@@ -321,7 +300,7 @@ def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
         run_of(tmp_path, "15_train_seq2seq", "b", rouge, corpus="aeslc", model="fusedmax"),
         run_of(tmp_path, "15_train_seq2seq", "c", {"bleu": 29.0, "zeros": 0.9}, model="sparsemax", gamma=4.0),
     ]
-    rows = pd.concat(map(committed.rows_of, runs))
+    rows = pd.concat(map(compare.rows_of, runs))
     assert set(rows["task"]) == {"translation", "summarisation"}
     table = readme_tables.texts_table(rows)
     assert "| translation | multi30k, fr to en | softmax | 30.00 |  |  |  | 0 % | 1 |" in table, table
@@ -337,7 +316,8 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
         ("inputs", "masked_macro_f1_0"): 0.3,
         ("inputs", "masked_macro_f1_1"): 0.4,
     }
-    common = {"task": "probes", "corpus": "sst", "variant": "", "split": "test", "seed": 1}
+    common = {"task": "probes", "corpus": "sst", "aspect": "", "variant": "", "vectors": "learned", "target": 1.0}
+    common |= {"sparsity": 0.0, "settings": "", "split": "test", "seed": 1, "run": "14_train_probes/a"}
     rows = [common | {"model": model, "metric": name, "value": value} for (model, name), value in values.items()]
     table = readme_tables.masking_table(pd.DataFrame(rows)).splitlines()
     assert table[2] == "| sst | inputs | 40.0 | 35.0 | 50.0 | 90.0 | 0.050 | 1 |", table
@@ -356,12 +336,74 @@ def test_every_published_number_says_where_it_stands():
     table = committed.read_published()
     top = table["task"].map({"summarisation": 100, "probes": 2}).fillna(1)  # ROUGE in per cent, nats
     assert table["source"].notna().all() and table["value"].between(0, top).all()
+    assert set(table["known"]) == {"read", "recalled"}, "and whether it was read there"
+
+
+def test_no_two_committed_values_have_the_same_settings_and_the_same_seed():
+    table = committed.read_results()
+    keys = [*compare.KIND, "settings", "seed", "split", "metric"]
+    alike = table[table.duplicated(keys, keep=False)]
+    assert alike.empty, f"averaged as if they were seeds: {sorted(alike['run'].unique())}"
+
+
+def test_the_committed_settings_are_those_that_differ_from_todays_defaults():
+    table = committed.read_results()
+    again = table.copy()
+    records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    committed.describe_again(again, records)
+    stale = table.loc[(again["settings"] != table["settings"]) | (again["variant"] != table["variant"]), "run"]
+    assert stale.empty, f"{sorted(set(stale))}: a default has changed, run python -m tools.collect --tables-only"
 
 
 def test_the_committed_results_are_tidy():
     table = committed.read_results()
-    assert list(table.columns) == committed.COLUMNS
+    assert list(table.columns) == compare.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
     records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))
     recorded = {record["run"] for record in records}
     assert set(table["run"]) == recorded, "every run has its parameters and environment in runs.json"
+
+
+# --- a run knows its notebook
+
+
+def test_a_run_is_known_by_its_notebook_wherever_its_folder_is(tmp_path):
+    run = finished_run(tmp_path)
+    assert origin.notebook_of(run) == "12_train_sst", "an old run without a record: by its folder"
+    moved = run.rename(tmp_path / "mine")
+    (moved / "run.ipynb").write_text(
+        json.dumps({"metadata": {"papermill": {"input_path": "12_train_sst.py"}}}, indent=1)
+    )
+    assert origin.notebook_of(moved) == "12_train_sst", "by the notebook that was executed"
+    with (moved / "environment.txt").open("a") as file:
+        file.write("notebook: 11_train_reviews\n")
+    assert origin.notebook_of(moved) == "11_train_reviews", "by its environment"
+
+
+def test_a_run_in_the_folder_of_another_notebook_is_refused_by_name(tmp_path, home):
+    run = finished_run(home / "runs")
+    with (run / "environment.txt").open("a") as file:
+        file.write("notebook: 12_train_sst\n")
+    elsewhere = home / "runs" / "11_train_reviews" / "x"
+    elsewhere.parent.mkdir()
+    run.rename(elsewhere)
+    for read in (lambda: compare.rows_of(elsewhere), lambda: collect.collect(home / "runs")):
+        with pytest.raises(BadInput, match="x: a run of 12_train_sst in the folder of 11_train_reviews; move it"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("reader", "accepted"),
+    [("21_read_reviews", "10_first_rationale or 11_train_reviews"), ("22_read_sst", "12_train_sst"),
+     ("23_read_nli", "13_train_nli"), ("24_read_probes", "14_train_probes"), ("25_read_seq2seq", "15_train_seq2seq"),
+     ("31_selection_rates", "12_train_sst"), ("32_reviews", "10_first_rationale or 11_train_reviews")],
+)  # fmt: skip
+def test_a_run_of_another_notebook_is_refused_by_each_page_by_name(reader, accepted, tmp_path, monkeypatch):
+    other = finished_probes if reader in ("22_read_sst", "31_selection_rates") else finished_run
+    run = other(tmp_path)
+    key = {"run": run.name} if "run" in defaults(notebook_path(reader)) else {"runs": [run.name]}
+    failed, _ = run_cells(reader, tmp_path / "page", monkeypatch, runs_dir=str(run.parent), **key)
+    first = str(next(iter(failed.values())))
+    assert f"{run}: a run of {run.parent.name}" in first and first.endswith(f"accepted here is a run of {accepted}"), (
+        first
+    )

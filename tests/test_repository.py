@@ -19,12 +19,13 @@ from packaging.utils import canonicalize_name
 
 import rationale
 from rationale.runs import root
-from rationale.runs.parameters import defaults
+from rationale.runs.cells import defaults
 from tests.every import every
 from tests.smoke import small
+from tools.book.links import LABEL, MENTION
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
-TAGS = {"parameters", "check", "figure", "interactive", "solution"}
+TAGS = {"parameters", "parts", "check", "figure", "interactive", "solution"}
 HEADER = """\
 # ---
 # jupyter:
@@ -35,7 +36,6 @@ HEADER = """\
 # ---
 
 """
-LABEL = r"\b[KHSRVAN]\d+[a-z]?\b"
 
 each_notebook = every(NOTEBOOKS)
 parsed = cache(jupytext.read)
@@ -152,15 +152,53 @@ def test_readme_names_every_notebook():
 # --- labels
 
 
+def labels(path: Path) -> list[str]:
+    """The labels of the equations of a notebook, in the order in which they appear."""
+    return re.findall(r"\\tag\{([^}]*)\}", "\n".join(cell.source for cell in cells(path, "markdown")))
+
+
+@each_notebook
+def test_the_labels_of_a_notebook_are_numbered_in_the_order_in_which_they_appear(path):
+    for family in {label[0] for label in labels(path)}:
+        numbers = [int(label[1:]) for label in labels(path) if label[0] == family]
+        first = numbers[0]
+        assert numbers == list(range(first, first + len(numbers))), f"{path.name}: {family} comes as {numbers}"
+
+
+def equation(text: str) -> str:
+    """A display equation without its label, spaces and the signs around it, so that two of them can be compared."""
+    return re.sub(r"\\tag\{\w+\}|\\[,;:! ]|\\q?quad|[\s>.,$]|\\big[lrg]?|\\Big[lrg]?", "", text)
+
+
+def test_no_equation_has_two_labels():
+    labelled = {}
+    for path in NOTEBOOKS:
+        text = "\n".join(cell.source for cell in cells(path, "markdown"))
+        for shown in re.findall(r"\$\$(.*?\\tag\{\w+\}.*?)\$\$", text, re.S):
+            label = re.search(r"\\tag\{(\w+)\}", shown)[1]
+            other = labelled.setdefault(equation(shown), label)
+            assert other == label, f"{path.name}: ({label}) is ({other})"
+
+
+@each_notebook
+def test_every_equation_that_a_notebook_mentions_is_defined(path):
+    defined = {label for other in NOTEBOOKS for label in labels(other)}
+    families = {label[0] for label in defined}
+    for cell in parsed(path).cells:
+        for mention in re.findall(MENTION, cell.source):
+            lost = {label for label in re.findall(LABEL, mention) if label[0] in families} - defined
+            assert not lost, f"{path.name}: mentions {sorted(lost)} in {mention!r}"
+
+
 def test_each_label_is_defined_once_and_every_label_in_the_package_is_defined():
-    texts = [cell.source for path in NOTEBOOKS for cell in cells(path, "markdown")]
-    defined = Counter(label for text in texts for label in re.findall(r"\\tag\{([^}]*)\}", text))
+    defined = Counter(label for path in NOTEBOOKS for label in labels(path))
+    families = "".join({label[0] for label in defined})
     twice = [label for label, times in defined.items() if times > 1]
     assert not twice, f"defined by more than one \\tag: {twice}"
     for path in sorted((root() / "rationale").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                used = set(re.findall(LABEL, ast.get_docstring(node) or ""))
+                used = set(re.findall(rf"\b[{families}]\d+\b", ast.get_docstring(node) or ""))
                 lost = sorted(used - set(defined))
                 place = f"{path.name}, {getattr(node, 'name', 'module')}"
                 assert not lost, f"{place}: refers to {lost}, which no notebook defines with \\tag"
@@ -218,10 +256,16 @@ def test_environment_yml_names_the_requirements_of_pyproject():
 
 
 def test_constraints_pin_every_requirement_to_a_version_it_allows():
-    text = (root() / "constraints.txt").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in lines), "only name==version, no +local"
-    pinned = dict(line.split("==") for line in lines)
+    pinned, hashes = {}, {}
+    lines = [line for line in (root() / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    for line in lines:
+        if found := re.fullmatch(r"([a-z0-9-]+)==([\w.]+)( ; .+)? \\", line):
+            name = found[1]
+            pinned[name], hashes[name] = found[2], 0
+        else:
+            assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line), f"{line}: only name==version, no +local"
+            hashes[name] += 1
+    assert all(hashes.values()), "every package has a hash"
     assert pinned["torch"] == "2.13.0"
     for name, requirement in wanted().items():
         assert name in pinned, f"constraints.txt does not pin {name}"
@@ -251,9 +295,9 @@ def test_the_library_floors_import_nothing_at_once_but_the_base_requirements():
             assert not extra, f"{path.name} imports {extra}: do so in the function that needs it"
 
 
-def test_make_setup_installs_every_extra_but_those_of_the_browser():
-    installed = re.search(r"--editable '\.\[([\w,]+)\]'", (root() / "Makefile").read_text())[1].split(",")
-    assert {*installed, "browser", "explore"} == set(project()["optional-dependencies"])
+def test_make_setup_installs_every_extra_but_those_of_other_targets():
+    installed = re.search(r"INSTALL\) '\.\[([\w,]+)\]'", (root() / "Makefile").read_text())[1].split(",")
+    assert {*installed, "browser", "explore", "lock"} == set(project()["optional-dependencies"])
 
 
 def test_hints_name_the_distribution_and_its_extras():

@@ -4,8 +4,11 @@ Its own logic is tested without a kernel (tests/forked.py). Real kernels are in 
 run prints while it goes, its page, its exit codes, interruptions, locks.
 """
 
+import errno
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +19,8 @@ import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
-from rationale.runs import RunFailed, __main__, run, runner, workspace
+from rationale.runs import RunFailed, __main__, failures, kernel, run, runner, validated, workspace
+from rationale.runs.folder import read_digests
 from rationale.runs.workspace import run_name
 from tests.forked import plain_page, run_forked
 
@@ -116,6 +120,7 @@ def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, c
         "params.yaml",
         "environment.txt",
         "metrics.json",
+        "SHA256SUMS",
     }, "no checkpoint is left, nor the folder of one"
     params = yaml.safe_load((folder / "params.yaml").read_text())
     assert params == {"seed": 2, "selection": 0.4, "vectors": ""}
@@ -148,8 +153,161 @@ def test_a_finished_run_is_left_alone_and_replaced_only_with_again(tiny, capsys)
         go(tiny, "seed=2", name="default")
     assert (folder / "mine.txt").exists() and folders(tiny) == ["default"]
     go(tiny, "seed=2", name="default", again=True)
-    assert not (folder / "mine.txt").exists() and folders(tiny) == ["default"]
+    assert folders(tiny) == ["default"]
     assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 2
+
+
+def test_a_file_that_somebody_added_to_a_run_is_kept_when_the_run_is_made_again(tiny, capsys):
+    folder = go(tiny)
+    (folder / "notes").mkdir()
+    (folder / "notes" / "mine.txt").write_text("kept")
+    (folder / ".done").touch()
+    go(tiny, again=True)
+    assert (folder / "notes" / "mine.txt").read_text() == "kept" and not (folder / ".done").exists()
+    assert "kept from the previous run, which had not written it: notes/mine.txt" in capsys.readouterr().out
+    assert "notes/mine.txt" not in read_digests(folder) and folders(tiny) == ["default"]
+
+
+def test_the_digests_of_a_run_are_those_of_its_files(tiny):
+    folder = go(tiny)
+    checked = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, capture_output=True)
+    assert checked.returncode == 0, checked.stderr
+    assert set(read_digests(folder)) == {path.name for path in folder.iterdir()} - {"SHA256SUMS"}
+
+
+def test_a_folder_or_file_that_no_run_has_made_is_refused_and_kept(tiny):
+    here = tiny.parent / "out" / "tiny"
+    (here / "x").mkdir(parents=True)
+    for place in (here / "x" / "mine.txt", here / "y", here / "z.partial", here / "w.replaced.partial"):
+        place.write_text("mine")
+    (here / "link").symlink_to(here / "x")
+    wanted = {"x": "holds mine.txt", "y": "a file", "z": "a file", "w": "a file", "link": "a link"}
+    for name, reason in wanted.items():
+        for again in (False, True):
+            with pytest.raises(BadInput, match=reason):
+                go(tiny, name=name, again=again)
+    assert folders(tiny) == ["link", "w.replaced.partial", "x", "y", "z.partial"]
+    assert (here / "y").read_text() == "mine" and (here / "x" / "mine.txt").read_text() == "mine"
+    (here / "s").mkdir()
+    (here / "s" / ".done").touch()  # Snakemake's mark is nobody's work
+    assert (go(tiny, name="s") / "run.ipynb").is_file()
+
+
+def test_a_run_whose_replacement_was_killed_is_put_back(tiny, capsys):
+    folder = go(tiny)
+    old = folder.with_name("default.replaced.partial")
+    folder.rename(old)
+    go(tiny)
+    assert "already finished" in capsys.readouterr().out and folders(tiny) == ["default"]
+    shutil.copytree(folder, old)
+    (old / "mine.txt").write_text("kept")
+    go(tiny)
+    assert folders(tiny) == ["default"] and (folder / "mine.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("outputs", ["/proc", "/dev/null", __file__])
+def test_outputs_that_cannot_be_written_are_one_line(tiny, outputs):
+    with pytest.raises(BadInput, match=r"cannot be (written|read) \(.*\), give --(outputs|name)"):
+        run_forked(tiny, outputs=Path(outputs))
+
+
+def test_an_empty_folder_of_outputs_is_refused(tiny, capsys):
+    with pytest.raises(SystemExit) as caught:
+        __main__.main([str(tiny), "--outputs", ""])
+    assert caught.value.code == 2 and "--outputs: an empty value is not accepted" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_in_words(tiny):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "metrics.json")
+
+    with pytest.raises(RunFailed, match="metrics.json'\nthe results cannot be written: make room"):
+        run(tiny, outputs=tiny.parent / "out", execute=full)
+
+
+def test_a_disk_that_is_full_at_the_end_is_one_line(tiny, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "run.html")
+
+    monkeypatch.setattr(__main__, "run", full)
+    assert __main__.main([str(tiny)]) == 2
+    assert capsys.readouterr().err == "error: run.html: No space left on device\n"
+
+
+@pytest.mark.slow
+def test_a_kernel_that_was_killed_is_told_with_its_memory(tiny, monkeypatch):
+    seen = tiny.parent / "seen"
+    wait = f"while not os.path.exists({str(seen)!r}):\n    time.sleep(0.1)"
+    tiny.write_text(f"{TINY}\n# %%\nimport os\n\nblock = bytearray(300_000_000)\n{wait}\nos.kill(os.getpid(), 9)\n")
+
+    def memory_of(processes) -> int:
+        found = failures.memory_of(processes)
+        if found > 300_000_000:
+            seen.touch()
+        return found
+
+    monkeypatch.setattr(runner, "memory_of", memory_of)
+    with pytest.raises(RunFailed, match=r"out of memory\?: it used up to 0\.[3-9] GiB"):
+        run(tiny, outputs=tiny.parent / "out")
+
+
+READS = TINY.replace("import time\n", "import time\nfrom pathlib import Path\n").replace(
+    'print("begins at", begin)',
+    """print("begins at", begin)
+
+# %%
+from rationale.data.files import read_text
+
+what = read_text(Path(__file__ if "__file__" in globals() else "{file}"))
+(folder / "seen.txt").write_text(what)""",
+)
+
+
+@pytest.fixture
+def reading(tiny: Path) -> tuple[Path, Path]:
+    """A notebook that reads a file, and this file."""
+    file = tiny.parent / "some vectors.txt"
+    file.write_text("the 1 2 3\n")
+    tiny.write_text(READS.replace("{file}", str(file)))
+    return tiny, file
+
+
+def test_a_finished_run_whose_data_have_changed_is_stale_and_says_which_file(reading, capsys):
+    notebook, file = reading
+    folder = go(notebook)
+    size, place = file.stat().st_size, file.resolve().as_posix()
+    assert re.search(
+        rf"^read: {size} [0-9a-f]{{64}} {re.escape(place)}$", (folder / "environment.txt").read_text(), re.M
+    )
+    os.utime(file, (0, 0))
+    go(notebook, again_if_changed=True)
+    assert "already finished" in (out := capsys.readouterr().out) and "changed" not in out, "the time does not matter"
+    file.write_text("the 1 2 4\n")
+    assert go(notebook) == folder and (folder / "seen.txt").read_text() == "the 1 2 3\n"
+    assert f'("{place} has changed since; --again runs it again)'.replace('"', "") in capsys.readouterr().out
+    go(notebook, again_if_changed=True)
+    assert (folder / "seen.txt").read_text() == "the 1 2 4\n"
+    file.unlink()
+    go(notebook, again_if_changed=True)
+    assert "changed" not in capsys.readouterr().out, "data that are gone make no run stale"
+
+
+def test_an_unfinished_run_whose_data_have_changed_is_not_continued(reading):
+    notebook, file = reading
+    with pytest.raises(BadInput, match=r"test\.txt:1: empty"):
+        go(notebook, "vectors=late")
+    partial = notebook.parent / "out" / "tiny" / "vectorslate.partial"
+    file.write_text("the 1 2 4\n")
+    with pytest.raises(BadInput, match=r"vectorslate\.partial: an unfinished run, and .*some vectors.txt has changed"):
+        go(notebook, "vectors=late")
+    assert (partial / "checkpoint.txt").read_text() == "1" and (partial / "seen.txt").read_text() == "the 1 2 3\n"
+    file.write_text("the 1 2 3\n")
+    with pytest.raises(BadInput, match=r"test\.txt:1: empty"):
+        go(notebook, "vectors=late")
+    file.write_text("the 1 2 4\n")
+    with pytest.raises(BadInput, match=r"test\.txt:1: empty"):
+        go(notebook, "vectors=late", again_if_changed=True)
+    assert (partial / "seen.txt").read_text() == "the 1 2 4\n", "it began anew"
 
 
 def test_a_sweep_repeats_a_run_exactly_when_parameters_or_code_changed(tiny, capsys):
@@ -186,7 +344,9 @@ def test_a_misspelt_notebook_is_named_with_those_that_exist(tmp_path):
         run("98_train_stt", outputs=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../up", "a/b", "", "..", "x.partial", "a b"])
+@pytest.mark.parametrize(
+    "name", ["../up", "a/b", "", "..", "x.partial", "x.replaced", "lab", "a b", "a" * 300, "é" * 150]
+)
 def test_a_name_that_is_no_folder_name_is_refused(tiny, name):
     with pytest.raises(BadInput, match="--name"):
         go(tiny, name=name)
@@ -277,20 +437,22 @@ def test_a_folder_without_a_notebook_does_not_count_as_finished(tiny):
 
 
 def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "TQDM_DISABLE"):
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "TQDM_DISABLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MPLBACKEND", "TkAgg")
     path = tmp_path / "env.py"
     path.write_text(
         HEADER + '\n# %% tags=["parameters"]\nseed: int = 1  # seed\n\n# %%\nimport os\n\n# %%\n'
         'print({k: os.environ[k] for k in ("OMP_NUM_THREADS", "TQDM_DISABLE", "MPLBACKEND")})\n'
+        'print([os.environ[k] for k in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")])\n'
         "print(os.getcwd())\n"
     )
     page = (run(path, outputs=tmp_path) / "run.html").read_text()
     assert "'OMP_NUM_THREADS': '1'" in page and "'TQDM_DISABLE': '1'" in page
+    assert "['1', '1', '1']" in page, "nor more in the libraries"
     assert "TkAgg" not in page and str(workspace.root()) in page
     page = (run_forked(path, outputs=tmp_path, threads=2, again=True) / "run.html").read_text()
-    assert "'OMP_NUM_THREADS': '2'" in page
+    assert "'OMP_NUM_THREADS': '2'" in page and "['2', '2', '2']" in page
     assert "OMP_NUM_THREADS" not in os.environ, "the caller's environment is as before"
 
 
@@ -301,7 +463,10 @@ def test_the_kernel_computes_with_one_thread_and_without_progress_bars(tmp_path,
         (["params/sst/bernoulli_constrained.yaml"], "bernoulli_constrained"),
         (["a/x.yaml", "b/y.yaml", "seed=2"], "x-y-seed2"),
         (["left=-0.1"], "left-0.1"),
-        (["vectors=a/b c.txt"], "vectorsa_b_c.txt"),
+        (["vectors=a/b c.txt"], "vectorsb_c"),
+        (["vectors=/data/vectors/glove.6B.50d.txt.gz"], "vectorsglove.6B.50d"),
+        (["subject=outputs/14_train_probes/hardkuma-selection0.4"], "subjecthardkuma-selection0.4"),
+        (["runs=[out/a, out/b0.4]", "vectors=glove.6B.50d"], "runs_a_b0.4-vectorsglove.6B.50d"),
         ([Path("p.yaml"), "runs=[a, b]"], "p-runs_a_b"),
     ],
 )
@@ -309,10 +474,66 @@ def test_a_run_is_named_after_its_arguments(items, name):
     assert run_name(items) == name
 
 
+def test_a_long_name_of_a_run_is_cut_and_still_differs_from_every_other():
+    long = [f"runs={[f'hardkuma-seed{i}' for i in range(size)]}" for size in range(1, 60)]
+    names = [run_name([item]) for item in long]
+    assert len(set(names)) == len(long) and max(map(len, names)) == workspace.NAME_LENGTH
+    assert names[-1] == run_name(long[-1:]), "the same arguments give the same name"
+    assert len(run_name([f"vectors={'é' * 60}"]).encode()) <= workspace.NAME_LENGTH
+    deep = [f"/{folder}/{'x' * 90}.txt" for folder in "ab"]
+    assert run_name([f"vectors={deep[0]}"]) != run_name([f"vectors={deep[1]}"])
+    for length in range(50, 90):  # wherever the name is cut
+        name = run_name([f"vectors={'x' * length}", "seed=12", f"aspect={'y' * 60}"])
+        assert "-seed12-" in name and name.count("seed") == 1 and len(name) <= workspace.NAME_LENGTH
+    assert run_name([f"/a/{'x' * 90}.yaml"]) == run_name([f"b/{'x' * 90}.yaml"]), "wherever the repository is"
+
+
+def test_a_setting_that_goes_back_is_named_once_per_run(tiny, capsys):
+    path = tiny.with_name("priced.py")
+    path.write_text(
+        TINY.replace(
+            'vectors: str = ""  # what',
+            'rule: str = "top_k"  # rule\nbudget: float = 0.2  # s\nvectors: str = ""  # what',
+        )
+        .replace("import validated", "import validated\nfrom rationale.training.settings import ExtractionSettings")
+        .replace("validated(globals())", "validated(globals(), ExtractionSettings)")
+    )
+    folder = go(path, "rule=argmax")
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if line.startswith("note: ")] == [
+        "note: budget goes back from 0.2 to 1.0: no effect with rule argmax"
+    ]
+    assert yaml.safe_load((folder / "params.yaml").read_text())["budget"] == 1.0
+
+
+def test_a_device_that_the_machine_lacks_is_refused_before_the_notebook_starts(tiny, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    tiny.write_text(TINY.replace('vectors: str = ""', 'device: str = "cuda"  # where\nvectors: str = ""'))
+    started = []
+    with pytest.raises(BadInput, match="device: got 'cuda', but this machine has no usable GPU"):
+        run(tiny, outputs=tiny.parent / "out", execute=lambda *_: started.append(1))
+    assert not started and folders(tiny) == []
+
+
+def test_by_hand_a_device_that_the_machine_lacks_is_refused_by_the_cell_that_validates(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BadInput, match="no usable GPU"):
+        validated({"__annotations__": {"device": str}, "device": "cuda"})
+
+
+def test_a_data_folder_that_does_not_exist_is_named(tiny, monkeypatch, capsys):
+    for folder, noted in (("/nosuch", True), (str(tiny.parent), False)):
+        monkeypatch.setenv("RATIONALE_DATA", folder)
+        go(tiny, again=True)
+        assert ("note: RATIONALE_DATA=/nosuch: no such folder\n" in capsys.readouterr().out) == noted
+
+
 def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RATIONALE_RUN_DIR", raising=False)
     at_home(monkeypatch, tmp_path)
-    assert workspace.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
+    assert kernel.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
     assert (tmp_path / "outputs" / "12_x" / "lab").is_dir()
 
 

@@ -39,6 +39,7 @@ RUNS = [
         "baseline": "leave_one_out",
         "samples": 2,
         "sparsity": 0.01,
+        "selection": None,
     },
 ]
 
@@ -184,6 +185,13 @@ def test_saving_again_replaces_and_leaves_no_drafts(run):
     assert {"metrics.json", "history.csv", "rationales.jsonl", "model.safetensors"} <= set(before)
 
 
+def test_all_files_of_a_run_have_the_mode_of_a_new_file(run, tmp_path):
+    (tmp_path / "new").touch()
+    usual = (tmp_path / "new").stat().st_mode
+    odd = {path.name: oct(path.stat().st_mode) for path in run[0].iterdir() if path.stat().st_mode != usual}
+    assert not odd, f"a new file has {oct(usual)}"
+
+
 # --- wrong folders
 
 
@@ -234,4 +242,5 @@ def test_the_zeros_of_attention_are_the_mean_over_the_texts_of_which_something_w
     row = {"epoch": 1, "seconds": 1.0}
     save_texts(tmp_path, GenerationResult(model, vocabularies, {"dev": said}, {"dev": {}}, [row], row), targets, p)
     assert read_generations(tmp_path, "dev")["zeros"].tolist() == [0.625, 0.75, 0.0]
-    assert read_metrics(tmp_path)["dev"]["zeros"] == pytest.approx((0.625 + 0.75) / 2), "of the third nothing was said"
+    metrics = json.loads((tmp_path / "metrics.json").read_text())  # of a run without a test split
+    assert metrics["dev"]["zeros"] == pytest.approx((0.625 + 0.75) / 2), "of the third nothing was said"

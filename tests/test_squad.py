@@ -15,7 +15,7 @@ from rationale.data.squad_format import read_squad_file
 from rationale.errors import BadInput
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
-from rationale.runs.parameters import notebook_settings
+from rationale.runs.cells import notebook_settings
 
 CONTEXT = "a dull film. a funny film."
 
@@ -36,8 +36,8 @@ def test_a_question_has_its_paragraph_and_its_answer(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answer_start": 12}, "question q1: the answer 'a funny film' is not at character 12"),
-        ({"answers": []}, "question q1 has no answer"),
+        ({"answer_start": 12}, "question 'q1': the answer 'a funny film' is not at character 12"),
+        ({"answers": []}, "question 'q1' has no answer"),
     ],
 )
 def test_a_question_that_cannot_be_used_is_named(tmp_path, changes, message):

@@ -1,13 +1,16 @@
 """Sweeps: the plan, its mistakes, and Snakemake executing it through failure and kill -9."""
 
+import contextlib
 import csv
 import importlib.util
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,123 +19,19 @@ import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
-from rationale.runs import notebook_path, root, sweeps
+from rationale.runs import notebook_path, root, sweeping, sweeps
+from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import modernised, resolve
-from rationale.runs.sweeps import read_sweep
+from rationale.runs.sweeping import Status, line, status
+from rationale.runs.sweeps import Planned, read_sweep
+from rationale.runs.workspace import lock_file
+from rationale.sweeps import main
+from tests import slurm_stand_in
+from tests.forked import run_forked
+from tests.playground import TRAIN, Playground, is_alive, require_installed, sweep_started, tree_of, wait_until
 from tests.smoke import NOTEBOOKS, needed_first, small, smoke_items, smoke_parameters
-from tests.test_runs import HEADER
-
-TRAIN = (
-    HEADER
-    + """
-# %% tags=["parameters"]
-seed: int = 1  # seed
-selection: float = 0.4  # share
-vectors: str = ""  # what is to happen
-
-# %%
-import json
-import time
-from pathlib import Path
-
-from rationale.runs import results_folder
-
-# %%
-with open("LOG", "a") as log:
-    print(results_folder("train").name.removesuffix(".partial"), file=log)
-if vectors == "fail":
-    raise RuntimeError("no")
-while vectors == "wait" and not Path("GO").exists():
-    time.sleep(0.1)
-(results_folder("train") / "metrics.json").write_text(json.dumps({"rate": selection}))
-"""
-)
-COMPARE = (
-    HEADER
-    + """
-# %% tags=["parameters"]
-runs: list = []  # names
-runs_dir: str = ""  # where they are
-
-# %%
-import json
-from pathlib import Path
-
-from rationale.runs import results_folder
-
-# %%
-rates = {run: json.loads(Path(runs_dir, run, "metrics.json").read_text())["rate"] for run in runs}
-(results_folder("compare") / "metrics.json").write_text(json.dumps(rates))
-"""
-)
-
 
 RUN = "notebook: train\nruns: [{run: a.yaml,"  # what a mistake may follow
-
-
-class Playground:
-    """A folder with two tiny notebooks, parameter files and a sweep."""
-
-    def __init__(self, folder: Path):
-        self.folder, self.log = folder, folder / "log.txt"
-        (folder / "params" / "sweeps").mkdir(parents=True)
-        self.notebook("train", TRAIN)
-        self.notebook("compare", COMPARE)
-        for name, text in {"a": "selection: 0.1", "b": "selection: 0.2"}.items():
-            self.params(name, text)
-
-    def notebook(self, name: str, text: str) -> None:
-        go = str(self.folder / "go")
-        (self.folder / f"{name}.py").write_text(text.replace("LOG", str(self.log)).replace("GO", go))
-
-    def params(self, name: str, text: str) -> None:
-        (self.folder / "params" / f"{name}.yaml").write_text(text)
-
-    def sweep(self, text: str) -> str:
-        path = self.folder / "params" / "sweeps" / "s.yaml"
-        path.write_text(
-            text.replace("train", str(self.folder / "train.py")).replace("compare", str(self.folder / "compare.py"))
-        )
-        return str(path)
-
-    def snakemake(self, *options: str) -> subprocess.Popen:
-        pytest.importorskip("snakemake", reason="to test sweeps, install the extra: pip install -e .[batch]")
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            root() / "Snakefile",
-            "--workflow-profile",
-            root() / "profiles" / "default",
-            *options,
-            "--config",
-            f"sweep={self.folder}/params/sweeps/s.yaml",
-            f"outputs={self.folder}/outputs",
-        ]
-        return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONPATH": str(root())},
-            text=True,
-            start_new_session=True,
-        )
-
-    def execute(self, *options: str) -> tuple[int, str]:
-        process = self.snakemake(*options)
-        out, _ = process.communicate(timeout=120)
-        return process.returncode, out
-
-    def begun(self) -> list[str]:
-        """Names of the runs that began since the last call."""
-        names = self.log.read_text().split() if self.log.exists() else []
-        self.log.unlink(missing_ok=True)
-        return sorted(names)
-
-    def finished(self) -> list[str]:
-        return sorted(path.parent.name for path in (self.folder / "outputs" / "train").glob("*/run.ipynb"))
 
 
 @pytest.fixture
@@ -271,7 +170,14 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
         (f"{RUN}}}]\ngrid: {{sede: [1]}}\n", "s.yaml:3: grid: sede: unknown parameter"),
         (f"{RUN}}}]\ngrid: {{seed: [-1]}}\n", "s.yaml:3: grid: seed: -1 is not accepted"),
         (f"{RUN}}}]\ngrid: [seed]\n", "s.yaml:3: grid: ['seed'] is not accepted, give parameters and their values"),
-        (f"{RUN}}}]\nwith: [selection=3]\n", "s.yaml:2: runs: a-selection3: selection: 3 is not accepted"),
+        (f"{RUN}}}]\nwith: [selection=3]\n", "s.yaml:3: with: selection: 3 is not accepted"),
+        (f"{RUN}}}]\nwith:\n  - seed=1\n  - sede=3\n", "s.yaml:5: with: sede: unknown parameter"),
+        (f"{RUN}}}]\ngrid:\n  seed: [1]\n\n  selection: [3]\n", "s.yaml:6: grid: selection: 3 is not accepted"),
+        ("notebook: train\nruns:\n- a.yaml\n- b.yaml seed=-1\n", "s.yaml:4: runs: b-seed-1: seed: -1 is not accepted"),
+        (
+            "notebook: train\nruns:\n- a.yaml\n- run: b.yaml\n  grid:\n    seed: [-1]\n",
+            "s.yaml:6: runs: b.yaml: grid: seed: -1 is not accepted",
+        ),
     ],
 )
 def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, part):
@@ -279,15 +185,15 @@ def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, 
     with pytest.raises(BadInput) as caught:
         read_sweep(path)
     assert part in str(caught.value) and "\n" not in str(caught.value)
-    assert sweeps.main([path]) == 2 and capsys.readouterr().err.startswith("error: ")
+    assert main([path]) == 2 and capsys.readouterr().err.startswith("error: ")
 
 
 def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
     path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
-    assert sweeps.main([path, "--outputs", str(play.folder / "out")]) == 0
+    assert main([path, "--outputs", str(play.folder / "out")]) == 0
     assert capsys.readouterr().out.count("to do ") == 2
     assert "outputs" not in os.listdir(play.folder)
-    assert sweeps.main([path, "--commands"]) == 0
+    assert main([path, "--commands"]) == 0
     assert "-m rationale.runs" in capsys.readouterr().out
 
 
@@ -329,12 +235,209 @@ def test_snakemake_runs_what_is_new_goes_on_after_a_failure_and_compares(play):
     assert metrics == {"c": 0.9, "a": 0.1, "b": 0.3}
 
 
+def put(path: Path, text: str, seconds: float = 0.0) -> None:
+    """Write a file that was changed so many seconds after 1970."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (seconds, seconds))
+
+
+def test_the_state_of_a_run_is_read_from_its_folder_and_its_log(play):
+    out = play.folder / "out"
+    (run,) = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n")).runs.values()
+    folder, work, log = run.folder(out), run.folder(out).with_name("a.partial"), run.log(out)
+    assert status(run, out).state == "to do"
+    put(log, "works\nexit code 1\n", 50)
+    assert status(run, out).state == "failed"
+    assert status(run, out, began=60).state == "to do", "the log is of an earlier attempt"
+    put(log, "interrupted\nexit code 130\n", 70)
+    put(work / "runner.lock", "")
+    assert status(run, out, began=60).state == "unfinished"
+    put(log, "begins", 70)
+    assert status(run, out, began=60).state == "starting"
+    with lock_file(work / "runner.lock", 0):
+        put(work / "progress.json", '{"phase": "training", "epoch": 3, "epochs": 4, "batch": 1, "batches": 2}')
+        now = status(run, out, began=60)
+        assert now.state == "running" and line(run, now, out) == "running     a  epoch 3/4  batch 1/2"
+    put(folder / "run.ipynb", "{}", 80)
+    put(folder / "metrics.json", '{"dev": {"accuracy": 0.75, "task": 1.0, "rate_selected": 0.25}}')
+    now = status(run, out, began=60)
+    assert line(run, now, out) == "finished    a  accuracy 0.75  rate_selected 0.25"
+
+
+def test_looking_at_a_run_does_not_disturb_a_runner_that_starts(tmp_path):
+    with WorkFolder(tmp_path / "a", wait=False) as work:
+        assert is_worked_on(work.path)
+    (tmp_path / "b.partial").mkdir()
+    look = lock_file(tmp_path / "b.partial" / "runner.lock", 0)
+    threading.Timer(0.1, look.close).start()
+    with WorkFolder(tmp_path / "b", wait=False) as work:
+        assert work.path.is_dir()
+
+
+def shown_looks(kind: type, play: Playground, states: list[list[tuple[str, dict]]]) -> str:
+    """What a display shows of these states of two runs."""
+    runs = list(read_sweep(play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")).runs.values())
+    stream = io.StringIO()
+    display = kind(stream)
+    for look in states:
+        display.show(runs, [Status(*one) for one in look], play.folder)
+    display.end(runs, [Status(*one) for one in states[-1]], play.folder)
+    return stream.getvalue()
+
+
+GOING = {"phase": "training", "epoch": 2, "epochs": 4, "batch": 1, "batches": 2, "score": 0.5, "score_name": "mse"}
+LOOKS = [
+    [("to do", {}), ("to do", {})],
+    [("running", {}), ("to do", {})],
+    [("running", GOING), ("to do", {})],
+    [("finished", {}), ("failed", {})],
+]
+
+
+def test_a_log_of_a_sweep_has_a_line_per_start_and_end_and_per_minute(play, monkeypatch):
+    text = shown_looks(sweeping._Log, play, LOOKS)
+    assert [row.split(maxsplit=1)[1].strip() for row in text.splitlines()][:-1] == [
+        "running     a", "finished    a", "failed      b",
+    ]  # fmt: skip
+    assert "1 finished, 1 failed" in text.splitlines()[-1] and "\x1b" not in text
+    monkeypatch.setattr(sweeping, "LOG_SECONDS", 0.0)
+    assert "running     a  epoch 2/4  batch 1/2  mse 0.5000" in shown_looks(sweeping._Log, play, LOOKS)
+
+
+def test_a_terminal_shows_one_line_per_run_and_a_summary_and_writes_them_again(play, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "20")
+    looks = shown_looks(sweeping._Table, play, LOOKS).split("\x1b[J")
+    assert looks[3].startswith("running     a  epoch 2/4  batch 1/2  mse 0.5000\nto do       b\n1 running, 1 to do")
+    assert looks[3].endswith("\x1b[3F"), "the next one overwrites these three lines"
+    monkeypatch.setenv("LINES", "4")
+    few = shown_looks(sweeping._Table, play, LOOKS).split("\x1b[J")
+    assert few[3].startswith("running     a  epoch 2/4") and "to do  " not in few[3], "only what is running fits"
+
+
+@pytest.mark.parametrize("display", [sweeping._Log, sweeping._Table])
+def test_when_a_sweep_has_ended_nothing_is_left_to_do(play, monkeypatch, display):
+    looks = [[("to do", {}), ("to do", {})], [("failed", {}), ("to do", {})]]
+    last = shown_looks(display, play, looks).splitlines()[-1]
+    assert "1 failed, 1 not made; " in last and "to do" not in last and "left" not in last
+
+
+def test_estimates_of_memory_exceed_what_was_measured_and_grow_with_the_sizes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    (tmp_path / "hotels").mkdir()
+    with open(tmp_path / "hotels" / "reviews.gz", "wb") as file:
+        file.truncate(48_000_000)
+
+    def megabytes(notebook: str, *items: str) -> int:
+        return Planned(notebook_path(notebook), "x", [*items]).memory_mb()
+
+    measured = {  # runner and kernel, MB
+        ("10_first_rationale",): 868,
+        ("12_train_sst", "vectors=glove.6B.50d"): 853,
+        ("11_train_reviews",): 1085,
+        ("11_train_reviews", "corpus=hotels", "aspect=service", "vectors=imdb.w2v.300d"): 1317,
+    }
+    for run, peak in measured.items():
+        assert peak <= megabytes(*run) <= 2 * peak, run
+    assert megabytes("11_train_reviews", "hidden_size=400") > megabytes("11_train_reviews")
+    assert megabytes("11_train_reviews", "encoder=minilm") > megabytes("11_train_reviews"), "a transformer"
+    assert megabytes("14_train_probes") < megabytes("14_train_probes", "corpus=sst", "searchable=14"), "a transformer"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [[], ["--snakemake"]], ids=["pool", "snakemake"])
+def test_a_sweep_shows_its_runs_and_the_last_lines_of_one_that_failed(play, way):
+    play.params("c", "vectors: fail")
+    path = play.sweep("notebook: train\nruns: [c.yaml, a.yaml]\nthen: compare\n")
+    process = sweep_started(path, play.folder / "outputs", "--jobs", "2", *way)
+    out, _ = process.communicate(timeout=400)
+    assert process.returncode == 1, out
+    assert "logs: " in out and ("s.snakemake.log" in out) == bool(way) and "1 finished, 1 failed, 1 not made" in out
+    assert "c failed; the last lines of" in out and "RuntimeError: no" in out and "exit code 1" in out
+    assert play.begun() == ["a", "c"]
+    play.params("c", "selection: 0.9")
+    process = sweep_started(path, play.folder / "outputs", "--quiet", *way)
+    out, _ = process.communicate(timeout=400)
+    assert process.returncode == 0 and out == "", out
+    assert play.begun() == ["c"] and (play.folder / "outputs" / "compare" / "s" / "run.ipynb").is_file()
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_twice_ends_like_undisturbed_runs(tmp_path):
+    path, outputs = tmp_path / "mine.yaml", tmp_path / "out"
+    path.write_text("""
+        notebook: 10_first_rationale
+        runs:
+        - run: num_train=120 num_dev=20 num_test=20 epochs=40 hidden_size=8 embedding_size=8
+          grid: {selection: [0.1, 0.2], learning_rate: [0.01]}
+        seeds: [1, 2]
+        """)
+    runs = read_sweep(path, outputs).runs
+
+    def states() -> list[str]:
+        return [status(run, outputs).state for run in runs.values()]
+
+    def epochs() -> list[int]:
+        return [status(run, outputs).progress.get("epoch", 0) for run in runs.values()]
+
+    first = sweep_started(path, outputs, "--jobs", "2")
+    wait_until(lambda: max(epochs()) >= 3)
+    killed = tree_of(first)
+    for process in killed:
+        with contextlib.suppress(Exception):  # a process that has ended
+            process.suspend()  # so that no run ends meanwhile, however fast this machine is
+    second = sweep_started(path, outputs)
+    assert "another process executes this sweep" in second.communicate()[0] and second.returncode == 2
+    for process in killed:
+        with contextlib.suppress(Exception):
+            process.kill()
+    first.communicate()
+    wait_until(lambda: "running" not in states(), 20)
+    assert set(states()) <= {"unfinished", "to do"} and "unfinished" in states()
+
+    again = sweep_started(path, outputs, "--jobs", "2")
+    wait_until(lambda: states().count("finished") >= 1 and "running" in states())
+    started = tree_of(again)
+    again.send_signal(signal.SIGINT)  # Ctrl-C
+    out, _ = again.communicate(timeout=60)
+    assert again.returncode == 130 and "the same command continues" in out, out
+    assert not [process for process in started if is_alive(process)], "all ended"
+    finished = {name: run.folder(outputs) / "run.ipynb" for name, run in runs.items()}
+    times = {name: file.stat().st_mtime_ns for name, file in finished.items() if file.exists()}
+    assert 1 <= len(times) < len(runs)
+
+    last = sweep_started(path, outputs, "--jobs", "2")
+    out, _ = last.communicate(timeout=400)
+    assert last.returncode == 0 and states() == ["finished"] * len(runs), out
+    assert all(finished[name].stat().st_mtime_ns == before for name, before in times.items()), "finished once"
+    for name, run in runs.items():
+        alone = run_forked(run.notebook, run.items, outputs=tmp_path / "alone", name=name)
+        for file in ("model.safetensors", "rationales.jsonl"):
+            same = (alone / file).read_bytes() == (run.folder(outputs) / file).read_bytes()
+            assert same, f"{name}: {file} differs from that of a run that was not disturbed"
+
+
+@pytest.mark.slow
+def test_an_interruption_ends_snakemake_and_all_of_its_runs(play):
+    play.params("a", "vectors: wait")
+    path, outputs = play.sweep("notebook: train\nruns: [a.yaml]\n"), play.folder / "outputs"
+    command = sweep_started(path, outputs, "--snakemake")
+    wait_until(play.log.exists)
+    there = tree_of(command)
+    command.send_signal(signal.SIGINT)
+    out, _ = command.communicate(timeout=60)
+    assert command.returncode == 130 and "the same command continues" in out, out
+    assert not [process for process in there if is_alive(process)]
+    assert status(read_sweep(path, outputs).runs["a"], outputs).state == "unfinished"
+
+
 @pytest.mark.slow
 def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     play.params("b", "vectors: wait")
     play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
     first = play.snakemake()
-    for _ in range(600):
+    for _ in range(2400):
         if play.finished() == ["a"] and "b" in play.log.read_text():
             break
         time.sleep(0.1)
@@ -349,6 +452,21 @@ def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     code, out = play.execute()
     assert code == 0, out
     assert play.begun() == ["b"] and play.finished() == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_the_slurm_profile_runs_a_sweep_with_a_stand_in_for_slurm(play, monkeypatch):
+    require_installed("snakemake_executor_plugin_slurm", "batch,slurm")
+    for name, value in slurm_stand_in.install(play.folder / "slurm").items():
+        monkeypatch.setenv(name, value)
+    play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\nthen: compare\n")
+    code, out = play.execute("--slurm-init-seconds-before-status-checks", "2", profile="slurm", seconds=400)
+    assert code == 0, out
+    assert play.begun() == ["a", "b"] == play.finished()
+    metrics = json.loads((play.folder / "outputs" / "compare" / "s" / "metrics.json").read_text())
+    assert metrics == {"a": 0.1, "b": 0.2}
+    calls = [file.read_text().splitlines() for file in (play.folder / "slurm" / "jobs").glob("*.call")]
+    assert sorted(slurm_stand_in.option(call, "--mem") for call in calls) == ["2000", "900", "900"]
 
 
 def test_the_profiles_are_readable_and_keep_going():

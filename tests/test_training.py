@@ -12,7 +12,7 @@ import torch
 from small import classified, corpus, parameters, train, train_until
 from torch import nn
 
-from rationale import training
+from rationale import digests, training
 from rationale.data import Batches, Example, build_vocabulary
 from rationale.errors import BadInput
 from rationale.files import write_atomically
@@ -29,6 +29,7 @@ from rationale.training import (
     extraction,
     fit,
     loop,
+    model_selection,
     read_tensors,
     train_extractor,
     write_tensors,
@@ -121,7 +122,7 @@ def test_the_test_split_is_read_once_at_the_end(tmp_path, monkeypatch):
     splits = corpus()
     splits["test"] = splits["test"][:7]
     train_extractor(parameters(epochs=3), splits, "scores", 1, tmp_path)
-    assert read == ["dev"] * 3 + ["dev", "test"]
+    assert read == ["dev"] * 3 + ["test"], "the last epoch is kept, so what it had on dev is known"
 
 
 # --- killed and continued
@@ -132,7 +133,8 @@ MOMENTS = [
     ("step 8", {"predictor": "compact"}),  # in the middle of epoch 3
     ("half-written 2", {"model": "hard_concrete", "measure": "selected"}),
     ("evaluation 3", {"rule": "sample", "dropout": 0.4}),  # evaluation itself draws random numbers
-    ("evaluation 6", {"model_choice": "authors", "transitions": 0.1}),  # all trained, nothing reported
+    ("evaluation 5", {"model_choice": "authors", "transitions": 0.1}),  # all trained, nothing reported
+    ("evaluation 2", {"rule": "sample", "epochs": 1}),  # the same, and evaluation draws random numbers
 ]
 
 
@@ -377,8 +379,9 @@ def kept(choice: ModelSelection, rows: list[tuple]) -> int:
 
 
 def within(**changes) -> ModelSelection:
-    arguments = {"higher_is_better": True, "rate": "dev_rate", "target": 0.4, "tolerance": 0.02}
-    return ModelSelection("within_tolerance", "dev_accuracy", **(arguments | changes))
+    arguments = {"kind": "within_tolerance", "score": "dev_accuracy", "higher_is_better": True}
+    arguments |= {"rate": "dev_rate", "target": 0.4, "tolerance": 0.02}
+    return ModelSelection(**(arguments | changes))
 
 
 @pytest.mark.parametrize(
@@ -425,6 +428,117 @@ def test_without_a_target_the_score_decides_alone():
 def test_the_authors_choice_is_the_lowest_loss_after_three_epochs(losses, epoch, why):
     choice = ModelSelection("authors", "dev_accuracy", True, patience=training.AUTHORS_PATIENCE)
     assert kept(choice, [(0, 0, loss) for loss in losses]) == epoch, why
+
+
+# --- notes about the kept epoch
+
+
+def noted(choice: ModelSelection, rows: list[tuple], standard_error: float = 0.02) -> list[str]:
+    """The notes about the kept epoch of a history of (score, rate, loss)."""
+    names = ("dev_accuracy", "dev_rate", "dev_loss")
+    history = [{"epoch": epoch} | dict(zip(names, row, strict=True)) for epoch, row in enumerate(rows, start=1)]
+    return choice.notes(history, history[kept(choice, rows) - 1], standard_error)
+
+
+def flat(score: float, epochs: int, rate: float = 0.4) -> list[tuple]:
+    return [(score, rate, 0)] * epochs
+
+
+EARLY, OUTSIDE, WORSE = "which is early", "outside the tolerance", "which is not the best"
+
+
+@pytest.mark.parametrize(
+    ("choice", "rows", "expected"),
+    [
+        (within(), [*flat(0.4, 5), (0.5, 0.4, 0)], []),
+        (within(), [*flat(0.4, 2), (0.5, 0.4, 0), *flat(0.4, 6)], [(EARLY, "0.5 (epoch 3)", "of 9", "overfit")]),
+        (within(), [(0.5, 0.4, 0), *flat(0.4, 4)], []),  # five epochs are too few to speak of early
+        (within(), [(0.5, 0.4, 0), *flat(0.49, 8)], [(EARLY, "0.49 (epoch 7)", "within a standard error (0.02)")]),
+        (within(), [(0.3, 0.4, 0), *flat(0.3, 8, rate=0.9)], [(EARLY, "rate 0.9 is farther from the target")]),
+        (within(target=None), [(0.5, 1.0, 0), *flat(0.4, 8, rate=1.0)], [(EARLY, "overfit")]),
+        (within(), flat(0.4, 3, rate=0.5), [(OUTSIDE, "rate is 0.5", "0.4 ± 0.02", "no epoch came nearer")]),
+        (within(), [(0.4, 0.421, 0)], [(OUTSIDE, "0.421")]),
+        (within(), [(0.4, 0.419, 0)], []),
+        (within(patience=1), [(0.4, 0.4, 0), (0.4, 0.6, 0)], [(OUTSIDE, "first 1 epochs")]),
+        (within(), [(0.5, 0.9, 0), (0.4, 0.4, 0)], [(WORSE, "0.4 (epoch 2)", "0.5 (epoch 1)", "rate 0.9 is farther")]),
+        (within(), [(0.42, 0.9, 0), (0.405, 0.4, 0)], []),  # less than a standard error
+        (within(patience=1), [(0.5, 0.4, 0), (0.4, 0.4, 0)], [(WORSE, "the first 1 epochs are not chosen")]),
+        (within(higher_is_better=False), [(0.1, 0.9, 0), (0.4, 0.4, 0)], [(WORSE, "0.1 (epoch 1)")]),
+        (within(kind="authors"), [(0.5, 0.4, 2), (0.4, 0.4, 1)], [(WORSE, "compares the dev loss")]),
+        (within(kind="authors"), [(0.5, 0.4, 2), (0.5, 0.9, 1)], [(OUTSIDE, "does not look at the rate")]),
+        (within(), [(0.5, 0.9, 0), (0.4, 0.5, 0)], [(OUTSIDE, "no epoch came nearer"), (WORSE, "rate 0.9")]),
+    ],
+)
+def test_a_note_says_what_is_odd_about_the_kept_epoch(choice, rows, expected):
+    notes = noted(choice, rows)
+    assert len(notes) == len(expected), notes
+    for note, parts in zip(notes, expected, strict=True):
+        assert "\n" not in note and all(part in note for part in parts), note
+
+
+@pytest.mark.parametrize(
+    ("selected", "measured", "far"),
+    [(0.1, "expected", True), (0.51, "expected", True), (0.31, "expected", False), (0.1, "selected", False)],
+)
+def test_a_note_says_that_the_words_selected_are_far_from_a_target_that_the_expected_rate_holds(
+    selected, measured, far
+):
+    row = {"epoch": 1, "dev_accuracy": 0.5, "dev_rate_expected": 0.4, "dev_rate_selected": selected}
+    notes = within(rate=f"dev_rate_{measured}").notes([row], row, 0.02)
+    text = f"the dev rate selected is {selected:g}, the dev rate expected 0.4, the target 0.4"
+    assert len([note for note in notes if text in note]) == far, notes
+
+
+@pytest.mark.parametrize(("texts", "expected"), [(16, 0.025), (100, 0.01), (10_000, 0.01), (1, 0.1)])
+def test_an_adaptive_tolerance_is_a_tenth_of_the_target_and_more_where_dev_is_small(texts, expected):
+    assert model_selection.adaptive_tolerance(0.1, texts) == pytest.approx(expected)
+    assert model_selection.adaptive_tolerance(0.2, texts) == pytest.approx(2 * expected)
+
+
+def test_settings_that_are_null_come_from_the_texts_of_a_run(tmp_path, monkeypatch):
+    made = {}
+
+    def noted(name, function):
+        def call(*args, **given):
+            made[name] = function(*args, **given)
+            return made[name]
+
+        monkeypatch.setattr(extraction, name, call)
+
+    noted("ModelSelection", ModelSelection)
+    noted("build_objective", build_objective)
+    splits = classified(corpus())
+    p = parameters(epochs=1, multiplier_rate=None, quadratic=None, tolerance=None, measure_every=3, selection=0.2)
+    train_extractor(p, splits, "classes", 2, tmp_path)
+    assert made["ModelSelection"].tolerance == pytest.approx(0.2 / 20**0.5)  # 20 dev texts
+    share = sum(example.label for example in splits["train"]) / 48
+    entropy = -share * math.log(share) - (1 - share) * math.log(1 - share)
+    held = made["build_objective"].selection
+    assert held.quadratic == pytest.approx(entropy / 0.2**2)
+    assert held.step == pytest.approx(entropy / 0.2**2 * 3 / 3), "three batches per epoch, each third is measured"
+
+
+def test_the_loss_of_a_constant_is_the_entropy_of_classes_and_the_variance_of_scores():
+    words, _ = build_vocabulary(corpus(), "random", dim=2)
+    scores = [Example(("a",), (value, 0.5)) for value in (0.0, 1.0)]
+    assert extraction.loss_of_constant(Batches(scores, words, 2)) == pytest.approx((0.25 + 0) / 2)
+    classes = [Example(("a",), label) for label in (0, 0, 2, 2)]
+    assert extraction.loss_of_constant(Batches(classes, words, 2)) == pytest.approx(math.log(2))
+    assert extraction.loss_of_constant(Batches(classes[:2], words, 2)) > 0
+
+
+def test_scores_of_a_single_dev_text_are_not_compared():
+    assert noted(within(), [(0.5, 0.9, 0), *flat(0.4, 8)], math.nan) == []
+
+
+def test_a_run_prints_the_notes_with_the_standard_error_of_its_dev_score(tmp_path, capsys):
+    result = train(tmp_path, epochs=2, selection=0.1)
+    squares = [(e.label[0] - answer.item()) ** 2 for e, answer in
+               zip(result.splits["dev"], result.evaluations["dev"].answer, strict=True)]  # fmt: skip
+    error = torch.tensor(squares).std().item() / len(squares) ** 0.5
+    assert result.evaluations["dev"].standard_error == pytest.approx(error, rel=1e-5)
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert len(printed) == 1 and "outside the tolerance: the dev rate expected is" in printed[0], printed
 
 
 # --- the loop knows nothing of texts
@@ -597,6 +711,32 @@ def test_a_checkpoint_with_other_parameters_is_left_alone_and_the_run_begins_ane
     assert changed.evaluations["dev"].metrics == fresh.evaluations["dev"].metrics, "nothing of the old run is left"
 
 
+def test_a_checkpoint_of_other_data_is_refused_and_left_alone(tmp_path, monkeypatch):
+    file = tmp_path / "v.txt"
+
+    def reads(text: str) -> None:
+        monkeypatch.setattr(digests, "_digests", {})
+        monkeypatch.setattr(digests, "_stamps", {})
+        file.write_text(text)
+        digests.recorded(file)
+
+    reads("the 1 2 3")
+    train(tmp_path / "lab", epochs=2)
+    checkpoint = (tmp_path / "lab" / "checkpoint.safetensors").read_bytes()
+    reads("the 1 2 4")
+    with pytest.raises(BadInput, match=r"checkpoint.safetensors: .*v\.txt has changed since this training began"):
+        train(tmp_path / "lab", epochs=3)
+    assert (tmp_path / "lab" / "checkpoint.safetensors").read_bytes() == checkpoint
+    monkeypatch.setattr(digests, "_digests", {})
+    monkeypatch.setattr(digests, "_stamps", {})
+    digests.recorded(file.rename(tmp_path / "w.txt"))
+    with pytest.raises(BadInput, match=r"v\.txt has changed"):
+        train(tmp_path / "lab", epochs=3)
+    reads("the 1 2 3")
+    digests.recorded(tmp_path / "w.txt")
+    assert len(train(tmp_path / "lab", epochs=3).history) == 3, "more files than training needs are no other data"
+
+
 def test_a_finished_checkpoint_is_continued_with_more_epochs_and_not_with_fewer(tmp_path, capsys):
     train(tmp_path / "lab", epochs=2)
     assert len(train(tmp_path / "lab", epochs=3).history) == 3
@@ -643,3 +783,67 @@ def test_blind_selections_have_the_size_of_the_selection_where_there_is_gold():
     blind = [{k: v for k, v in found.items() if k.startswith("blind")} for found in (alone, among)]
     assert blind[0] == blind[1] and among["rate_selected"] == pytest.approx(0.1)
     assert among["blind_first_words"] == pytest.approx(3 / 5), "of the first five words three are gold"
+
+
+def test_the_optimiser_makes_the_steps_of_torchs_adam_to_the_bit():
+    states = []
+    for kind in (loop.Adam, torch.optim.Adam):
+        torch.manual_seed(0)
+        model = nn.Linear(5, 3)
+        optimizer = kind([{"params": [model.weight]}, {"params": [model.bias], "lr": 0.3}], lr=0.1, weight_decay=1e-3,
+                         fused=True)  # fmt: skip
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        for step in range(6):
+            if step == 3:  # as when a run is continued
+                again = kind(optimizer.param_groups, lr=7.0, fused=True)
+                again.load_state_dict(optimizer.state_dict())
+                optimizer = scheduler.optimizer = again
+            optimizer.zero_grad()
+            assert model.weight.grad is None
+            model(torch.randn(4, 5)).square().sum().backward()
+            optimizer.step()
+            scheduler.step()
+        states.append((model.state_dict(), optimizer.state_dict()))
+        assert model.weight.requires_grad and torch.is_grad_enabled()
+    (weights, state), (expected, theirs) = states
+    assert all(weights[name].equal(expected[name]) for name in expected)
+    assert state["param_groups"] == theirs["param_groups"] and state["state"].keys() == theirs["state"].keys()
+    for number, parts in theirs["state"].items():
+        assert all(state["state"][number][name].equal(value) for name, value in parts.items())
+
+
+def test_a_run_trains_without_importing_the_compiler_of_torch(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from small import train; "
+        f"train(Path({str(tmp_path)!r}), epochs=2); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
+    modules = done.stdout.split("\n")[-2].split()
+    assert "rationale.training.loop" in modules and "torch._dynamo" not in modules, "a run takes two seconds more"
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_dev_is_evaluated_again_only_if_another_epoch_than_the_last_was_kept(tmp_path, monkeypatch, kept):
+    evaluated, seen = extraction.evaluate_extractor, []
+
+    def watched(model, batches, objective):
+        found = evaluated(model, batches, objective)
+        seen.append((batches.examples, found))
+        return found
+
+    monkeypatch.setattr(extraction, "evaluate_extractor", watched)
+    monkeypatch.setattr(ModelSelection, "better", lambda self, row, best: row["epoch"] == kept)
+    result = train(tmp_path, epochs=2)
+    of_dev = [found for examples, found in seen if examples is result.splits["dev"]]
+    assert len(of_dev) == {1: 3, 2: 2}[kept] and len(seen) == len(of_dev) + 1, "the test split once"
+    assert result.evaluations["dev"] is of_dev[-1]
+    fresh = evaluated(result.model, of_batches(result, "dev"), build_objective(parameters(epochs=2)))
+    assert all(a.equal(b) for a, b in zip(fresh.z, result.evaluations["dev"].z, strict=True))
+    assert fresh.prediction.equal(result.evaluations["dev"].prediction)
+
+
+def of_batches(result: training.Result, split: str) -> Batches:
+    p = parameters()
+    return Batches(result.splits[split], result.vocabulary, p.batch_size, p.seed, p.bucketed)

@@ -15,17 +15,9 @@ import pandas as pd
 from rationale.errors import BadInput, command
 from rationale.files import write_text
 from rationale.runs import saved
-from rationale.runs.committed import (
-    ATTENTIONS,
-    FIGURES,
-    TASKS,
-    agreements,
-    environment_of,
-    read_results,
-    reference_folder,
-    rows_of,
-    variant,
-)
+from rationale.runs.committed import FIGURES, describe_again, read_results, reference_folder
+from rationale.runs.compare import TASKS, agreements, rows_of
+from rationale.runs.origin import read_environment
 from rationale.runs.workspace import TRIALS, root
 from tools.readme_tables import with_tables
 
@@ -63,10 +55,10 @@ def collect(outputs: Path) -> pd.DataFrame:
     names = [f"{run.parent.name}/{run.name}" for run in runs]
     history = [saved.read_history(run).assign(run=name) for run, name in zip(runs, names, strict=True)]
     records = [
-        {"run": name, "parameters": saved.read_parameters(run), "environment": environment_of(run)}
+        {"run": name, "parameters": saved.read_parameters(run), "environment": read_environment(run)}
         for run, name in zip(runs, names, strict=True)
     ]
-    rows = pd.concat([*map(rows_of, runs), *agreements(runs)])
+    rows = pd.concat([rows_of(*runs), *agreements(runs)])
     if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
@@ -78,16 +70,25 @@ def collect(outputs: Path) -> pd.DataFrame:
     by_name = {record["run"]: record for record in [*old, *records]}
     lines = [json.dumps(by_name[name]) for name in sorted(by_name)]
     write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")  # one run per line
-    for record in by_name.values():  # defaults may have changed since these runs were collected
-        notebook = record["run"].split("/")[0]
-        if notebook in ATTENTIONS:
-            table.loc[table["run"] == record["run"], "variant"] = variant(record["parameters"], notebook)
-    for name, written in (("results.csv", table), ("history.csv", epochs)):
-        write_text(reference_folder() / name, written.to_csv(index=False, float_format="%.6g"))
+    describe_again(table, by_name.values())
+    _write("results.csv", table)
+    _write("history.csv", epochs)
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
             write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
     return table
+
+
+def describe() -> pd.DataFrame:
+    """Write the columns of `results.csv` again that follow from `runs.json` and today's defaults; no value changes."""
+    table = read_results()
+    describe_again(table, json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8")))
+    _write("results.csv", table)
+    return table
+
+
+def _write(name: str, table: pd.DataFrame) -> None:
+    write_text(reference_folder() / name, table.to_csv(index=False, float_format="%.6g"))
 
 
 def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
@@ -108,9 +109,14 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
-    form.add_argument("--tables-only", action="store_true", help="only rewrite the tables of RESULTS.md")
+    form.add_argument(
+        "--tables-only",
+        action="store_true",
+        help="read no runs; only write again what follows from the committed ones: the column `settings` of "
+        "results.csv and the tables of RESULTS.md",
+    )
     options = form.parse_args(arguments)
-    results = read_results() if options.tables_only else collect(options.outputs)
+    results = describe() if options.tables_only else collect(options.outputs)
     page = root() / "RESULTS.md"
     write_text(page, with_tables(page.read_text(encoding="utf-8"), results))
     print(f"{results['run'].nunique()} runs, {len(results)} values in {reference_folder() / 'results.csv'}")

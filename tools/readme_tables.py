@@ -2,33 +2,21 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from rationale.explain.diffmask import PROBE_TARGETS
 from rationale.runs.committed import (
     SEARCH_METRICS,
-    SUBJECT,
     behind_softmax,
     read_published,
     reference_folder,
     rows_of_figure_4,
     search_rows,
     setting,
-    summary,
 )
-
-
-def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
-    return "\n".join([first, "|" + "---|" * len(heads), *others])
-
-
-def _without_repeats(rows: list[list[str]]) -> list[list[str]]:
-    """The rows, with an empty first cell where it would repeat the first cell of the previous row."""
-    before = [None, *(row[0] for row in rows)]
-    return [["" if row[0] == last else row[0], *row[1:]] for row, last in zip(rows, before, strict=False)]
+from rationale.runs.compare import SUBJECT, line_names, summary
+from tools.speed import markdown, rewritten, speed_tables
 
 
 def _cell(value: float, form: str = "{:.1f}") -> str:
@@ -52,7 +40,7 @@ def sst_table(results: pd.DataFrame) -> str:
         cells += [_mean_std(d.accuracy, d.accuracy_std), _mean_std(t.accuracy, t.accuracy_std)]
         cells += ["", ""] if not target else [f"{100 * t.rate_expected:.1f}", f"{100 * t.rate_selected:.1f}"]
         rows.append([*cells, str(d.seeds)])
-    return _markdown(heads.split(","), rows)
+    return markdown(heads.split(","), rows)
 
 
 def reviews_table(results: pd.DataFrame) -> str:
@@ -62,8 +50,9 @@ def reviews_table(results: pd.DataFrame) -> str:
     heads = "corpus,aspect,model,target or price,squared error,accuracy,selected,precision,recall,F1,random run,seeds"
     rows = []
     for (corpus, aspect), part in results.groupby(["corpus", "aspect"]):
-        for row in summary(part, marks).sort_values(["model", "variant", "target", "sparsity"]).to_dict("records"):
-            name = ", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))
+        table = summary(part, marks)
+        for row in table.assign(name=line_names(table)).to_dict("records"):
+            name = row["name"].replace("_", " ")
             asked = setting(row["model"], row["target"], row["sparsity"])
             target = asked or (f"{row['target']:.0%}" if row["target"] < 1 else "")
             cells = [corpus.replace("_", " "), aspect, name, target]
@@ -72,7 +61,7 @@ def reviews_table(results: pd.DataFrame) -> str:
             rates = [_cell(100 * row[name]) for name in marks[2:]]
             cells += rates if target else [""] * len(rates)
             rows.append([*cells, str(int(row["seeds"]))])
-    return _markdown(heads.split(","), rows)
+    return markdown(heads.split(","), rows)
 
 
 def nli_table(results: pd.DataFrame) -> str:
@@ -81,15 +70,14 @@ def nli_table(results: pd.DataFrame) -> str:
     rows = []
     for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
         table = summary(part, ["accuracy", "rate_selected"])
-        table["behind"] = behind_softmax(table)
+        table = table.assign(behind=behind_softmax(table), name=line_names(table))
         for row in table.to_dict("records"):
-            name = ", ".join(filter(None, (row["model"], row["variant"])))
-            cells = [corpus, name, setting(row["model"], row["target"], row["sparsity"])]
+            cells = [corpus, row["name"], setting(row["model"], row["target"], row["sparsity"])]
             cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
             cells += [_cell(100 * row["behind"])]
             cells += ["" if row["model"] == "recurrent" else f"{100 * row['rate_selected']:.1f}"]
             rows.append([*cells, str(int(row["seeds"]))])
-    return _markdown(heads.split(","), rows)
+    return markdown(heads.split(","), rows)
 
 
 def texts_table(results: pd.DataFrame) -> str:
@@ -105,7 +93,7 @@ def texts_table(results: pd.DataFrame) -> str:
             cells += [_cell(row[name], "{:.2f}") for name in marks]
             cells += [f"{100 * row['zeros']:.0f} %"]
             rows.append([*cells, str(int(row["seeds"]))])
-    return _markdown(heads, rows)
+    return markdown(heads, rows)
 
 
 def probes_table(results: pd.DataFrame) -> str:
@@ -115,15 +103,20 @@ def probes_table(results: pd.DataFrame) -> str:
     rows = []
     results = results[(results["task"] == "probes") & (results["corpus"] == "toy") & (results["model"] != SUBJECT)]
     printed = read_published().query("task == 'probes'").set_index(["model", "metric"])["value"]
-    took = results.query("metric == 'seconds'").groupby(["model", "variant"])["value"].mean()
-    for row in summary(results, marks).sort_values("js_1").to_dict("records"):
-        cells = [", ".join(filter(None, (row["model"].replace("_", " "), row["variant"])))]
+    took = results.query("metric == 'seconds'").groupby(["model", "variant", "settings"])["value"].mean()
+    table = summary(results, marks)
+    for row in table.assign(name=line_names(table)).sort_values("js_1").to_dict("records"):
+        cells = [row["name"].replace("_", " ")]
         spread = {n: f" ± {row[n + '_std']:.3f}" if row["seeds"] > 1 else "" for n in marks[:2]}
         cells += [_cell(row[n], "{:.3f}" + spread[n]) for n in marks[:2]]
         cells += [_cell(printed.get((row["model"], n), float("nan")), "{:.2f}") for n in marks[:2]]
-        cells += [f"{100 * row['empty_1']:.0f} %", f"{took[row['model'], row['variant']]:.0f}", str(int(row["seeds"]))]
+        cells += [
+            f"{100 * row['empty_1']:.0f} %",
+            f"{took[row['model'], row['variant'], row['settings']]:.0f}",
+            str(int(row["seeds"])),
+        ]
         rows.append(cells)
-    return _markdown(heads, rows)
+    return markdown(heads, rows)
 
 
 def search_table(results: pd.DataFrame) -> str:
@@ -141,7 +134,7 @@ def search_table(results: pd.DataFrame) -> str:
         values = part.set_index("metric")["value"]
         numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
         rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
-    return _markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows)
+    return markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows)
 
 
 def masking_table(results: pd.DataFrame) -> str:
@@ -154,18 +147,19 @@ def masking_table(results: pd.DataFrame) -> str:
     for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
         alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
-        for (model, kind), probe in part[part["model"].isin(PROBE_TARGETS)].groupby(["model", "variant"]):
-            masked = probe[probe["metric"].str.fullmatch(f"masked_{f1}_\\d+")]["value"].mean()
-            means = probe.groupby("metric")["value"].mean()
-            cells = [corpus, ", ".join(filter(None, (model, kind))), _cell(100 * alone), _cell(100 * masked)]
-            cells += [_cell(100 * means["kept"]), _cell(100 * means["agreement"]), f"{means['divergence']:.3f}"]
-            rows.append([*cells, str(probe["seed"].nunique())])
+        masks = sorted({name for name in part["metric"] if re.fullmatch(rf"masked_{f1}_\d+", name)})
+        table = summary(part[part["model"].isin(PROBE_TARGETS)], [*masks, "kept", "agreement", "divergence"])
+        for row in table.assign(name=line_names(table)).to_dict("records"):
+            masked = sum(row[name] for name in masks) / len(masks)
+            cells = [corpus, row["name"], _cell(100 * alone), _cell(100 * masked)]
+            cells += [_cell(100 * row["kept"]), _cell(100 * row["agreement"]), f"{row['divergence']:.3f}"]
+            rows.append([*cells, str(row["seeds"])])
     printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
     for kind in PROBE_TARGETS:
         values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
         rows.append(["sst", f"{kind}, published", *(_cell(100 * value) for value in values), "", "", ""])
     heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
-    return _markdown(heads.split(","), rows)
+    return markdown(heads.split(","), rows)
 
 
 FAITHFULNESS = {  # metric -> heading
@@ -177,6 +171,7 @@ FAITHFULNESS = {  # metric -> heading
     "calibration_error": "calibration error",
     "length_leak": "length leaked (R²)",
     "count_tells": "predictable from the number",
+    "answer_share": "share of the commonest prediction",
 }
 
 
@@ -192,32 +187,34 @@ def faithfulness_table(results: pd.DataFrame) -> str:
         cells = [row["model"], asked, f"{100 * row['rate_selected']:.1f}"]
         cells += [_cell(row[name], "{:.3f}") for name in FAITHFULNESS]
         rows.append([*cells, str(int(row["seeds"]))])
-    return _markdown(["model", "target or price", "selected words", *FAITHFULNESS.values(), "seeds"], rows)
+    return markdown(["model", "target or price", "selected words", *FAITHFULNESS.values(), "seeds"], rows)
 
 
 def bench_table(_: pd.DataFrame) -> str:
-    """The tables of speed, in Markdown, from `bench.json`: ways compared, then seconds of whole runs."""
-    bench = json.loads((reference_folder() / "bench.json").read_text(encoding="utf-8"))
-    counts = sorted({group["threads"] for group in bench["groups"]}, reverse=True)
-    heads = [f"{head}, {n} thread{'s' * (n > 1)}" for n in counts for head in ("ms", "times as fast")]
-    compared: dict[tuple[str, str], dict[int, list[str]]] = {}
-    whole = []
-    for group in bench["groups"]:
-        for way in group["ways"]:
-            if "seconds" in way and not way["name"].startswith("of it"):
-                whole.append([group["group"], way["name"], f"{way['seconds']:.1f}"])
-            if "times_as_fast" in way and not way["name"].endswith("of like length"):
-                low, middle, high = way["times_as_fast"]
-                fast = "1" if low == high == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
-                milliseconds = f"{way['median_ms']:.{1 if way['median_ms'] >= 10 else 2}f}"
-                compared.setdefault((group["group"], way["name"]), {})[group["threads"]] = [milliseconds, fast]
-    rows = [[*names, *(c for n in counts for c in cells.get(n, ["", ""]))] for names, cells in compared.items()]
-    tables = [_markdown(["what", "way", *heads], _without_repeats(rows))]
-    if whole:
-        tables.append(_markdown(["what", "part", "seconds"], _without_repeats(whole)))
-    machine = bench["machine"]
-    where = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {bench['date']}."
-    return "\n\n".join([*tables, where])
+    """The tables of speed, which do not depend on the results; see `tools.speed`."""
+    return speed_tables()
+
+
+def scale_table(_: pd.DataFrame) -> str:
+    """The table of the growth with the number of texts, in Markdown, from `scale.json`."""
+    scale = json.loads((reference_folder() / "scale.json").read_text(encoding="utf-8"))
+    heads = ["texts", "seconds to the first batch", "bytes per text", "at most", "seconds to cut an epoch's batches"]
+    rows = [
+        [
+            f"{row['texts']:,}",
+            f"{row['first batch']:.2f}",
+            f"{row['bytes per text']:,.0f}",
+            f"{row['peak bytes per text']:,.0f}",
+            f"{row['batches']:.2f}",
+            f"{1e3 * row['step']:.0f}",
+            f"{row['epoch']:.1f}",
+        ]
+        for row in scale["sizes"]
+    ]
+    table = markdown([*heads, "milliseconds of a step", "seconds of an epoch"], rows)
+    machine, settings = scale["machine"], ", ".join(f"{name} {value:,}" for name, value in scale["settings"].items())
+    where = f"{machine['cpu']}, one thread, Python {machine['python']}, torch {machine['torch']}, {scale['date']}."
+    return f"{table}\n\n{settings[0].upper()}{settings[1:]}. {where}"
 
 
 TABLES = {"sst": sst_table, "faithfulness": faithfulness_table, "reviews": reviews_table, "nli": nli_table}
@@ -227,13 +224,10 @@ TABLES |= {
     "search": search_table,
     "masking": masking_table,
     "bench": bench_table,
+    "scale": scale_table,
 }
 
 
 def with_tables(page: str, results: pd.DataFrame) -> str:
-    """The text of a page in which each part `<!-- results: NAME -->` ... `<!-- end -->` has been written again."""
-
-    def table(match: re.Match) -> str:
-        return f"<!-- results: {match[1]} -->\n{TABLES[match[1]](results)}\n<!-- end -->"
-
-    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", table, page, flags=re.S)
+    """The text of a page in which every table has been written again."""
+    return rewritten(page, {name: table(results) for name, table in TABLES.items() if f"results: {name} " in page})

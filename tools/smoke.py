@@ -4,7 +4,6 @@ A notebook that reads saved runs says there whose: `after: 12_train_sst`. The sm
 called `smoke`, and the folder it is in is passed as `runs_dir`.
 """
 
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,8 +11,10 @@ from typing import Any
 
 import yaml
 
+from rationale.data.corpora import find_corpus
 from rationale.runs import root, run
-from rationale.runs.parameters import as_override
+from rationale.runs.parameters import defaults
+from rationale.runs.yaml_files import as_override
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 FILE = root() / "params" / "smoke.yaml"
@@ -42,11 +43,14 @@ def needed_first(notebook: Path) -> Path | None:
 
 
 def needs_data(notebook: Path) -> bool:
-    """True if the smoke run, or the one it reads, uses the real corpus."""
+    """True if the smoke run, or the one that it reads, uses a corpus that is not made up."""
     first = needed_first(notebook)
-    return re.search(r"read_(sst|nli|captions)\(", notebook.read_text(encoding="utf-8")) is not None or (
-        first is not None and needs_data(first)
-    )
+    if first is not None:
+        return needs_data(first)
+    corpus = (defaults(notebook) | smoke_parameters(notebook)).get("corpus")
+    if corpus is None:  # a notebook about one corpus, or about none
+        return "read_sst(" in notebook.read_text(encoding="utf-8")
+    return find_corpus(corpus).archive is not None
 
 
 def smoke(notebook: Path, outputs: Path, name: str = "smoke", run: Callable[..., Path] = run) -> Path:

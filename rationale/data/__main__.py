@@ -1,12 +1,13 @@
-"""`python -m rationale.data list | fetch NAME... | check [NAME...]`: download the data and check it."""
+"""`python -m rationale.data list | fetch NAME... | check [NAME...] | cache`: download the data and check it."""
 
 import argparse
 import os
 import sys
+import time
 
-from rationale.data import archives, corpora
+from rationale.data import archives, cache, corpora
 from rationale.data.example import data_folder
-from rationale.errors import BadInput, command, typed
+from rationale.errors import BadInput, command, printable, typed
 
 OVERVIEW = """\
 The data is not part of this project: everyone downloads it from its publishers.
@@ -14,6 +15,7 @@ The data is not part of this project: everyone downloads it from its publishers.
   python -m rationale.data list          all archives, where they come from, whether you have them
   python -m rationale.data fetch sst     download one, verify it, put it where the readers look for it
   python -m rationale.data check         verify all archives that you have
+  python -m rationale.data cache         what is kept of files that were read before; --clear deletes it
 
 The data folder is the environment variable RATIONALE_DATA if it is set, else a cache folder of your user.
 Nothing is needed for `make demo`, which runs on a synthetic corpus.
@@ -21,8 +23,8 @@ Nothing is needed for `make demo`, which runs on a synthetic corpus.
 FETCH = """\
 Download archives from their publishers, verify them and put them where the readers look for them.
 
-A download is verified before it is moved to its place: by its sha256 if the publisher gives one, and always
-by counting its contents. If the verification fails, nothing changes. Archives that you have are not downloaded again.
+A download is verified before it is moved to its place: by its sha256 if that is known, and always by
+counting its contents. If the verification fails, nothing changes. Archives that you have are not downloaded again.
 A download that was killed leaves a folder .fetch-... in the data folder; delete this folder.
 
 examples:
@@ -47,13 +49,29 @@ examples:
 "here" only means that the files exist; `python -m rationale.data check` reads them.
 """
 CHECK = """\
-Read the archives that you have and compare their contents with the known counts.
+Read the archives that you have, compare their contents with the known counts and their files with the official sha256.
+
+A file whose official sha256 is not known is recorded when it is first checked, in checked.json of the cache folder of
+your user. From then on it is compared with this record.
 
 examples:
   python -m rationale.data check                   all archives in the data folder (a minute)
   python -m rationale.data check sst glove.6B      these two; a missing archive is an error
+  python -m rationale.data check --again hotels    record its files anew, after you have replaced them on purpose
 
 exit code: 0 all archives are right, 2 an archive is wrong or missing (one line per problem)
+"""
+CACHE = """\
+Show what is kept of data files that were read before, so that the next run need not parse them again, or delete it.
+
+The cache is in a cache folder of your user. The environment variable RATIONALE_CACHE names another folder, or `off`.
+An entry is used only if its data files have the same content as when it was made. Entries that were not used for the
+longest time are deleted when the cache becomes larger than its limit.
+
+examples:
+  python -m rationale.data cache
+  python -m rationale.data cache --clear       delete all entries; the next run of each kind reads its files again
+  RATIONALE_CACHE=off python -m rationale.runs 12_train_sst
 """
 
 
@@ -82,22 +100,25 @@ def _parser() -> argparse.ArgumentParser:
         description=OVERVIEW,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="list | fetch | check")
+    commands = parser.add_subparsers(required=True, metavar="list | fetch | check | cache")
     page(commands, "list", LIST, _list)
     fetch = page(commands, "fetch", FETCH, _fetch, nargs="+")
     fetch.add_argument("--again", action="store_true", help="fetch an archive even if you have it")
-    page(commands, "check", CHECK, _check, nargs="*")
+    check = page(commands, "check", CHECK, _check, nargs="*")
+    check.add_argument("--again", action="store_true", help="record the files anew; name the archives")
+    kept = page(commands, "cache", CACHE, _cache)
+    kept.add_argument("--clear", action="store_true", help="delete all entries")
     return parser
 
 
 def _list(_) -> int:
-    print(f"data folder: {data_folder()} ({_origin()})\n")
+    missing = "" if data_folder().exists() else ", which does not exist"
+    print(f"data folder: {printable(str(data_folder()))} ({_origin()}){missing}\n")
     width = max(map(len, corpora.archives()))
     print(f"{'name':{width}}  here  what")
     for archive in corpora.archives().values():
         here = "yes" if archive.files(data_folder()) else "no"
-        hashed = [download.sha256 for download in archive.downloads]
-        how = "sha256, " if hashed and all(hashed) else "sha256 not known; " if hashed else ""
+        how = "sha256; " if archive.known() else "sha256 of your files, once they were checked; "
         print(f"{archive.name:{width}}  {here:4}  {archive.what}")
         for label, text in (
             ("address", archive.page),
@@ -136,6 +157,8 @@ def _fetch(options) -> int:
 
 def _check(options) -> int:
     root = data_folder()
+    if options.again and not options.names:
+        raise BadInput("--again: for which archive? Give its name; `list` shows the names")
     wanted = [corpora.find_archive(name) for name in options.names]
     if not wanted:
         wanted = [archive for archive in corpora.archives().values() if archive.files(root)]
@@ -147,15 +170,38 @@ def _check(options) -> int:
     wrong = 0
     for archive in wanted:
         try:
-            problems = archives.verify(archive, root)
+            problems = archives.verify(archive, root, options.again)
         except BadInput as error:
             problems = [str(error).removeprefix(f"{archive.name}: ")]
         for problem in problems:
-            print(f"{archive.name}: WRONG {problem}")
+            print(f"{archive.name}: WRONG {printable(problem)}")
         if not problems:
             print(f"{archive.name}: OK ({archive.counts})", flush=True)
         wrong += bool(problems)
     return 2 if wrong else 0
+
+
+def _cache(options) -> int:
+    place = cache.folder()
+    if place is None:
+        print("cache: switched off (RATIONALE_CACHE)")
+        return 0
+    entries = cache.stored()
+    if options.clear:
+        for entry in entries:
+            cache.delete(entry.name)
+        left = {entry.name for entry in cache.stored()}
+        size = sum(entry.size for entry in entries if entry.name not in left)
+        print(f"cache: {printable(str(place))}: {len(entries) - len(left)} entries deleted, {size / 2**20:,.1f} MiB")
+        if left:
+            print(f"error: {printable(str(place))}: {len(left)} entries cannot be deleted", file=sys.stderr)
+        return 2 if left else 0
+    for entry in entries:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
+        print(f"{entry.size / 2**20:10,.1f} MiB  last used {used}  {entry.name}")
+    total = sum(entry.size for entry in entries)
+    print(f"cache: {printable(str(place))}: {total / 2**20:,.1f} of at most {cache.LIMIT / 2**20:,.0f} MiB")
+    return 0
 
 
 def _origin() -> str:

@@ -3,10 +3,11 @@
 The archive of a corpus is defined in its file in `data/corpora`, those of word vectors in `data/vector_archives.py`.
 
 A download goes to a separate folder (`.fetch-...` in the data folder) and is verified there: by its sha256 if it is
-known, and always by comparing its contents with known counts. Only then is it moved to its place. So a file in its
-place is complete, and a failed download leaves the previous files unchanged.
+known (`checked.py` records it otherwise), and always by comparing its contents with known counts. Only then is it moved
+to its place. So a file in its place is complete, and a failed download leaves the previous files unchanged.
 """
 
+import functools
 import logging
 import os
 import shutil
@@ -14,12 +15,13 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rationale.data.example import data_folder
+from rationale.data.checked import changed_since_check, record_check
 from rationale.data.files import brief
+from rationale.digests import data_folder, digest_of
 from rationale.errors import BadInput, optional, typed
 
 # `by_hand` of an archive without a public address; {} is its folder
@@ -34,7 +36,7 @@ class Download:
     ----------
     url : official address
     path : its place, relative to the data folder
-    sha256 : 64 hexadecimal digits, or None if the publisher gives none
+    sha256 : 64 hexadecimal digits, or None if it is not known
     members : (name in the zip, path) pairs
         These files are extracted and the zip is deleted. Empty: the file is kept as it is.
     """
@@ -57,6 +59,8 @@ class Archive:
         The archive is present if every pattern of one alternative matches a file.
     counts : what `check` compares, in words
     check : function from the data folder to a list of problems, one line each; [] if there are none
+    sha256 : place of a file, relative to the data folder -> 64 hexadecimal digits
+        Of the official files, as far as they are known.
     downloads : the files that `fetch` downloads; empty: a program cannot fetch them, and `by_hand` says why and what
         to do
     """
@@ -70,6 +74,11 @@ class Archive:
     check: Callable[[Path], list[str]]
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    def known(self) -> dict[str, str]:
+        """The sha256 of each file whose sha256 is known, by its place relative to the data folder."""
+        return {download.path: download.sha256 for download in self.downloads if download.sha256} | dict(self.sha256)
 
     def files(self, root: Path) -> list[Path]:
         """Its files below the data folder `root`; [] if any file is missing."""
@@ -117,7 +126,7 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
         ) from error
     try:
         staged = [path for download in archive.downloads for path in _download(archive, download, staging)]
-        problems = archive.check(staging)
+        problems = archive.check(staging) + _unofficial(archive, staging, digest_of)
         if problems:
             raise BadInput(
                 f"{archive.name}: what came from {archive.page} is not what it should be: "
@@ -129,21 +138,55 @@ def fetch(archive: Archive, root: Path | None = None, again: bool = False) -> li
             os.replace(path, target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return archive.files(root)
+    files = archive.files(root)
+    record_check(files, digest_of)
+    return files
 
 
-def verify(archive: Archive, root: Path | None = None) -> list[str]:
+def verify(archive: Archive, root: Path | None = None, again: bool = False) -> list[str]:
     """The problems of an archive in the data folder, one line each; [] if there are none.
+
+    Its contents are compared with the known counts, and its files with their official sha256. A file whose sha256 is
+    not known is recorded when it is first checked, and compared with this record from then on.
+
+    Parameters
+    ----------
+    archive : Archive
+    root : Path or None
+        The data folder; None: `rationale.data.data_folder()`.
+    again : bool
+        Record the files anew, because they were replaced on purpose.
 
     Raises
     ------
     BadInput
-        The archive is not there.
+        The archive is not there, or the record cannot be read or written.
     """
     root = Path(root or data_folder())
-    if not archive.files(root):
+    files = archive.files(root)
+    if not files:
         raise missing(archive, root)
-    return archive.check(root)
+    digest = functools.cache(digest_of)  # a set of vectors takes seconds
+    problems = archive.check(root) + _unofficial(archive, root, digest)
+    if not again:
+        unknown = [path for path in files if path.relative_to(root).as_posix() not in archive.known()]
+        problems += [
+            f"{line}; if you have replaced it on purpose: {typed('rationale.data check')} --again {archive.name}"
+            for line in changed_since_check(unknown, digest)
+        ]
+    if not problems:
+        record_check(files, digest)
+    return problems
+
+
+def _unofficial(archive: Archive, root: Path, digest: Callable[[Path], str]) -> list[str]:
+    """One line per file below `root` whose sha256 is not the official one."""
+    lines = []
+    for place, sha256 in archive.known().items():
+        path = root / place
+        if path.is_file() and (found := digest(path).split()[1]) != sha256:
+            lines.append(f"{place}: its sha256 is {found}, that of the official file is {sha256}")
+    return lines
 
 
 def missing(archive: Archive, place: Path, what: str = "") -> BadInput:

@@ -1,12 +1,16 @@
 """From examples to padded batches: words to numbers, texts of similar length together."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rationale.data.example import Example
+from rationale.data.packed import Packed, seconds
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
 
@@ -55,7 +59,11 @@ class Vocabulary:
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """The row of each token; `unk` for unknown tokens."""
-        return [self._index.get(token, self.unk) for token in tokens]
+        return list(self.encoded(tokens))
+
+    def encoded(self, tokens: Iterable[str]) -> Iterator[int]:
+        """The row of each token, one after the other; see `encode`."""
+        return map(self._index.get, tokens, repeat(self.unk))
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
         """The unknown tokens, in order, including repetitions."""
@@ -83,6 +91,18 @@ class Batch(NamedTuple, Generic[Tokens]):
     rows: Tensor
 
 
+class BatchSize(NamedTuple):
+    """The size of a padded batch."""
+
+    texts: int
+    shape: tuple[int, ...]  # of one row: (T,) for texts, (P, Q) for the cells of pairs
+
+    @property
+    def positions(self) -> int:
+        """The number of its words, or of its cells, with padding."""
+        return self.texts * math.prod(self.shape)
+
+
 class Batches:
     """All texts of a split as one flat tensor, and the batches cut from it.
 
@@ -97,13 +117,15 @@ class Batches:
     bucketed : bool
         True: texts of similar length share a batch, which saves nearly all padding. False: plain random batches.
     device : device of the batches; the flat tensor is copied there once.
+    max_tokens : int or None
+        Largest number of words of a training batch, with padding; only with `bucketed`. None: any.
 
     Raises
     ------
     BadInput
-        No examples, an example without tokens, labels of different kinds.
+        No examples, an example without tokens or with more than max_tokens of them, labels of different kinds.
     ValueError
-        batch_size below 1.
+        batch_size below 1, or max_tokens without `bucketed`.
     """
 
     def __init__(
@@ -114,28 +136,45 @@ class Batches:
         seed: int = 0,
         bucketed: bool = True,
         device: torch.device | str = "cpu",
+        max_tokens: int | None = None,
     ):
         if batch_size < 1:
             raise ValueError(f"batch_size: {batch_size}; accepted: a whole number from 1")
+        if max_tokens is not None and not bucketed:
+            raise ValueError(f"max_tokens: {max_tokens}; accepted without bucketed: None")
         if not examples:
             raise BadInput("examples: none given; at least one is needed")
-        for row, example in enumerate(examples):
-            if not example.tokens:
-                raise BadInput(f"example {row} (counted from 0): no tokens; every text needs at least one")
+        lengths = examples.lengths() if isinstance(examples, Packed) else [len(example.tokens) for example in examples]
         self.examples, self.vocabulary = examples, vocabulary
         self.batch_size, self.seed, self.bucketed = batch_size, seed, bucketed
         self.device = torch.device(device)
-        self.lengths = torch.tensor([len(example.tokens) for example in examples])  # [N], stays on the CPU
+        self.lengths = torch.as_tensor(lengths)  # [N], stays on the CPU
+        if int(self.lengths.min()) == 0:
+            row = int(self.lengths.argmin())
+            raise BadInput(f"example {row} (counted from 0): no tokens; every text needs at least one")
         self.order_by = self.lengths  # texts of one batch are similar in this
-        flat = torch.tensor([row for example in examples for row in vocabulary.encode(example.tokens)])
-        self._flat = flat.to(self.device)  # [sum of lengths]
+        self.max_tokens, self._sizes = max_tokens, list[int]()  # sizes of batches, the shortest texts first
+        if max_tokens is not None:
+            longest = int(self.lengths.max())
+            if longest > max_tokens:
+                accepted = f"a whole number from {longest:,}, the length of the longest text, or null"
+                raise BadInput(
+                    f"batch_tokens: {max_tokens:,} words are too few for a text of training; give {accepted}"
+                )
+            self._sizes = sizes_within(sorted(self.lengths.tolist()), batch_size, max_tokens)
+        self._flat = _numbers(examples, vocabulary, int(self.lengths.sum())).to(self.device)  # int32 [sum of lengths]
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
         self._device_lengths = self.lengths.to(self.device)  # [N]
         self._targets = _targets(examples).to(self.device)  # [N] or [N, K]
 
+    @property
+    def targets(self) -> Tensor:
+        """The classes, long [N], or scores, float [N, K], of all examples in order."""
+        return self._targets
+
     def __len__(self) -> int:
         """Number of batches in an epoch."""
-        return -(-len(self.examples) // self.batch_size)
+        return len(self._sizes) or -(-len(self.examples) // self.batch_size)
 
     def epoch(self, epoch: int) -> Iterator[Batch[Any]]:
         """Training batches: every example once, in an order that depends on (seed, epoch) alone.
@@ -148,7 +187,7 @@ class Batches:
         if not self.bucketed:
             return self._cut(order, self.batch_size)
         order = order[torch.argsort(self.order_by[order], stable=True)]
-        return self._cut(order, self.batch_size, torch.randperm(len(self), generator=generator))
+        return self._cut(order, self._sizes or self.batch_size, torch.randperm(len(self), generator=generator))
 
     def in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> Iterator[Batch[Any]]:
         """Evaluation batches: every example once, shortest first; `Batch.rows` holds the number of each.
@@ -161,14 +200,22 @@ class Batches:
             Largest product of the number of texts and the longest length, for a batch of several texts, so that long
             texts do not fill the memory.
         """
-        order, size = torch.argsort(self.order_by, stable=True), max_batch or self.batch_size
-        lengths, start = self.lengths[order].tolist(), 0
-        while start < len(lengths):
-            end = start + 1
-            while end < min(start + size, len(lengths)) and (end + 1 - start) * lengths[end] <= max_tokens:
-                end += 1
-            yield self.rows(order[start:end])
-            start = end
+        order = torch.argsort(self.order_by, stable=True)
+        sizes = sizes_within(self.lengths[order].tolist(), max_batch or self.batch_size, max_tokens)
+        yield from self._cut(order, sizes)
+
+    def largest(self) -> "BatchSize":
+        """The size of the largest batch that an epoch of training can have."""
+        order = torch.argsort(self.order_by) if self.bucketed else torch.arange(len(self.examples))
+        sizes = []
+        for rows in order.split(self._sizes or self.batch_size):
+            worst = rows if self.bucketed else order  # a random batch may hold the longest text
+            sizes.append(BatchSize(len(rows), self._shape(worst)))
+        return max(sizes, key=lambda size: size.positions)
+
+    def _shape(self, rows: Tensor) -> tuple[int, ...]:
+        """The padded length of these examples."""
+        return (int(self.lengths[rows].max()),)
 
     def rows(self, index: Tensor) -> Batch[Any]:
         """The batch of these examples, in this order.
@@ -178,17 +225,47 @@ class Batches:
         index : long [B] on the CPU, in [0, N)
         """
         longest = int(self.lengths[index].max())  # on the CPU, to avoid a synchronisation with the device
-        index = index.to(self.device)
+        if self.device.type == "cuda":
+            index = index.pin_memory()  # from other memory, a copy waits until the GPU has computed the step before
+        index = index.to(self.device, non_blocking=True)
         position = torch.arange(longest, device=self.device)  # [T]
         mask = position < self._device_lengths[index, None]  # [B, T]
         where = (self._starts[index, None] + position).clamp(max=len(self._flat) - 1)  # [B, T]
-        tokens = self._flat[where].masked_fill(~mask, self.vocabulary.pad)
+        tokens = self._flat[where].long().masked_fill_(~mask, self.vocabulary.pad)
         return Batch(tokens, mask, self._targets[index], index)
 
-    def _cut(self, order: Tensor, size: int, batch_order: Tensor | None = None) -> Iterator[Batch[Any]]:
+    def _cut(self, order: Tensor, size: int | list[int], batch_order: Tensor | None = None) -> Iterator[Batch[Any]]:
         pieces = order.split(size)
         for number in range(len(pieces)) if batch_order is None else batch_order.tolist():
             yield self.rows(pieces[number])
+
+
+def sizes_within(lengths: Sequence[int], batch_size: int, max_tokens: int) -> list[int]:
+    """The numbers of texts of batches cut from texts in this order, each as large as the two limits allow.
+
+    A text that is longer than max_tokens is a batch of its own.
+
+    Parameters
+    ----------
+    lengths : N numbers of words; each batch is padded to its last text
+    batch_size : int >= 1
+        Largest number of texts.
+    max_tokens : int
+        Largest product of the number of texts and the length of the last one.
+
+    Examples
+    --------
+    >>> sizes_within([2, 3, 3, 5, 9], batch_size=3, max_tokens=10)
+    [3, 1, 1]
+    """
+    sizes, start = [], 0
+    while start < len(lengths):
+        end = start + 1
+        while end < min(start + batch_size, len(lengths)) and (end + 1 - start) * lengths[end] <= max_tokens:
+            end += 1
+        sizes.append(end - start)
+        start = end
+    return sizes
 
 
 class Sides(NamedTuple):
@@ -241,9 +318,12 @@ class PairBatches(Batches):
     ):
         super().__init__(examples, vocabulary, batch_size, *args, **kwargs)
         self.cells = cells
-        seconds = [Example(example.second or (), example.label) for example in examples]
-        self._seconds = Batches(seconds, second_vocabulary or vocabulary, batch_size, device=self.device)
+        self._seconds = Batches(seconds(examples), second_vocabulary or vocabulary, batch_size, device=self.device)
         self.order_by = self.order_by * (1 + int(self._seconds.lengths.max())) + self._seconds.lengths
+
+    def _shape(self, rows: Tensor) -> tuple[int, ...]:
+        """The padded lengths of both texts of these pairs, as the sides of a matrix of cells."""
+        return (int(self.lengths[rows].max()), int(self._seconds.lengths[rows].max()))
 
     def rows(self, index: Tensor) -> Batch[Sides]:
         """The batch of these pairs, in this order."""
@@ -270,7 +350,9 @@ def encode(texts: Sequence[Sequence[str]], vocabulary: Vocabulary, device: torch
     return Batches(examples, vocabulary, max(1, len(examples)), device=device).rows(everything)
 
 
-def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary) -> Batch[Sides]:
+def encode_pairs(
+    pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabulary: Vocabulary, device: torch.device | str = "cpu"
+) -> Batch[Sides]:
     """One batch of pairs of texts without labels, in the given order; the targets are zeros.
 
     Parameters
@@ -279,11 +361,20 @@ def encode_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], vocabular
     vocabulary : Vocabulary
     """
     examples = [Example(tuple(first), 0, second=tuple(second)) for first, second in pairs]
-    return PairBatches(examples, vocabulary, max(1, len(examples))).rows(torch.arange(len(examples)))
+    return PairBatches(examples, vocabulary, max(1, len(examples)), device=device).rows(torch.arange(len(examples)))
+
+
+def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) -> Tensor:
+    """The numbers of all tokens, one text after the other: int32 [count], 4 bytes per token at any time."""
+    if isinstance(examples, Packed):
+        return torch.tensor(vocabulary.encode(examples.words), dtype=torch.int32)[torch.tensor(examples.numbers())]
+    words = chain.from_iterable(example.tokens for example in examples)
+    return torch.from_numpy(np.fromiter(vocabulary.encoded(words), np.int32, count))
 
 
 def _targets(examples: Sequence[Example]) -> Tensor:
-    kinds = {len(e.label) if isinstance(e.label, tuple) else None for e in examples}
+    labels = examples.labels() if isinstance(examples, Packed) else [example.label for example in examples]
+    kinds = {len(label) if isinstance(label, tuple) else None for label in labels}
     if len(kinds) > 1:
         raise BadInput("examples: labels of different kinds; accepted: all class numbers, or all K scores")
-    return torch.tensor([e.label for e in examples], dtype=torch.long if None in kinds else torch.float32)
+    return torch.tensor(labels, dtype=torch.long if None in kinds else torch.float32)

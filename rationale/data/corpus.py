@@ -7,6 +7,7 @@ from typing import Any
 from rationale.data.archives import Archive
 from rationale.data.example import Example
 from rationale.data.tokenise import TOKENISERS
+from rationale.parts import Table
 
 TASKS = ("extraction", "alignment", "generation", "probing")
 SPLITS = ("train", "dev", "test")
@@ -113,6 +114,9 @@ class Corpus:
     def outputs(self, aspect: str = "") -> tuple[str, ...]:
         """Names of the outputs: the classes, the scores of "all", or the single score for `aspect`."""
         return self.labels or (self.scores if aspect == "all" else (aspect,))
+
+
+OWN_CORPORA: Table[Corpus] = Table("corpus", lambda part: isinstance(part, Corpus))  # beside the files of `corpora`
 
 
 def in_turn(examples: list[Example]) -> list[Example]:

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example
+from rationale.data.packed import seconds, words_of
 from rationale.data.vectors import read_vectors
+from rationale.errors import BadInput
 
 NULL = "@@NULL@@"  # first word of every sentence; words without a counterpart align with it
 NUM_UNKNOWN = 100  # number of rows that words without a vector share
@@ -35,14 +37,20 @@ def build_pair_vocabulary(
     -------
     Vocabulary, float [V, E]
         The row of padding is zeros.
+
+    Raises
+    ------
+    BadInput
+        See `read_vectors`; also if no word has a vector.
     """
-    sentences = (side for part in splits.values() for pair in part for side in (pair.tokens, pair.second or ()))
-    words = sorted({word for sentence in sentences for word in sentence})
+    words = words_of([*splits.values(), *map(seconds, splits.values())])
     if vectors == "random":
         generator = torch.Generator().manual_seed(seed + 1)
         known_words, rows = words, torch.randn(len(words), dim, generator=generator)
     else:
         known_words, rows = read_vectors(vectors, words)
+        if not known_words:
+            raise BadInput(f"vectors: {vectors!r} holds none of the {len(words)} words of the data")
     generator = torch.Generator().manual_seed(seed)
     unknown = torch.randn(NUM_UNKNOWN + 1, rows.shape[1], generator=generator)  # the last row is for NULL
     known = dict(zip(known_words, rows, strict=True))

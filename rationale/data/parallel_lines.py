@@ -4,24 +4,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rationale.data.archives import Archive, missing
-from rationale.data.example import Example
-from rationale.data.files import intact, open_text
+from rationale.data.example import Example, filled
+from rationale.data.files import read_lines
 from rationale.data.targets import END, Targets
 from rationale.errors import BadInput
 
 
-def read_lines(file: Path, place: Path, archive: Archive) -> list[str]:
-    """The lines of a text file below `place`, the folder of an archive.
+def read_column(file: Path, place: Path, archive: Archive) -> list[str]:
+    """The lines of a text file below `place`, the folder of an archive; none is blank.
 
     Raises
     ------
     BadInput
-        The file is missing, cut short or damaged.
+        The file is missing, cut short, damaged or empty, or a line is blank (its number is given).
     """
     if not file.is_file():
         raise missing(archive, place, file.name)
-    with intact(file), open_text(file) as text:
-        return text.read().splitlines()
+    lines = list(read_lines(file))
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise BadInput(f"{file}:{number}: an empty line; accepted: one text per line")
+    if not lines:
+        raise BadInput(f"{file}: empty; accepted: one text per line")
+    return lines
 
 
 def read_tokenised(files: dict[str, tuple[str, Sequence[str]]], place: Path, archive: Archive) -> Targets:
@@ -52,13 +57,10 @@ def read_tokenised(files: dict[str, tuple[str, Sequence[str]]], place: Path, arc
         splits[split] = [Example(row[0], 0, second=(*row[1], END)) for row in rows]
         if split != "train":
             references[split] = [[" ".join(target) for target in row[1:]] for row in rows]
-    return Targets(splits, references)
+    return Targets(filled(splits, place), references)
 
 
 def _tokens(place: Path, name: str, archive: Archive) -> list[tuple[str, ...]]:
     packed = place / f"{name}.gz"
-    lines = read_lines(packed if packed.is_file() else place / name, place, archive)
-    rows = [tuple(line.lower().split()) for line in lines]
-    if () in rows:
-        raise BadInput(f"{place / name}:{1 + rows.index(())}: an empty line; accepted: one text per line")
-    return rows
+    lines = read_column(packed if packed.is_file() else place / name, place, archive)
+    return [tuple(line.lower().split()) for line in lines]

@@ -4,19 +4,19 @@ Source: Bowman et al. 2015. `sentence1` (premise), `sentence2` (hypothesis) and 
 hold both sentences as bracketed trees, whose leaves are the tokens.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import SPLITS
-from rationale.data.example import Example
-from rationale.data.files import count_differences, intact, open_text, readable
+from rationale.data.example import Example, filled
+from rationale.data.files import count_differences, parse_json, read_lines, readable
 from rationale.data.pairs import NULL
-from rationale.errors import BadInput
+from rationale.errors import BadInput, excerpt
 
 LABELS = ("entailment", "contradiction", "neutral")
+WANTED = "a JSON object with sentence1, sentence2 and gold_label"
 
 
 def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True) -> dict[str, list[Example]]:
@@ -48,10 +48,9 @@ def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True)
         file = place / file_name.format(split)
         if not file.exists():
             raise missing(archive, place, file.name)
-        with intact(file), open_text(file) as lines:
-            pairs = (parse_pair(line, f"{file}:{number}", null) for number, line in enumerate(lines, 1))
-            splits[split] = [pair for pair in pairs if pair is not None]
-    return splits
+        pairs = (parse_pair(line, f"{file}:{number}", null) for number, line in enumerate(read_lines(file), 1))
+        splits[split] = [pair for pair in pairs if pair is not None]
+    return filled(splits, place)
 
 
 def parse_pair(line: str, where: str = "", null: bool = True) -> Example | None:
@@ -62,18 +61,17 @@ def parse_pair(line: str, where: str = "", null: bool = True) -> Example | None:
     BadInput
         The line, named by `where`, is not JSON, has no label, or has an empty sentence.
     """
+    pair = parse_json(line, where, WANTED)
     try:
-        pair = json.loads(line)
         label = pair["gold_label"]
         sides = [_leaves(pair[f"sentence{i}_binary_parse"]) if f"sentence{i}_binary_parse" in pair else
                  pair[f"sentence{i}"].split() for i in (1, 2)]  # fmt: skip
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        wanted = "a JSON object with sentence1, sentence2 and gold_label"
-        raise BadInput(f"{where}: {type(error).__name__} {error}; accepted is {wanted}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{where}: {type(error).__name__} {error}; accepted: {WANTED}") from None
     if label == "-":
         return None
     if label not in LABELS:
-        raise BadInput(f"{where}: gold_label {label!r}; accepted: {', '.join(LABELS)}, or - for none")
+        raise BadInput(f"{where}: gold_label {excerpt(label)}; accepted: {', '.join(LABELS)}, or - for none")
     if not all(sides):
         raise BadInput(f"{where}: an empty sentence; accepted: at least one word in each")
     premise, hypothesis = (tuple([NULL] * null + words) for words in sides)
@@ -92,11 +90,10 @@ def check_pairs(pattern: str, expected: dict[str, int]) -> Callable[[Path], list
         counts: Counter[str] = Counter()
         for path in sorted(root.glob(pattern)):
             split = path.name.split(".jsonl")[0].split("_")[-1]
-            with open_text(path) as file:
-                for line in file:
-                    label = json.loads(line)["gold_label"]
-                    if label != "-":  # - means that the annotators did not agree
-                        counts.update((split, f"{split} {label}"))
+            for number, line in enumerate(read_lines(path), start=1):
+                label = parse_json(line, f"{path}:{number}", WANTED)["gold_label"]
+                if label != "-":  # - means that the annotators did not agree
+                    counts.update((split, f"{split} {label}"))
         return count_differences(counts, expected)
 
     return check

@@ -3,13 +3,13 @@
 Source: Rajpurkar et al. 2016, version 1.1.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rationale.data.example import Question
-from rationale.data.files import count_differences, readable
-from rationale.errors import BadInput, typed
+from rationale.data.files import brief, count_differences, parse_json, read_text, readable
+from rationale.errors import BadInput, excerpt, typed
 
 
 def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -> list[Question]:
@@ -28,20 +28,17 @@ def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -
         are named), or if its counts differ from the official ones.
     """
     path = Path(path)
-    try:
-        articles = json.loads(path.read_text(encoding="utf-8"))["data"]
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; see `{typed('rationale.data list')}`") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: not in SQuAD's format ({error}); accepted is JSON with a list `data`") from None
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file; see `{typed('rationale.data list')}`")
+    articles = _articles(path)
     questions = []
     for number, article in enumerate(articles, 1):
         try:
             questions += _questions_of(article, str(path))
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(
-                f"{path}: article {number} is not in SQuAD's format ({type(error).__name__}: {error}); accepted are "
-                "`paragraphs` of `context` and `qas`, those of `id`, `question` and `answers`"
+                f"{path}: article {number} is not in SQuAD's format ({type(error).__name__}: {brief(error)}); accepted "
+                "are `paragraphs` of `context` and `qas`, those of `id`, `question` and `answers`"
             ) from None
     counts = len(articles), len(questions)
     if official and counts != official:
@@ -49,18 +46,31 @@ def read_squad_file(path: Path | str, official: tuple[int, int] | None = None) -
     return questions
 
 
+def _articles(path: Path) -> list[Any]:
+    accepted = "JSON with a list `data`, SQuAD's format"
+    read = parse_json(read_text(path), str(path), accepted)
+    articles = read.get("data") if isinstance(read, dict) else None
+    if not isinstance(articles, list):
+        raise BadInput(f"{path}: {excerpt(read)}; accepted: {accepted}")
+    return articles
+
+
 def _questions_of(article: dict, path: str) -> list[Question]:
     questions = []
     for paragraph in article["paragraphs"]:
         context = paragraph["context"]
         for asked in paragraph["qas"]:
-            where = f"{path}: question {asked['id']}"
+            where = f"{path}: question {excerpt(asked['id'])}"
             answers = tuple((answer["answer_start"], answer["text"]) for answer in asked["answers"])
             if not answers:
                 raise BadInput(f"{where} has no answer; accepted is version 1.1, where each has one")
+            texts = (asked["id"], article.get("title", ""), context, asked["question"], *(text for _, text in answers))
+            if not all(isinstance(text, str) for text in texts) or not asked["question"].strip():
+                raise BadInput(f"{where}: a text is missing or is no text; accepted: texts as in SQuAD's format")
             for start, text in answers:
-                if context[start : start + len(text)] != text:
-                    raise BadInput(f"{where}: the answer {text[:40]!r} is not at character {start} of its paragraph")
+                if not text.strip() or type(start) is not int or start < 0 or not context.startswith(text, start):
+                    at = f"the answer {excerpt(text)} is not at character {excerpt(start)} of its paragraph"
+                    raise BadInput(f"{where}: {at}; accepted: a text of the paragraph and where it begins")
             questions.append(Question(asked["id"], article.get("title", ""), context, asked["question"], answers))
     return questions
 
@@ -82,7 +92,7 @@ def check_questions(expected: dict[str, tuple[int, int, int]]) -> Callable[[Path
     def check(root: Path) -> list[str]:
         problems = []
         for path, (articles, paragraphs, questions) in expected.items():
-            data = json.loads((root / path).read_text(encoding="utf-8"))["data"]
+            data = _articles(root / path)
             held = [paragraph for article in data for paragraph in article["paragraphs"]]
             counts = {
                 "articles": len(data),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive
 from rationale.data.example import data_folder
-from rationale.data.files import count_differences, only_file, open_text, readable
+from rationale.data.files import count_differences, only_file, read_lines, readable
 from rationale.data.parallel_lines import read_tokenised
 from rationale.data.targets import Targets
 
@@ -39,8 +39,7 @@ def check_sumdata(root: Path) -> list[str]:
     """Gigaword and DUC 2004: lines of each file."""
     counts = {}
     for name in ("DUC2004/input.txt", *(f"DUC2004/task1_ref{i}.txt" for i in range(4))):
-        with open_text(only_file(root, f"sumdata/{name}*")) as file:
-            counts[name] = sum(1 for _ in file)
+        counts[name] = sum(1 for _ in read_lines(only_file(root, f"sumdata/{name}*")))
     return count_differences(counts, dict.fromkeys(counts, 500))
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, islice
-from sys import intern
 
 BETWEEN = "|||"  # stands between the sentences of a pair
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
@@ -73,6 +72,11 @@ def split_words(text: str, limit: int | None = None) -> list[str]:
     return list(islice(chain.from_iterable(map(_split, chunks)), limit))
 
 
+def plain_mark(character: str) -> str:
+    """A typographic quote, dash or dots as plain characters; any other character as it is."""
+    return _PLAIN.get(character, character)
+
+
 def split_clitics(text: str) -> str:
     """Separate the clitics of a text that is already tokenised: "they don't" -> "they do n't"."""
     return _ATTACHED.sub(r" \1", text)
@@ -92,13 +96,14 @@ def repair(text: str) -> str:
 
 @lru_cache(maxsize=1 << 17)  # most chunks between spaces occur repeatedly
 def _split(chunk: str) -> tuple[str, ...]:
-    return tuple(map(intern, _TOKEN.findall(chunk.replace("n't", " n't"))))
+    return tuple(_TOKEN.findall(chunk.replace("n't", " n't")))
 
 
 TOKENISERS: dict[str, Callable[[str], list[str]]] = {
     "treebank": tokenise,  # as in the Penn Treebank; tokenised text stays unchanged
     "words": split_words,  # lower-case, marks and slashes separate, a full stop always ends a word
     "spaces": str.split,
+    "whitespace": str.split,  # the same, by the name that other libraries use
 }
 
 

@@ -65,7 +65,13 @@ VECTORS = (
         places=(("vectors/glove.6B.zip",), ("vectors/glove.6B.*d.txt*",)),
         counts="the same number of fields in every row",
         check=check_vectors("glove.6B*", {"glove.6B.50d.txt.xz": 118836}),
-        downloads=(Download("https://nlp.stanford.edu/data/glove.6B.zip", "vectors/glove.6B.zip"),),
+        downloads=(
+            Download(
+                "https://nlp.stanford.edu/data/glove.6B.zip",
+                "vectors/glove.6B.zip",
+                sha256="617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+            ),
+        ),
     ),
     Archive(
         name="glove.840B.300d",
@@ -75,7 +81,13 @@ VECTORS = (
         places=(("vectors/glove.840B.300d.zip",), ("vectors/glove.840B.300d.txt*",)),
         counts="the same number of fields in every row",
         check=check_vectors("glove.840B*", {}),
-        downloads=(Download("https://nlp.stanford.edu/data/glove.840B.300d.zip", "vectors/glove.840B.300d.zip"),),
+        downloads=(
+            Download(
+                "https://nlp.stanford.edu/data/glove.840B.300d.zip",
+                "vectors/glove.840B.300d.zip",
+                sha256="c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f",
+            ),
+        ),
     ),
     Archive(
         name="imdb.w2v.300d",
@@ -84,6 +96,9 @@ VECTORS = (
         terms="made for this project",
         places=(("vectors/imdb.w2v.300d.txt*",),),
         counts="41,648 rows, the same number of fields in every row",
+        sha256={
+            "vectors/imdb.w2v.300d.txt.xz": "9f5635052b99b725dc0a5f6596ef463949b5d955d88381c9f7615e4211735edc",
+        },
         check=check_vectors("imdb.w2v.300d.txt*", {"imdb.w2v.300d.txt.xz": 41648}),
         by_hand=MADE_HERE.format("vectors/") + ": python -m rationale.data fetch glove.840B.300d",
     ),

@@ -1,9 +1,6 @@
 """Word vectors from text files, and the vocabulary and embedding table of a task."""
 
-import gzip
-import lzma
 import zipfile
-import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from io import BufferedIOBase
@@ -13,14 +10,17 @@ from typing import IO
 import torch
 from torch import Tensor
 
+from rationale.data import cache
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
-from rationale.data.files import open_unpacked
+from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
+from rationale.data.packed import words_of
+from rationale.data.vector_table import LARGEST, TableWriter, find_rows
+from rationale.digests import digest_of, digest_read
 from rationale.errors import BadInput, typed
 from rationale.settings import Settings, setting
 
 SUFFIXES = (".txt.xz", ".txt.gz", ".txt")  # if two files have the same name, the later suffix wins
-LARGEST = torch.finfo(torch.float32).max
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
 # The spelling of brackets and quotes in treebanks, and in plain text.
@@ -81,7 +81,7 @@ def build_vocabulary(
     BadInput
         See `read_vectors`; also if no word has a vector.
     """
-    words = sorted({token for split in splits.values() for example in split for token in example.tokens})
+    words = words_of(splits.values())
     generator = torch.Generator().manual_seed(seed)
     if vectors == "random":
         known, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)
@@ -109,7 +109,7 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
         A name in the data folder: `vectors/<name>.txt`, .txt.gz or .txt.xz, or `<name>.txt` in any .zip there; or a
         file.
     words : iterable of str
-        Only the rows of these words are parsed. The number of fields is checked in every row of the file.
+        Only the rows of these words are returned. The number of fields is checked in every row of the file.
 
     Returns
     -------
@@ -127,17 +127,12 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
     words = list(dict.fromkeys(words))
     forms = {word: [form.encode() for form in spellings(word)] for word in words}
     path, member = _find(name_or_path)
-    try:
-        with _open(path, member) as file:
-            rows, numbers, dim = _read_rows(file, {form for some in forms.values() for form in some}, path)
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path}: cut short or damaged ({error}); fetch it again") from error
+    rows, numbers, dim = _rows(path, member, {form for some in forms.values() for form in some})
     row_of = {word: next((rows[form] for form in forms[word] if form in rows), None) for word in words}
     row_of = {word: row for word, row in row_of.items() if row is not None}
     if not row_of:
         return [], torch.zeros(0, dim)
-    table = torch.frombuffer(numbers, dtype=torch.float32).reshape(-1, dim)
-    return list(row_of), table[torch.tensor(list(row_of.values()), dtype=torch.long)]
+    return list(row_of), numbers[torch.tensor(list(row_of.values()), dtype=torch.long)]
 
 
 def available() -> list[str]:
@@ -200,61 +195,91 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
     return path, None
 
 
+def _rows(path: Path, member: str | None, wanted: set[bytes]) -> tuple[dict[bytes, int], Tensor, int]:
+    """Rows of the wanted words (word -> number of its row), their numbers [rows, size], and the size.
+
+    They come from the cache, which is filled while a file is read for the first time.
+    """
+    with intact(path):
+        digest = digest_read(path)
+    name = cache.name_of("vectors-all", digest, member)
+    found = find_rows(name, wanted)
+    if found is not None:
+        return found
+    with cache.draft(name) as draft:
+        writer = TableWriter(draft)
+        with intact(path, DAMAGE), _open(path, member) as file:
+            rows, numbers, dim = _read_rows(file, wanted, path, writer)
+        if draft is not None and digest_of(path) == digest:  # else it was changed while it was read
+            writer.finish(dim)
+    return rows, torch.frombuffer(numbers, dtype=torch.float32).reshape(-1, dim) if rows else torch.zeros(0, dim), dim
+
+
 def _open(path: Path, member: str | None) -> BufferedIOBase | IO[bytes]:
     if path.suffix != ".zip":
         return open_unpacked(path)
-    archive = zipfile.ZipFile(path)
+    archive = zipfile.ZipFile(recorded(path))
     texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
         raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
     return archive.open(texts[0])
 
 
-def _read_rows(file: Iterable[bytes], wanted: set[bytes], path: Path) -> tuple[dict[bytes, int], array, int]:
+def _read_rows(
+    file: Iterable[bytes], wanted: set[bytes], path: Path, writer: TableWriter
+) -> tuple[dict[bytes, int], array, int]:
     """Rows of the wanted words (word -> number of its row), all their numbers in one array, and the size.
 
     Lines stay bytes, so no character of another script can be mistaken for a space or the end of a line.
     """
     rows: dict[bytes, int] = {}
     numbers = array("f")
-    dim = 0
+    dim = num_rows = 0
+    announced: int | None = None
     for line_number, line in enumerate(file, start=1):
-        line = line.strip()
+        line = (line if line_number > 1 else line.removeprefix(BYTE_ORDER_MARK)).strip()
         if not line:
             continue
         if not dim:
-            dim, is_header = _size(line, f"{path}:{line_number}")
-            if is_header:
+            dim, announced = _size(line, f"{path}:{line_number}")
+            if announced is not None:
                 continue
-        if line.count(b" ") == dim and b"  " not in line:  # nearly every row
-            word = line[: line.index(b" ")]
+        num_rows += 1
+        fields = line.split()
+        if len(fields) == dim + 1:
+            word = fields[0]
+            writer.add(word, line[len(word) :])
         else:
             word = _word_with_spaces(line, dim, f"{path}:{line_number}")
+            writer.add(word, b" ".join(fields[-dim:]))
         if word in wanted and word not in rows:
             rows[word] = len(rows)
-            numbers.extend(_numbers(line.rsplit(None, dim)[1:], f"{path}:{line_number}"))
+            numbers.extend(_numbers(fields[-dim:], f"{path}:{line_number}"))
     if not dim:
         raise BadInput(f"{path}: empty; accepted: {ROW_FORMAT}")
+    if announced not in (None, num_rows):
+        raise BadInput(f"{path}: {num_rows:,} rows; accepted: {announced:,}, as its first line says")
     return rows, numbers, dim
 
 
-def _size(line: bytes, where: str) -> tuple[int, bool]:
-    """Numbers per row, from the first line, and whether this line is word2vec's header."""
+def _size(line: bytes, where: str) -> tuple[int, int | None]:
+    """Numbers per row, from the first line, and the number of rows if this line is word2vec's header."""
     fields = line.split()
-    if len(fields) == 2 and all(field.isdigit() for field in fields) and int(fields[1]):
-        return int(fields[1]), True
+    if len(fields) == 2 and all(field.isdigit() and len(field) < 19 for field in fields) and int(fields[1]):
+        return int(fields[1]), int(fields[0])
     dim = 0
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not dim:
         raise BadInput(f"{where}: {_shown(line)} is not a row of a vector file; accepted: {ROW_FORMAT}")
-    return dim, False
+    return dim, None
 
 
 def _word_with_spaces(line: bytes, dim: int, where: str) -> bytes:
     """The word of a row with too many fields: all before the last `dim` fields, unless it ends in a number too."""
     fields = line.split()
-    if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
+    is_joined = len(fields) > 2 * dim and sum(map(_is_number, fields[:-dim])) >= dim  # two rows in one line
+    if len(fields) <= dim or is_joined or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
         raise BadInput(
             f"{where}: {len(fields)} fields, beginning {_shown(line)}; accepted: {dim + 1}, "
             f"a word and {dim} numbers as in the first row"
@@ -266,8 +291,8 @@ def _numbers(fields: list[bytes], where: str) -> list[float]:
     """The fields as finite numbers that float32 can hold."""
     try:
         numbers = [float(field) for field in fields]
-        if all(abs(number) <= LARGEST for number in numbers):  # neither NaN nor infinite
-            return numbers
+        if all(abs(number) <= LARGEST for number in numbers) and not any(b"_" in field for field in fields):
+            return numbers  # neither NaN nor infinite, nor 1_0, which Python reads as 10
     except ValueError:
         pass
     wrong = next(field for field in fields if not _is_number(field))
@@ -276,7 +301,7 @@ def _numbers(fields: list[bytes], where: str) -> list[float]:
 
 def _is_number(field: bytes) -> bool:
     try:
-        return abs(float(field)) <= LARGEST
+        return abs(float(field)) <= LARGEST and b"_" not in field
     except ValueError:
         return False
 

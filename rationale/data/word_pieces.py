@@ -1,13 +1,16 @@
 """Texts as word pieces of a transformer, and properties of the pieces: parts of speech, sentiments, answer spans."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, Question
+from rationale.data.packed import words_of
 from rationale.errors import optional
 
 
@@ -23,7 +26,43 @@ class WordPieces:
 
     def encode(self, pieces: Iterable[str]) -> list[int]:
         """The number of each piece."""
-        return self._tokenizer.convert_tokens_to_ids(list(pieces))
+        return list(self.encoded(pieces))
+
+    def encoded(self, pieces: Iterable[str]) -> Iterator[int]:
+        """The number of each piece, one after the other."""
+        return map(self._tokenizer.convert_tokens_to_ids, pieces)
+
+
+NO_PIECE = -1  # fills the rows of a table of pieces
+
+
+def piece_table(words: Sequence[str], tokenizer: Any) -> Tensor:
+    """The word pieces of each word by itself, long [V, P]; a row is filled with `NO_PIECE` after its last piece.
+
+    A tokenizer of bytes (RoBERTa, ModernBERT) writes the space before a word into its first piece, so each word is
+    given with a space before it. A word that has no piece, such as a control character, is the unknown piece.
+    """
+    alone, second = tokenizer.tokenize("a"), tokenizer.tokenize("a a")[1:]
+    spaced = " " if alone != second else ""
+    plain = [spaced + UNESCAPED.get(word, word) for word in words]
+    numbers = tokenizer(plain, add_special_tokens=False)["input_ids"] if plain else []
+    rows = [row or [tokenizer.unk_token_id] for row in numbers]
+    table = torch.full((len(rows), max(map(len, rows), default=1)), NO_PIECE)
+    for i, row in enumerate(rows):
+        table[i, : len(row)] = torch.tensor(row)
+    return table
+
+
+def build_pieces(splits: dict[str, Sequence[Example]], tokenizer: Any) -> tuple[Vocabulary, Tensor]:
+    """All words of a task, and the table of their pieces, long [V, P]; see `piece_table`.
+
+    Row 0, the unknown word, is the unknown piece. Row 1, padding, has no piece.
+    """
+    vocabulary = Vocabulary(words_of(splits.values()))
+    rows = piece_table(vocabulary.words, tokenizer)
+    rows[: len(vocabulary.specials)] = NO_PIECE
+    rows[vocabulary.unk, 0] = tokenizer.unk_token_id
+    return vocabulary, rows
 
 
 UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"'}
@@ -49,7 +88,7 @@ def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> lis
 
 SEPARATORS = ("[CLS]", "[SEP]")
 
-# part of speech -> first letters of its tags in the tag set of the British National Corpus (C5)
+# part of speech -> first letters of its tags in C5, a tag set of the British National Corpus
 SPEECH = {
     "noun": ("NN", "NP"), "verb": ("V",), "adjective": ("AJ",), "adverb": ("AV", "XX"), "pronoun": ("PN",),
     "determiner": ("AT", "D"), "preposition": ("PR", "TO"), "conjunction": ("CJ",), "number": ("CRD", "ORD"),

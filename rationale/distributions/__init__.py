@@ -1,7 +1,7 @@
 """Distributions of gates with mass at exactly 0 and exactly 1: HardKuma, Hard Concrete, their bases, and Bernoulli.
 
-    K ~ Kumaraswamy(a, b) on (0, 1)      base, eq. (K1)-(K8), notebooks/01_kumaraswamy.py
-    T = left + (right - left) K          stretched, eq. (H1), notebooks/02_hardkuma.py
+    K ~ Kumaraswamy(a, b) on (0, 1)      base, eq. (K1)-(K8), notebooks/02_kumaraswamy.py
+    T = left + (right - left) K          stretched, eq. (H1), notebooks/03_hardkuma.py
     H = min(1, max(0, T))                rectified, eq. (H2): two masses and, between them, a density
 
 Sources: Kumaraswamy 1980; Bastings, Aziz & Titov 2019 (HardKuma); Louizos, Welling & Kingma 2018 (Hard

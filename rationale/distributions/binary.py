@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.distributions.utils import lazy_property
 
-from rationale.distributions.numerics import SINGLE_DRAW, log_uniform
+from rationale.distributions.numerics import SINGLE_DRAW, clamp_to_interior, log_sigmoid, log_uniform
 
 
 class Bernoulli(torch.distributions.Bernoulli):
@@ -12,7 +12,7 @@ class Bernoulli(torch.distributions.Bernoulli):
 
         ln P(Z = 1) = -softplus(-m),   ln P(Z = 0) = -softplus(m)        m: logits
 
-    Source: eq. (R1), notebooks/05_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
+    Source: eq. (R1), notebooks/08_reinforce.py; Lei et al. 2016. A draw has no gradient (`has_rsample` is
     False), so the objective uses the score function instead. Give either `probs` or `logits`.
 
     Examples
@@ -26,17 +26,27 @@ class Bernoulli(torch.distributions.Bernoulli):
 
     binary = True  # a draw is exactly 0 or 1
 
+    @lazy_property
+    def logits(self) -> Tensor:
+        """ln p - ln(1 - p) for given `probs`, which are not cut off as in torch; 0 counts as the smallest number."""
+        probs = clamp_to_interior(self.probs)
+        return probs.log() - (-probs).log1p()
+
     @property
     def log_prob_one(self) -> Tensor:
-        return logsigmoid(self.logits)
+        return log_sigmoid(self.logits)
 
     @property
     def log_prob_zero(self) -> Tensor:
-        return logsigmoid(-self.logits)
+        return log_sigmoid(-self.logits)
 
     @property
     def log_prob_nonzero(self) -> Tensor:
         return self.log_prob_one
+
+    @property
+    def prob_nonzero(self) -> Tensor:
+        return self.prob_one
 
     @property
     def prob_one(self) -> Tensor:
@@ -57,7 +67,7 @@ class Bernoulli(torch.distributions.Bernoulli):
 class StraightThroughBernoulli(Bernoulli):
     """A Bernoulli whose draw has the gradient of its probability, dz/dm := dp/dm. This gradient is biased.
 
-    Source: eq. (R11), notebooks/05_reinforce.py; Bengio, Leonard & Courville 2013.
+    Source: eq. (R11), notebooks/09_questions.py; Bengio, Leonard & Courville 2013.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The numerics behind the distributions: log(1 - exp(x)), the Kumaraswamy's draw and masses, and a quadrature rule."""
+"""The numerics behind the distributions: log(1 - exp(x)), derivatives of every order, and a quadrature rule."""
 
 import functools
 import math
@@ -8,40 +8,133 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 LN2 = math.log(2.0)
 SINGLE_DRAW = torch.Size()  # the default `sample_shape`
+GATES_AT_ONCE = 2048
 
 
-def _log1mexp_and_odds(x: Tensor) -> tuple[Tensor, Tensor]:
+class Elementwise(Function):
+    """A function of tensors that broadcast against each other, applied elementwise, with derivatives of every order.
+
+    A subclass defines `forward`, whose first `num_results` outputs are the results (the others are intermediate values
+    for the backward pass), and `partials`. Its `fast_backward` is the first derivative, written by hand: it reuses the
+    forward pass. Where a derivative of the derivative is asked for, the backward pass uses `partials` instead, whose
+    operations are differentiable themselves. Forward-mode derivatives and `torch.func.vmap` work too.
+    """
+
+    num_inputs: int  # tensors, which come first among the arguments
+    num_results = 1
+
+    @classmethod
+    def partials(cls, *args: Any) -> list[list[Tensor | None]]:
+        """The partial derivative of each result with respect to each input; None where it is 0."""
+        raise NotImplementedError
+
+    @classmethod
+    def fast_backward(cls, ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The gradients of the inputs, given those of the results, without a graph."""
+        raise NotImplementedError
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple, output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        ctx.constants = inputs[cls.num_inputs :]
+        ctx.mark_non_differentiable(*outputs[cls.num_results :])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[: cls.num_inputs], *outputs)
+        ctx.save_for_forward(*inputs[: cls.num_inputs], *outputs)
+
+    @classmethod
+    def backward(cls, ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not torch.is_grad_enabled():
+            return cls.fast_backward(ctx, *grads[: cls.num_results]) + (None,) * len(ctx.constants)
+        inputs = ctx.saved_tensors[: cls.num_inputs]
+        sums = []
+        for i, partials in enumerate(zip(*cls.partials(*inputs, *ctx.constants), strict=True)):
+            given = zip(grads, partials, strict=False)
+            terms = [grad * partial for grad, partial in given if grad is not None and partial is not None]
+            sums.append(sum(terms[1:], terms[0]).sum_to_size(inputs[i].shape) if terms else None)
+        return (*sums, *[None] * len(ctx.constants))
+
+    @classmethod
+    def jvp(cls, ctx: Any, *tangents: Any) -> Any:
+        inputs, outputs = ctx.saved_tensors[: cls.num_inputs], ctx.saved_tensors[cls.num_inputs :]
+        sums: list[Tensor | None] = []
+        for partials, output in zip(cls.partials(*inputs, *ctx.constants), outputs, strict=False):
+            given = zip(tangents, partials, strict=False)
+            terms = [partial * tangent for tangent, partial in given if tangent is not None and partial is not None]
+            sums.append(sum(terms, torch.zeros_like(output)))
+        return (*sums, *[None] * (len(outputs) - cls.num_results)) if len(outputs) > 1 else sums[0]
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple, *args: Any) -> tuple[Any, Any]:
+        tensors, dims = args[: cls.num_inputs], in_dims[: cls.num_inputs]
+        rank = max(tensor.ndim - (dim is not None) for tensor, dim in zip(tensors, dims, strict=True))
+
+        def with_batch_first(tensor: Tensor, dim: int | None) -> Tensor:
+            if dim is None:
+                return tensor.expand(info.batch_size, *[1] * (rank - tensor.ndim), *tensor.shape)
+            tensor = tensor.movedim(dim, 0)
+            return tensor.reshape(len(tensor), *[1] * (rank + 1 - tensor.ndim), *tensor.shape[1:])
+
+        outputs = cls.apply(*map(with_batch_first, tensors, dims), *args[cls.num_inputs :])
+        return outputs, (0,) * len(outputs) if isinstance(outputs, tuple) else 0
+
+
+def fast_log1mexp_and_odds(x: Tensor) -> tuple[Tensor, Tensor]:
     """ln(1 - e^x) and the odds e^x / (1 - e^x), for x < 0, accurate to the last digits near 0 and near -inf.
 
     ln(1 - e^x) is ln(-expm1(x)) above -ln 2 and log1p(-e^x) below. The two formulas are added, not selected: the
     argument of the one that does not apply is clamped to 1/2, and its value there cancels the constant ln 2 exactly.
-    This is several times as fast as `torch.where`.
+    This is several times as fast as `torch.where`. Its derivative is that of `log1mexp_and_odds`, not autograd's.
     """
     power, rest = x.exp(), x.expm1().neg_()
     value = rest.clamp(max=0.5).log_().add_(LN2).add_(power.clamp(max=0.5).neg_().log1p_())
     return value, power.div_(rest)
 
 
-class _Log1mExp(Function):
-    @staticmethod
-    def forward(ctx, x):
-        value, odds = _log1mexp_and_odds(x)
-        ctx.save_for_backward(odds.clamp_(max=torch.finfo(x.dtype).tiny ** -0.5))
-        return value
+class _Log1mExpAndOdds(Elementwise):
+    """w = ln(1 - e^x) and r = e^x / (1 - e^x), with dw/dx = -r and dr/dx = r (1 + r).
+
+    The derivatives are functions of r, which is an output, so they can be differentiated again and again.
+    """
+
+    num_inputs, num_results = 1, 2
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        return -grad * ctx.saved_tensors[0]
+    def forward(x):
+        value, odds = fast_log1mexp_and_odds(x)
+        return value, odds.clamp_(max=torch.finfo(x.dtype).tiny ** -0.5)
+
+    @classmethod
+    def setup_context(cls, ctx, inputs, output):  # noqa: ARG003  only the odds are needed
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(output[1])
+        ctx.save_for_forward(output[1])
+
+    @classmethod
+    def backward(cls, ctx, *grads):
+        (by_value, by_odds), (odds,) = grads, ctx.saved_tensors
+        total = None if by_value is None else -by_value * odds
+        if by_odds is None:
+            return total
+        return by_odds * odds * (1 + odds) + (0 if total is None else total)
+
+    @classmethod
+    def jvp(cls, ctx, *tangents):
+        (odds,) = ctx.saved_tensors
+        return -odds * tangents[0], odds * (1 + odds) * tangents[0]
+
+
+def log1mexp_and_odds(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`log1mexp`, and the odds e^x / (1 - e^x), which are minus its derivative."""
+    return _Log1mExpAndOdds.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
 
 
 def log1mexp(x: Tensor) -> Tensor:
-    """ln(1 - e^x) for x < 0, with derivative -e^x / (1 - e^x), eq. (K2), notebooks/01_kumaraswamy.py.
+    """ln(1 - e^x) for x < 0, with derivative -e^x / (1 - e^x), eq. (K2), notebooks/02_kumaraswamy.py.
 
     x = 0 is treated as minus the smallest normal number. The derivative is limited to about 1e19 (float32) or
     1e154 (float64) in magnitude, so that its product with another large number is still finite.
@@ -52,102 +145,34 @@ def log1mexp(x: Tensor) -> Tensor:
     >>> log1mexp(x), (1 - x.exp()).log()  # the textbook form loses all digits
     (tensor(-23.0259), tensor(-inf))
     """
-    return _Log1mExp.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
+    return log1mexp_and_odds(x)[0]
 
 
-class KumaraswamyLogCdf(Function):
-    """ln(1 - (1 - e^x)^b) for x < 0: the log cdf of a Kumaraswamy at x = a ln k.
+class _LogSigmoid(Elementwise):
+    num_inputs = 1
 
-    With y = -b log1mexp(x): ln F = ln(1 - e^-y), which equals ln b + x once e^x is below the rounding error.
+    @staticmethod
+    def forward(x):
+        return logsigmoid(x)
 
-        d lnF / dx = [odds(x) / -log1mexp(x)] [y / (e^y - 1)]        d lnF / db = [y / (e^y - 1)] / b
+    @classmethod
+    def fast_backward(cls, ctx, *grads):
+        (grad,), (x, _) = grads, ctx.saved_tensors
+        return (None if grad is None else x.neg().sigmoid_().mul_(grad),)
 
-    Both brackets tend to 1 where they would be 0 / 0. Source: eq. (H4), notebooks/02_hardkuma.py.
+    @classmethod
+    def partials(cls, x):
+        return [[log_sigmoid(-x).exp()]]
+
+
+def log_sigmoid(x: Tensor) -> Tensor:
+    """ln sigmoid(x), whose derivatives of every order are accurate in both tails.
+
+        d/dx ln sigmoid(x) = sigmoid(-x)      d/dx sigmoid(-x) = -sigmoid(x) sigmoid(-x)
+
+    Beyond the first derivative, torch's `logsigmoid` computes 1 - sigmoid(x), which is rounded to 0 for large x.
     """
-
-    @staticmethod
-    def forward(ctx, x, b):
-        eps, tiny = torch.finfo(x.dtype).eps, torch.finfo(x.dtype).tiny
-        log_rest, odds = _log1mexp_and_odds(x.clamp(max=-tiny))
-        far, y = x < math.log(eps), -b * log_rest
-        log_y = b.log() + torch.where(far, x, (-log_rest).log())
-        in_x, in_y = torch.where(far, 1.0, odds / -log_rest), torch.where(y < eps, 1.0, y / y.expm1())
-        ctx.save_for_backward(b, in_x, in_y)
-        return torch.where(log_y < math.log(eps), log_y, _log1mexp_and_odds(-y.clamp(min=tiny))[0])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        b, in_x, in_y = ctx.saved_tensors
-        return grad * in_y * in_x, (grad * in_y / b).sum_to_size(b.shape)
-
-
-class KumaraswamyMasses(Function):
-    """The masses P(K <= k0), P(K > k1) and P(k0 < K <= k1) of a Kumaraswamy, given x_j = ln k_j.
-
-        w_j = log1mexp(a x_j)                 S_j = P(K > k_j) = exp(b w_j)
-        masses = -expm1(b w_0),  S_1,  -S_0 expm1(b (w_1 - w_0))
-        dS_j/da = -b S_j x_j odds(a x_j)      dS_j/db = S_j w_j
-
-    Source: eq. (H3)-(H4), notebooks/02_hardkuma.py.
-    """
-
-    @staticmethod
-    def forward(ctx, a, b, x_zero, x_one):
-        w_zero, odds_zero = _log1mexp_and_odds(a * x_zero)
-        w_one, odds_one = _log1mexp_and_odds(a * x_one)
-        log_nonzero = b * w_zero
-        nonzero, one = log_nonzero.exp(), (b * w_one).exp_()
-        interior = (w_one - w_zero).mul_(b).expm1_().mul_(nonzero).neg_()
-        ctx.save_for_backward(b, w_zero, w_one, odds_zero, odds_one, nonzero, one)
-        ctx.coordinates = x_zero, x_one
-        return log_nonzero.expm1_().neg_(), one, interior
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad_zero, grad_one, grad_interior):
-        b, w_zero, w_one, odds_zero, odds_one, nonzero, one = ctx.saved_tensors
-        x_zero, x_one = ctx.coordinates
-        by_zero = (grad_interior - grad_zero).mul_(nonzero)  # S_0 dL/dS_0
-        by_one = (grad_one - grad_interior).mul_(one)  # S_1 dL/dS_1
-        grad_b = (by_zero * w_zero).addcmul_(by_one, w_one)
-        by_zero, by_one = by_zero.mul_(b).mul_(odds_zero), by_one.mul_(b).mul_(odds_one)
-        return by_zero.mul_(-x_zero).add_(by_one, alpha=-x_one), grad_b, None, None
-
-
-class KumaraswamyDraw(Function):
-    """The draw clip(left + (right - left) k, low, high) where P(K > k) = s, given ln s.
-
-        c = ln(s) / b             ln k = log1mexp(c) / a
-        dk/da = -k ln k / a       dk/db = k odds(c) c / (a b)       dk/dc = -k odds(c) / a
-
-    If `rectified` is True, the derivative is 0 where the draw is clipped; otherwise clipping only keeps the draw
-    strictly inside (0, 1). Source: eq. (K7), notebooks/01_kumaraswamy.py, and (H6), notebooks/02_hardkuma.py.
-    """
-
-    @staticmethod
-    def forward(ctx, log_s, a, b, left, right, low, high, rectified):
-        info = torch.finfo(log_s.dtype)
-        c = (log_s / b).clamp_(info.min, -info.tiny)
-        log_k, odds = _log1mexp_and_odds(c)
-        k = log_k.div_(a).exp()
-        draw = (k * (right - left)).add_(left).clamp_(low, high)
-        ctx.save_for_backward(log_s, a, b, c, odds, log_k, k, draw)
-        ctx.width, ctx.rectified = right - left, rectified
-        return draw
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        log_s, a, b, c, odds, log_k, k, draw = ctx.saved_tensors
-        by_k = (grad * ctx.width).mul_(k).div_(a)
-        if ctx.rectified:
-            by_k.mul_((draw * (1 - draw)).sign_())  # 1 for 0 < draw < 1, else 0
-        by_c = by_k * odds
-        grad_s = (-by_c / b).sum_to_size(log_s.shape) if ctx.needs_input_grad[0] else None
-        grad_a = by_k.mul_(log_k).neg_().sum_to_size(a.shape)
-        grad_b = by_c.mul_(c).div_(b).sum_to_size(b.shape)
-        return grad_s, grad_a, grad_b, None, None, None, None, None
+    return _LogSigmoid.apply(x)
 
 
 def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
@@ -175,16 +200,39 @@ def clip_limits(like: Tensor, left: float, right: float) -> tuple[float, float]:
     return (0.0 if left < 0 else info.tiny), (1.0 if right > 1 else 1 - info.eps / 2)
 
 
+def as_tensor_like(value: Tensor | float, like: Tensor) -> Tensor:
+    """A value as a tensor of at least the dtype of `like`, on its device if it was a number."""
+    if not isinstance(value, Tensor):
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    return value if value.dtype == like.dtype else value.to(torch.promote_types(value.dtype, like.dtype))
+
+
+def minus_inf_outside(value: Tensor, log_prob: Tensor) -> Tensor:
+    """`log_prob`, with -inf where the value is outside [0, 1]."""
+    return log_prob.masked_fill((value < 0) | (value > 1), -math.inf)
+
+
 def with_boundary_values(value: Tensor, inside: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
     """`inside` where 0 < value < 1, `low` for value <= 0, `high` for value >= 1."""
     return torch.where(value <= 0, low, torch.where(value >= 1, high, inside))
 
 
-@functools.lru_cache(maxsize=32)
-def quadrature_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+@functools.cache
+def _quadrature_numbers(step: float) -> tuple[list[float], ...]:
+    """The rule of `quadrature_rule`, as numbers: a cached tensor would belong to the mode in which it was made."""
+    with torch.inference_mode(False), torch.device("cpu"):
+        num_nodes = round(3.33 / step)
+        s = step * torch.arange(-num_nodes, num_nodes + 1, dtype=torch.float64)
+        x = math.pi * s.sinh()
+        log_v, log_rest = logsigmoid(x), logsigmoid(-x)
+        weight = s.cosh() * (log_v + log_rest).exp()
+        return log_v.tolist(), log_rest.tolist(), (weight / weight.sum()).tolist()
+
+
+def quadrature_rule(num_axes: int, device: torch.device, step: float = 0.09) -> tuple[Tensor, Tensor, Tensor]:
     """Double-exponential quadrature rule on (0, 1), in float64.
 
-        v = sigmoid(pi sinh s)     integral_0^1 g(v) dv = sum_j weight_j g(v_j)     s_j = 0.09 j, |j| <= 37
+        v = sigmoid(pi sinh s)     integral_0^1 g(v) dv = sum_j weight_j g(v_j)     s_j = step j, |s_j| <= 3.33
 
     The nodes are dense near both ends, so that logarithmic singularities there do not reduce the accuracy.
     Source: Takahasi & Mori 1974.
@@ -193,17 +241,18 @@ def quadrature_rule(num_axes: int, device: torch.device) -> tuple[Tensor, Tensor
     ----------
     num_axes : int
         Number of axes of size 1 that follow the axis of nodes.
+    step : float
+        Distance of the nodes in s.
 
     Returns
     -------
     ln v [nodes, 1, ..., 1], ln(1 - v) [nodes, 1, ..., 1], weights [nodes]
     """
-    s = 0.09 * torch.arange(-37, 38, dtype=torch.float64)
-    x = math.pi * s.sinh()
-    log_v, log_rest = logsigmoid(x), logsigmoid(-x)
-    weight = s.cosh() * (log_v + log_rest).exp()
+    log_v, log_rest, weight = (
+        torch.tensor(numbers, dtype=torch.float64, device=device) for numbers in _quadrature_numbers(step)
+    )
     shape = [-1] + [1] * num_axes
-    return log_v.to(device).view(shape), log_rest.to(device).view(shape), (weight / weight.sum()).to(device)
+    return log_v.view(shape), log_rest.view(shape), weight
 
 
 def average_over_quantiles(weight: Tensor, values: Tensor) -> Tensor:
@@ -212,13 +261,23 @@ def average_over_quantiles(weight: Tensor, values: Tensor) -> Tensor:
 
 
 def in_float64(statistic: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
-    """Decorator: compute a statistic with float64 parameters and return it in the distribution's own dtype."""
+    """Decorator: compute a statistic with float64 parameters and return it in the distribution's own dtype.
+
+    A batch of gates is computed in parts of `GATES_AT_ONCE`, because a quadrature holds many numbers per gate.
+    """
 
     @functools.wraps(statistic)
     def cast(self):
-        if self._like.dtype == torch.float64:
-            return statistic(self)
-        return statistic(self._map(Tensor.double)).to(self._like.dtype)
+        dtype, num_gates = self._like.dtype, self.batch_shape.numel()
+        law = self if dtype == torch.float64 else self._map(Tensor.double)
+        if num_gates <= GATES_AT_ONCE or not self._has_known_parameters:
+            return statistic(law).to(dtype)
+
+        def part(start):
+            return law._map(lambda parameter: parameter.reshape(-1)[start : start + GATES_AT_ONCE])
+
+        parts = [statistic(part(start)) for start in range(0, num_gates, GATES_AT_ONCE)]
+        return torch.cat(parts).view(self.batch_shape).to(dtype)
 
     return cast
 
@@ -237,3 +296,54 @@ def log_pochhammer(x: Tensor, d: Tensor) -> Tensor:
     big, small = x.clamp(min=16.0), x.clamp(max=16.0)
     stirling = (big + d - 0.5) * (d / big).log1p() + d * (big.log() - 1) + (remainder(big + d) - remainder(big))
     return torch.where(x < 16, torch.lgamma(small + d) - torch.lgamma(small), stirling)
+
+
+class cached_per_mode:
+    """A property that is computed once with its gradient, and once more in inference mode, which can keep none.
+
+    torch's `lazy_property` would keep what was first computed in inference mode, without a gradient.
+    """
+
+    def __init__(self, compute: Callable[[Any], Any]):
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"_cached{name}"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        without_gradient = torch.is_inference_mode_enabled()
+        name = self.name + "_in_inference_mode" * without_gradient
+        if name not in vars(instance):
+            with torch.set_grad_enabled(not without_gradient):
+                setattr(instance, name, self.compute(instance))
+        return vars(instance)[name]
+
+
+def in_chunks(function: Callable[..., Tensor], num_elements: int, *tensors: Tensor) -> Tensor:
+    """An elementwise function of tensors that broadcast, computed for at most `num_elements` elements at a time."""
+    tensors = torch.broadcast_tensors(*tensors)
+    if tensors[0].numel() <= num_elements:
+        return function(*tensors)
+    parts = zip(*(tensor.reshape(-1).split(num_elements) for tensor in tensors), strict=True)
+    return torch.cat([function(*part) for part in parts]).view(tensors[0].shape)
+
+
+def widened(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: compute a method of a distribution with half-precision parameters in float32, and round its result.
+
+    Half precision has no room for the small and large numbers between a value and its gradient.
+    """
+
+    @functools.wraps(method)
+    def call(self, *values):
+        dtype = self._like.dtype
+        if dtype.itemsize > 2:
+            return method(self, *values)
+        wide = self._map(Tensor.float)
+        wide._validate_args = self._validate_args
+        result = method(wide, *(value.float() if isinstance(value, Tensor) else value for value in values))
+        return tuple(part.to(dtype) for part in result) if isinstance(result, tuple) else result.to(dtype)
+
+    return call

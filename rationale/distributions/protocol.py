@@ -30,6 +30,9 @@ class GateDistribution(Protocol):
     def prob_zero(self) -> Tensor: ...  # masses, in [0, 1]
 
     @property
+    def prob_nonzero(self) -> Tensor: ...  # 1 - P(Z = 0)
+
+    @property
     def prob_one(self) -> Tensor: ...
 
     @property

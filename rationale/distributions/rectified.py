@@ -7,15 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
-from torch.distributions.utils import lazy_property
 
 from rationale.distributions.numerics import (
     SINGLE_DRAW,
+    as_tensor_like,
     average_over_quantiles,
+    cached_per_mode,
     clamp_to_interior,
+    clip_limits,
     in_float64,
     log_uniform,
     quadrature_rule,
+    widened,
     with_boundary_values,
 )
 from rationale.distributions.unit_interval import AdaptedDistribution, BinaryConcrete, Kumaraswamy, UnitDistribution
@@ -30,7 +33,7 @@ class StretchedRectified(Distribution):
         P(H = 0) = F(k0)     P(H = 1) = 1 - F(k1)     f_T(h) = f((h - left)/(right - left)) / (right - left)
 
     The density f_T comes in addition to the masses: over (0, 1) it integrates to P(0 < H < 1), not to 1.
-    Source: eq. (H1)-(H11), notebooks/02_hardkuma.py; Bastings et al. 2019, sec. 3.
+    Source: eq. (H1)-(H11), notebooks/03_hardkuma.py; Bastings et al. 2019, sec. 3.
 
     Parameters
     ----------
@@ -58,14 +61,17 @@ class StretchedRectified(Distribution):
     has_rsample = True
     binary = False  # a draw may lie between 0 and 1
 
-    def __init__(self, base: Distribution, left=-0.1, right=1.1, validate_args: bool | None = None):
+    def __init__(self, base: Distribution, left: float = -0.1, right: float = 1.1, validate_args: bool | None = None):
+        for name, end in (("left", left), ("right", right)):
+            if isinstance(end, Tensor):
+                raise ValueError(f"{name}: got a tensor, accepted is a float; the support has no gradient")
         if not (-math.inf < left <= 0 and 1 <= right < math.inf):
             raise ValueError(f"expected left <= 0 and right >= 1, got left={left}, right={right}")
         self.base, self.left, self.right = base, float(left), float(right)
         self._unit_base = base if isinstance(base, UnitDistribution) else AdaptedDistribution(base)
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
         self._validate_args = base._validate_args if validate_args is None else validate_args
-        coordinate = functools.partial(self._unit_base._coordinate, log=math.log)
+        coordinate = functools.partial(self._unit_base._coordinate, numbers=math)
         self._x_zero = coordinate(-self.left, self.right) if left < 0 else None
         self._x_one = coordinate(1 - self.left, self.right - 1) if right > 1 else None
 
@@ -77,37 +83,73 @@ class StretchedRectified(Distribution):
             setattr(new, name, getattr(base, name))
         return new
 
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.arg_constraints} or {"base": self.base}
+        numbers = {
+            name: value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+            for name, value in shown.items()
+        }
+        parts = [f"{name}: {value.size() if isinstance(value, Tensor) else value}" for name, value in numbers.items()]
+        return f"{type(self).__name__}({', '.join(parts)}, left: {self.left}, right: {self.right})"
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> "StretchedRectified":
-        base = self.base if isinstance(self._unit_base, AdaptedDistribution) else self._unit_base._map(change)
+        base = self._unit_base._map(change) if self._has_known_parameters else self.base
         return StretchedRectified(base, self.left, self.right, validate_args=False)
+
+    @property
+    def _has_known_parameters(self) -> bool:
+        return self._unit_base._has_known_parameters
 
     @property
     def _like(self) -> Tensor:
         return self._unit_base._like
 
-    @lazy_property
-    def _logs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """ln P(H = 0), ln P(H != 0), ln P(H = 1), ln P(0 < H < 1); a mass that is absent is exactly ln 0 = -inf."""
-        base, x_zero, x_one = self._unit_base, self._x_zero, self._x_one
-        log_one = torch.zeros_like(self._like).expand(self.batch_shape)  # the logarithm of 1
-        nonzero = log_one if x_zero is None else base._log_survival_at(x_zero)
-        zero = log_one - math.inf if x_zero is None else base._log_cdf_at(x_zero)
-        if x_one is None:
-            return zero, nonzero, log_one - math.inf, nonzero
-        interior = base._log_cdf_at(x_one) if x_zero is None else base._log_between(x_zero, x_one)
-        return zero, nonzero, base._log_survival_at(x_one), interior
+    @cached_per_mode
+    @widened
+    def _log_zero(self) -> Tensor:
+        """ln P(H = 0); a mass that is absent is exactly ln 0 = -inf."""
+        return self._log_of_one - math.inf if self._x_zero is None else self._unit_base._log_cdf_at(self._x_zero)
 
-    @lazy_property
+    @cached_per_mode
+    @widened
+    def _log_nonzero(self) -> Tensor:
+        return self._log_of_one if self._x_zero is None else self._unit_base._log_survival_at(self._x_zero)
+
+    @cached_per_mode
+    @widened
+    def _log_one(self) -> Tensor:
+        return self._log_of_one - math.inf if self._x_one is None else self._unit_base._log_survival_at(self._x_one)
+
+    @cached_per_mode
+    @widened
+    def _log_interior(self) -> Tensor:
+        if self._x_one is None:
+            return self._log_nonzero
+        if self._x_zero is None:
+            return self._unit_base._log_cdf_at(self._x_one)
+        return self._unit_base._log_between(self._x_zero, self._x_one)
+
+    @property
+    def _log_of_one(self) -> Tensor:
+        return torch.zeros_like(self._like).expand(self.batch_shape)
+
+    @cached_per_mode
+    @widened
     def _masses(self) -> tuple[Tensor, ...]:
         """P(H = 0), P(H = 1), P(0 < H < 1)."""
         if self._x_zero is None or self._x_one is None:
-            return tuple(self._logs[j].exp() for j in (0, 2, 3))
+            return self._log_zero.exp(), self._log_one.exp(), self._log_interior.exp()
         return self._unit_base._masses(self._x_zero, self._x_one)
 
     @property
     def prob_zero(self) -> Tensor:
         """P(H = 0), eq. (H3)."""
         return self._masses[0]
+
+    @property
+    def prob_nonzero(self) -> Tensor:
+        """P(H != 0), whose sum is the expected L0 norm."""
+        return self._log_nonzero.exp()
 
     @property
     def prob_one(self) -> Tensor:
@@ -122,22 +164,22 @@ class StretchedRectified(Distribution):
     @property
     def log_prob_zero(self) -> Tensor:
         """ln P(H = 0), eq. (H4)."""
-        return self._logs[0]
+        return self._log_zero
 
     @property
     def log_prob_nonzero(self) -> Tensor:
         """ln P(H != 0); its exponential sums to the expected L0 norm."""
-        return self._logs[1]
+        return self._log_nonzero
 
     @property
     def log_prob_one(self) -> Tensor:
         """ln P(H = 1), eq. (H4)."""
-        return self._logs[2]
+        return self._log_one
 
     @property
     def log_prob_interior(self) -> Tensor:
         """ln P(0 < H < 1), eq. (H4)."""
-        return self._logs[3]
+        return self._log_interior
 
     def rsample(self, sample_shape=SINGLE_DRAW) -> Tensor:
         """Reparameterised draws, eq. (H6). Their derivative is that of the stretched base, and 0 where h is clipped."""
@@ -145,34 +187,50 @@ class StretchedRectified(Distribution):
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
         """`rsample` with the given noise `log_s` (see `log_uniform`): h with ln P(H > h) = log_s, clipped, eq. (H6)."""
+        draw = self._draw(log_s)
+        return draw if draw.dtype.itemsize > 2 else draw.clamp(*clip_limits(draw, self.left, self.right))
+
+    @widened
+    def _draw(self, log_s: Tensor) -> Tensor:
         return self._unit_base._rectified_quantile(log_s, self.left, self.right)
+
+    def _as_value(self, value: Tensor | float) -> Tensor:
+        """A value or a probability as a tensor of the parameters' dtype, after the check that it is in [0, 1]."""
+        value = as_tensor_like(value, self._like)
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
 
     def _at(self, value: Tensor) -> Tensor:
         """The base's coordinate of a value of H, after 0 and 1 are replaced by numbers inside (0, 1)."""
-        if self._validate_args:
-            self._validate_sample(value)
         value = clamp_to_interior(value)
-        return self._unit_base._coordinate(value - self.left, self.right - value)
+        return self._unit_base._coordinate(value - self.left, (1 - value) + (self.right - 1))
 
     def _density_at(self, x: Tensor) -> Tensor:
         """Log density of H at a point of (0, 1) that is given in the base's coordinate."""
         return self._unit_base._log_prob_at(x) - math.log(self.right - self.left)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    @widened
+    def cdf(self, value: Tensor | float) -> Tensor:
         """P(H <= value), which jumps by P(H = 0) at 0 and by P(H = 1) at 1."""
+        value = self._as_value(value)
         inside = -self._unit_base._log_survival_at(self._at(value)).expm1()
         return with_boundary_values(value, inside, torch.where(value < 0, 0.0, self.prob_zero), 1.0)
 
-    def icdf(self, value: Tensor) -> Tensor:
+    @widened
+    def icdf(self, value: Tensor | float) -> Tensor:
         """clip(left + (right - left) F^-1(value), 0, 1), which is constant over each of the two masses."""
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._as_value(value)
         inside = self._unit_base._rectified_quantile((-clamp_to_interior(value)).log1p(), self.left, self.right)
         return with_boundary_values(value, inside, 0.0, 1.0)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log of the mass at 0 and at 1, and of the density (not rescaled) in between, eq. (H5)."""
-        return with_boundary_values(value, self._density_at(self._at(value)), self.log_prob_zero, self.log_prob_one)
+    @widened
+    def log_prob(self, value: Tensor | float) -> Tensor:
+        """Log of the mass at 0 and at 1, and of the density (not rescaled) in between, eq. (H5); outside, -inf."""
+        value, ends = self._as_value(value), (self._x_zero, self._x_one)
+        return self._unit_base._rectified_log_prob(
+            value, self.left, self.right, ends, lambda: (self._log_zero, self._log_one)
+        )
 
     def _interior(self) -> tuple[Tensor, Tensor, Tensor]:
         """Quadrature for E[. | 0 < H < 1], eq. (H8): nodes as ln P(H > h) and as h [nodes, ...], weights [nodes].
@@ -182,10 +240,20 @@ class StretchedRectified(Distribution):
         The probability is computed from the nearer end, so that both tails keep their digits.
         """
         log_v, log_rest, weight = quadrature_rule(len(self.batch_shape), self._like.device)
-        below = self.prob_zero + self.prob_interior * log_v.exp()
-        above = torch.logaddexp(log_rest, log_v + (self.log_prob_one - self.log_prob_nonzero))
+        below, above = self.prob_interior * log_v.exp(), log_rest
+        if self._x_zero is not None:
+            below = self.prob_zero + below
+        if self._x_one is not None:
+            above = torch.logaddexp(log_rest, log_v + (self.log_prob_one - self.log_prob_nonzero))
         log_s = torch.where(below < 0.5, (-below.clamp(max=0.5)).log1p(), self.log_prob_nonzero + above)
-        h = self.left + (self.right - self.left) * self._unit_base._value(self._unit_base._quantile_coordinate(log_s))
+        base = self._unit_base
+        x = base._quantile_coordinate(log_s)
+        if self._has_known_parameters:  # where P(H < 1) is below the smallest number, its logarithm still has digits
+            vanishes = (self.log_prob_interior < math.log(torch.finfo(x.dtype).tiny) / 2) & (self.prob_zero < 0.5)
+            log_interior = torch.where(vanishes, self.log_prob_interior, 0.0)
+            share = log_v.exp() + (torch.where(vanishes, self.log_prob_zero, -1.0) - log_interior).exp()
+            x = torch.where(vanishes, base._lower_tail_coordinate(log_interior + share.log()), x)
+        h = self.left + (self.right - self.left) * base._value(x)
         return log_s, h.clamp(0, 1), weight
 
     @property
@@ -217,7 +285,7 @@ class StretchedRectified(Distribution):
         A mass is compared with masses, never with a density. If the density is highest at an end of (0, 1), that end
         is returned.
         """
-        peak = (self.left + (self.right - self.left) * self.base.mode).clamp(0, 1)
+        peak = (self.left + (self.right - self.left) * self._unit_base.mode).clamp(0, 1)
         points = torch.stack([peak, torch.zeros_like(peak), torch.ones_like(peak)])
         inside = points.gather(0, self._density_at(self._at(points)).argmax(0, keepdim=True)).squeeze(0)
         zero, one, interior = self._masses
@@ -231,7 +299,7 @@ class StretchedRectified(Distribution):
             self.right - self.left
         )
         inside = self.prob_interior * average_over_quantiles(weight, log_density)
-        lowest = torch.finfo(inside.dtype).min
+        lowest = torch.finfo(self.log_prob_zero.dtype).min
         at_zero, at_one = self.log_prob_zero.clamp(min=lowest), self.log_prob_one.clamp(min=lowest)
         return -(self.prob_zero * at_zero + self.prob_one * at_one + inside)
 
@@ -275,7 +343,7 @@ class HardConcrete(StretchedRectified):
 
         P(H != 0) = sigmoid(logits - temperature ln(-left / right))
 
-    Source: eq. (H12), notebooks/02_hardkuma.py; Louizos et al. 2018. DiffMask's gate on [0, 1) has left=-0.2 and
+    Source: eq. (H12), notebooks/03_hardkuma.py; Louizos et al. 2018. DiffMask's gate on [0, 1) has left=-0.2 and
     right=1.0, so that P(H = 1) = 0.
 
     Examples

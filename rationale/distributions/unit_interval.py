@@ -14,21 +14,26 @@ from torch.distributions import Distribution, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid, softplus
 
+from rationale.distributions.fast import hardkuma_log_prob, kumaraswamy_draw, kumaraswamy_log_cdf, kumaraswamy_masses
 from rationale.distributions.numerics import (
     LN2,
     SINGLE_DRAW,
-    KumaraswamyDraw,
-    KumaraswamyLogCdf,
-    KumaraswamyMasses,
+    as_tensor_like,
     average_over_quantiles,
     clamp_to_interior,
     clip_limits,
     in_float64,
     log1mexp,
     log_pochhammer,
+    log_sigmoid,
     log_uniform,
+    minus_inf_outside,
+    widened,
     with_boundary_values,
 )
+
+Ends = tuple[float | None, float | None]
+Logs = Callable[[], tuple[Tensor, Tensor]]
 
 
 class UnitDistribution(Distribution):
@@ -42,9 +47,11 @@ class UnitDistribution(Distribution):
     support = constraints.unit_interval
     has_rsample = True
 
+    _has_known_parameters = True  # those in `arg_constraints`, so `_map` can change them
+
     @staticmethod
-    def _coordinate(below: Any, above: Any, log: Callable[[Any], Any] = torch.log) -> Any:
-        """x of the value below / (below + above), of tensors; for floats, pass log=math.log."""
+    def _coordinate(below: Any, above: Any, numbers: Any = torch) -> Any:
+        """x of the value below / (below + above), of tensors; for floats, pass numbers=math."""
         raise NotImplementedError
 
     def _value(self, x: Tensor) -> Tensor:
@@ -67,6 +74,10 @@ class UnitDistribution(Distribution):
         """The x for which ln P(K > k) = log_s."""
         raise NotImplementedError
 
+    def _lower_tail_coordinate(self, log_f: Tensor) -> Tensor:
+        """The x for which ln P(K <= k) = log_f, in the limit of log_f -> -inf."""
+        raise NotImplementedError
+
     @property
     def _edge_exponents(self) -> tuple[Tensor, Tensor]:
         """(p, q) such that f ~ k^p near 0 and f ~ (1 - k)^q near 1."""
@@ -85,6 +96,15 @@ class UnitDistribution(Distribution):
     def _rectified_quantile(self, log_s: Tensor, left: float, right: float) -> Tensor:
         """clip(left + (right - left) k, 0, 1), where ln P(K > k) = log_s."""
         return (left + (right - left) * self._quantile(log_s)).clamp(*clip_limits(log_s, left, right))
+
+    def _rectified_log_prob(self, value: Tensor, left: float, right: float, ends: Ends, logs: Logs) -> Tensor:  # noqa: ARG002
+        """ln P(H = 0) at 0, ln P(H = 1) at 1, the log density of H = left + (right - left) K in between, else -inf.
+
+        `ends` are the coordinates of k0 and k1, and `logs` computes the two logarithms, if they are needed.
+        """
+        inside = clamp_to_interior(value)
+        density = self._log_prob_at(self._coordinate(inside - left, (1 - inside) + (right - 1)))
+        return minus_inf_outside(value, with_boundary_values(value, density - math.log(right - left), *logs()))
 
     def _log_prob_at_quantiles_of(self, other: "UnitDistribution", log_s: Tensor) -> Tensor:
         """Log density of this distribution at the k where `other`, of the same class, has ln P(K > k) = log_s."""
@@ -112,40 +132,57 @@ class UnitDistribution(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    def _at(self, value: Tensor) -> Tensor:
+    def _as_value(self, value: Tensor | float) -> Tensor:
+        """A value or a probability as a tensor of the parameters' dtype, after the check that it is in [0, 1]."""
+        value = as_tensor_like(value, self._like)
         if self._validate_args:
             self._validate_sample(value)
+        return value
+
+    def _at(self, value: Tensor) -> Tensor:
         value = clamp_to_interior(value)
         return self._coordinate(value, 1 - value)
 
-    def log_survival(self, value: Tensor) -> Tensor:
+    @widened
+    def log_survival(self, value: Tensor | float) -> Tensor:
         """ln P(K > value); it is 0 at 0 and -inf at 1."""
+        value = self._as_value(value)
         return with_boundary_values(value, self._log_survival_at(self._at(value)), 0.0, -math.inf)
 
-    def log_cdf(self, value: Tensor) -> Tensor:
+    @widened
+    def log_cdf(self, value: Tensor | float) -> Tensor:
         """ln P(K <= value), accurate even where the cdf itself underflows; it is -inf at 0 and 0 at 1."""
+        value = self._as_value(value)
         return with_boundary_values(value, self._log_cdf_at(self._at(value)), -math.inf, 0.0)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    @widened
+    def cdf(self, value: Tensor | float) -> Tensor:
+        value = self._as_value(value)
         return with_boundary_values(value, -self._log_survival_at(self._at(value)).expm1(), 0.0, 1.0)
 
-    def icdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    @widened
+    def icdf(self, value: Tensor | float) -> Tensor:
+        value = self._as_value(value)
         return with_boundary_values(value, self._quantile((-clamp_to_interior(value)).log1p()), 0.0, 1.0)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log density. At 0 and 1 this is its limit, which may be +inf or -inf."""
+    @widened
+    def log_prob(self, value: Tensor | float) -> Tensor:
+        """Log density. At 0 and 1 this is its limit, which may be +inf or -inf; outside [0, 1] it is -inf."""
+        value = self._as_value(value)
         inside = self._log_prob_at(self._at(value))
 
         def limit(power: Tensor) -> Tensor:
             return torch.where(power == 0, inside, torch.where(power < 0, math.inf, -math.inf))
 
-        return with_boundary_values(value, inside, *map(limit, self._edge_exponents))
+        return minus_inf_outside(value, with_boundary_values(value, inside, *map(limit, self._edge_exponents)))
 
     def rsample(self, sample_shape=SINGLE_DRAW) -> Tensor:
         """Reparameterised draws, eq. (K7). A draw that would round to 0 or 1 is moved strictly inside (0, 1)."""
-        return clamp_to_interior(self._quantile(log_uniform(self._extended_shape(sample_shape), self._like)))
+        return clamp_to_interior(self._draw(log_uniform(self._extended_shape(sample_shape), self._like)))
+
+    @widened
+    def _draw(self, log_s: Tensor) -> Tensor:
+        return self._quantile(log_s)
 
 
 class Kumaraswamy(UnitDistribution):
@@ -153,7 +190,7 @@ class Kumaraswamy(UnitDistribution):
 
         f(k) = a b k^(a-1) (1 - k^a)^(b-1)     F(k) = 1 - (1 - k^a)^b     F^-1(u) = (1 - (1-u)^(1/b))^(1/a)
 
-    Source: eq. (K1)-(K8), notebooks/01_kumaraswamy.py; Kumaraswamy 1980. Coordinate: x = ln k.
+    Source: eq. (K1)-(K8), notebooks/02_kumaraswamy.py; Kumaraswamy 1980. Coordinate: x = ln k.
 
     Parameters
     ----------
@@ -189,9 +226,19 @@ class Kumaraswamy(UnitDistribution):
         self.a, self.b = broadcast_all(a, b)
         super().__init__(self.a.shape, validate_args=validate_args)
 
+    @property
+    def concentration1(self) -> Tensor:
+        """`a`, under its name in `torch.distributions.Kumaraswamy`."""
+        return self.a
+
+    @property
+    def concentration0(self) -> Tensor:
+        """`b`, under its name in `torch.distributions.Kumaraswamy`."""
+        return self.b
+
     @staticmethod
-    def _coordinate(below, above, log=torch.log):
-        return log(below / (below + above))
+    def _coordinate(below, above, numbers=torch):
+        return -numbers.log1p(above / below)  # ln(below / (below + above)) would lose its digits near 1
 
     def _value(self, x):
         return x.exp()
@@ -200,7 +247,7 @@ class Kumaraswamy(UnitDistribution):
         return self.b * log1mexp(self.a * x)
 
     def _log_cdf_at(self, x):
-        return KumaraswamyLogCdf.apply(self.a * x, self.b)
+        return kumaraswamy_log_cdf(self.a * x, self.b)
 
     def _log_prob_at(self, x):
         return self.a.log() + self.b.log() + (self.a - 1) * x + (self.b - 1) * log1mexp(self.a * x)
@@ -208,15 +255,31 @@ class Kumaraswamy(UnitDistribution):
     def _quantile_coordinate(self, log_s):
         return log1mexp(log_s / self.b) / self.a
 
+    def _lower_tail_coordinate(self, log_f):
+        return (log_f - self.b.log()) / self.a  # F tends to b k^a
+
+    def _log_between(self, x_zero, x_one):
+        """See the base class. Where the survival function rounds to 1, the log cdf is used instead."""
+        vanishes = self.a * x_one < math.log(torch.finfo(self.a.dtype).tiny) / 2
+        a = torch.where(vanishes, 1.0, self.a)
+        log_nonzero = self.b * log1mexp(a * x_zero)
+        between = log_nonzero + log1mexp(self.b * log1mexp(a * x_one) - log_nonzero)
+        a = torch.where(vanishes, self.a, 1.0)
+        log_below, log_above = (kumaraswamy_log_cdf(a * x, self.b) for x in (x_one, x_zero))
+        return torch.where(vanishes, log_below + log1mexp(log_above - log_below), between)
+
+    def _rectified_log_prob(self, value, left, right, ends, logs):  # noqa: ARG002  it computes them itself
+        return hardkuma_log_prob(value, self.a, self.b, (left, right), ends)
+
     def _masses(self, x_zero, x_one):
-        return KumaraswamyMasses.apply(self.a, self.b, x_zero, x_one)
+        return kumaraswamy_masses(self.a, self.b, x_zero, x_one)
 
     def _quantile(self, log_s):
         info = torch.finfo(log_s.dtype)
-        return KumaraswamyDraw.apply(log_s, self.a, self.b, 0.0, 1.0, info.tiny, 1 - info.eps / 2, False)
+        return kumaraswamy_draw(log_s, self.a, self.b, (0.0, 1.0), (info.tiny, 1 - info.eps / 2), False)
 
     def _rectified_quantile(self, log_s, left, right):
-        return KumaraswamyDraw.apply(log_s, self.a, self.b, left, right, *clip_limits(log_s, left, right), True)
+        return kumaraswamy_draw(log_s, self.a, self.b, (left, right), clip_limits(log_s, left, right), True)
 
     def _log_prob_at_quantiles_of(self, other, log_s):
         """See the base class. With c = ln(1 - k^a') of `other`, ln(1 - k^a) tends to c + ln(a / a') as k tends to 1."""
@@ -236,8 +299,8 @@ class Kumaraswamy(UnitDistribution):
 
     def _log_moment(self, n: int) -> Tensor:
         """ln E[K^n] = ln [Gamma(1 + p) Gamma(1 + b) / Gamma(1 + p + b)] with p = n / a, symmetric in p and b."""
-        p = n / self.a
-        smaller, larger = torch.minimum(p, self.b), torch.maximum(p, self.b)
+        p = n / self.a  # below, `where` gives the right derivatives at p = b, unlike `minimum` and `maximum`
+        smaller, larger = torch.where(p < self.b, p, self.b), torch.where(p < self.b, self.b, p)
         return torch.lgamma(1 + smaller) - log_pochhammer(1 + larger, smaller)
 
     @property
@@ -285,7 +348,7 @@ class BinaryConcrete(UnitDistribution):
 
         s = sigmoid((logit u + logits) / temperature)     P(S > s) = sigmoid(logits - temperature logit s)
 
-    Source: eq. (H12), notebooks/02_hardkuma.py; Maddison et al. 2017; Jang et al. 2017. Coordinate: logit s.
+    Source: eq. (H12), notebooks/03_hardkuma.py; Maddison et al. 2017; Jang et al. 2017. Coordinate: logit s.
 
     Parameters
     ----------
@@ -301,8 +364,8 @@ class BinaryConcrete(UnitDistribution):
         super().__init__(self.logits.shape, validate_args=validate_args)
 
     @staticmethod
-    def _coordinate(below, above, log=torch.log):
-        return log(below) - log(above)
+    def _coordinate(below, above, numbers=torch):
+        return numbers.log(below) - numbers.log(above)
 
     def _value(self, x):
         return x.sigmoid()
@@ -311,22 +374,25 @@ class BinaryConcrete(UnitDistribution):
         return self.logits - self.temperature * x
 
     def _log_survival_at(self, x):
-        return logsigmoid(self._gap(x))
+        return log_sigmoid(self._gap(x))
 
     def _log_cdf_at(self, x):
-        return logsigmoid(-self._gap(x))
+        return log_sigmoid(-self._gap(x))
 
     def _log_prob_at(self, x):
         gap = self._gap(x)
-        return self.temperature.log() + logsigmoid(gap) + logsigmoid(-gap) + softplus(x) + softplus(-x)
+        return self.temperature.log() + log_sigmoid(gap) + log_sigmoid(-gap) + softplus(x) + softplus(-x)
 
     def _quantile_coordinate(self, log_s):
         return (log1mexp(log_s) - log_s + self.logits) / self.temperature
 
+    def _lower_tail_coordinate(self, log_f):
+        return (log_f + self.logits) / self.temperature
+
     def _log_between(self, x_zero, x_one):
         """See the base class; computed as sigmoid(p) - sigmoid(q) = sigmoid(p) sigmoid(-q) (1 - e^(q-p))."""
         width = log1mexp(self.temperature * (x_zero - x_one))
-        return logsigmoid(self._gap(x_zero)) + logsigmoid(-self._gap(x_one)) + width
+        return log_sigmoid(self._gap(x_zero)) + log_sigmoid(-self._gap(x_one)) + width
 
     @property
     def _edge_exponents(self):
@@ -343,13 +409,19 @@ class BinaryConcrete(UnitDistribution):
     @in_float64
     def mean(self) -> Tensor:
         """E[S] = E[sigmoid((z + m) / t)] = E[sigmoid(m + t z)] (by parts); the smoother of the two is integrated."""
-        return self._logistic_mean(lambda z, m, t: (m / t.clamp(min=1) + z * t.minimum(1 / t)).sigmoid())
+
+        def first_moment(z, m, t):
+            cold, warm = t.clamp(max=1), t.clamp(min=1)
+            return torch.where(t > 1, m / warm + z * (1 / warm), m + z * cold).sigmoid()
+
+        return self._logistic_mean(first_moment)
 
     @property
     @in_float64
     def variance(self) -> Tensor:
         def second_moment(z, m, t):
-            return torch.where(t > 1, ((z + m) / t).sigmoid() ** 2, 2 * z.sigmoid() * (m - t * z).sigmoid())
+            cold, warm = t.clamp(max=1), t.clamp(min=1)
+            return torch.where(t > 1, ((z + m) / warm).sigmoid() ** 2, 2 * z.sigmoid() * (m - cold * z).sigmoid())
 
         return (self._logistic_mean(second_moment) - self.mean**2).clamp(min=0)
 
@@ -385,6 +457,7 @@ class AdaptedDistribution(UnitDistribution):
     """Any other continuous distribution on (0, 1) with `cdf`, `icdf` and `log_prob`, in the coordinate x = value."""
 
     arg_constraints = {}
+    _has_known_parameters = False
 
     def __init__(self, base: Distribution):
         self.base = base
@@ -395,7 +468,7 @@ class AdaptedDistribution(UnitDistribution):
         return self.base.icdf(torch.tensor(0.5))
 
     @staticmethod
-    def _coordinate(below, above, log=None):  # noqa: ARG004  this coordinate needs no logarithm
+    def _coordinate(below, above, numbers=None):  # noqa: ARG004  this coordinate needs no logarithm
         return below / (below + above)
 
     def _value(self, x):
@@ -415,3 +488,17 @@ class AdaptedDistribution(UnitDistribution):
 
     def _quantile_coordinate(self, log_s):
         return self.base.icdf(-log_s.expm1())
+
+    @property
+    def mode(self) -> Tensor:
+        """The point of highest density, found by golden-section search around the best of 255 quantiles."""
+        levels = torch.arange(1, 256, dtype=torch.float64, device=self._like.device) / 256
+        points = self.base.icdf(levels.view([-1] + [1] * len(self.batch_shape)).expand(-1, *self.batch_shape))
+        best = self.base.log_prob(points).argmax(0, keepdim=True)
+        points = torch.cat([torch.zeros_like(points[:1]), points, torch.ones_like(points[:1])]).detach()
+        low, high = (points.gather(0, best + j).squeeze(0) for j in (0, 2))
+        for _ in range(60):
+            inner = low + 0.381966 * (high - low), high - 0.381966 * (high - low)
+            first, second = (self.base.log_prob(clamp_to_interior(x)) for x in inner)
+            low, high = torch.where(first < second, inner[0], low), torch.where(first < second, high, inner[1])
+        return ((low + high) / 2).to(self._like.dtype)

@@ -37,7 +37,6 @@ from rationale.explain.diffmask import (
 from rationale.explain.faithfulness import (
     BUDGETS,
     NEUTRAL,
-    calibration,
     class_probabilities,
     count_leak,
     empty_rationale_states,
@@ -45,6 +44,7 @@ from rationale.explain.faithfulness import (
     length_leak,
     plausibility,
     sufficiency_and_comprehensiveness,
+    told_by_number,
 )
 from rationale.explain.frozen import FrozenModel, divergence, recorded, replaced
 from rationale.explain.methods import METHODS, Method
@@ -67,7 +67,6 @@ __all__ = [
     "ProbeOutput",
     "additive_noise",
     "attention",
-    "calibration",
     "class_probabilities",
     "compare_with_gold",
     "compare_with_search",
@@ -98,4 +97,5 @@ __all__ = [
     "smallest_masks",
     "state_moments",
     "sufficiency_and_comprehensiveness",
+    "told_by_number",
 ]

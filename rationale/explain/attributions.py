@@ -4,7 +4,7 @@ Each method is a function (frozen, batch, layer, ...) -> [B, T], at least 0, and
 them: integrated gradients, the information bottleneck of Schulz et al., the additive noise of Guan et al., masks that
 are fitted to a single text, and attention. (Erasure by exact search is in `search`, the table of all in `methods`.)
 
-Source: eqs. (D8)-(D10), (D12), notebooks/07_diffmask.py; De Cao et al. 2020, secs. 2, 4 and its released code.
+Source: eqs. (D8)-(D11), notebooks/41_diffmask.py; De Cao et al. 2020, secs. 2, 4 and its released code.
 """
 
 import math
@@ -48,7 +48,7 @@ def integrated_gradients(frozen: FrozenModel, batch: Batch, layer: int, num_step
 
         |sum over dimensions of h int_0^1 d f(alpha h) / d h d alpha|,   f the log-odds of the answer
 
-    Source: eq. (D8), notebooks/07_diffmask.py; Sundararajan et al. 2017, computed by captum (Gauss-Legendre) with
+    Source: eq. (D8), notebooks/41_diffmask.py; Sundararajan et al. 2017, computed by captum (Gauss-Legendre) with
     baseline 0. The paper takes the logit of the class, which in its toy task is the log-odds.
     """
     logits, states = frozen.read(batch)
@@ -77,7 +77,7 @@ def state_moments(frozen: FrozenModel, batches: Iterable[Batch]) -> list[tuple[T
             (_added(first, state.sum(0)), _added(second, state.square().sum(0)))
             for (first, second), state in zip(sums, states, strict=True)
         ]
-    source = torch.arange(len(number)).clamp(max=int((number >= 2).sum()) - 1)
+    source = torch.arange(len(number), device=number.device).clamp(max=int((number >= 2).sum()) - 1)
     moments = []
     for first, second in sums:
         mean = first / number.clamp(min=1)
@@ -109,7 +109,7 @@ def information_bottleneck(
 
         min over g of  -ln p(answer) + price * mean KL(N(g h + (1 - g) mean, (1 - g)^2 std^2), N(mean, std^2))
 
-    Source: eq. (D9), notebooks/07_diffmask.py; Schulz et al. 2020 (per sample), with the number of steps and the price
+    Source: eq. (D9), notebooks/41_diffmask.py; Schulz et al. 2020 (per sample), with the number of steps and the price
     of De Cao et al.'s code.
 
     Parameters
@@ -140,7 +140,7 @@ def information(raw: Tensor, squared_deviation: Tensor) -> Tensor:
 
         mean over dimensions of  -ln(1 - g) + ((1 - g)^2 + g^2 ((h - mean) / std)^2 - 1) / 2
 
-    Source: eq. (D9), notebooks/07_diffmask.py.
+    Source: eq. (D9), notebooks/41_diffmask.py.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def additive_noise(frozen: FrozenModel, batch: Batch, layer: int, num_steps: int
 
         min over sigma of  E |f(h + sigma epsilon) - f(h)|^2 - price * mean of ln sigma
 
-    Source: eq. (D10), notebooks/07_diffmask.py; Guan et al. 2019, with the number of steps of De Cao et al.'s code;
+    Source: eq. (D10), notebooks/41_diffmask.py; Guan et al. 2019, with the number of steps of De Cao et al.'s code;
     sigma = softplus(s), s starts at -5.
     """
     logits, states = frozen.read(batch)
@@ -192,12 +192,12 @@ def masks(
     `score_released` is the same without lambda, as in the code that the paper compares with; this is not the gradient
     of the Lagrangian unless lambda is 1.
 
-    Source: eqs. (D2), (D12), notebooks/07_diffmask.py; De Cao et al. 2020, sec. 4.2.1.
+    Source: eqs. (D6), (D11), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 4.2.1.
 
     Parameters
     ----------
     margin : float > 0
-        m, in nats.
+        epsilon, in nats.
     estimator : "relaxed", "score" or "score_released"
     rate : float > 0
         Step size of Adam on the logits.
@@ -240,7 +240,7 @@ def masks(
 def score_term(gates: Bernoulli, z: Tensor, cost: Tensor, mask: Tensor) -> Tensor:
     """cost ln p(z) per text, [B]: the expectation of its gradient over draws of z is the gradient of E[cost].
 
-    Source: eq. (D12), notebooks/07_diffmask.py.
+    Source: eq. (D11), notebooks/41_diffmask.py.
 
     Parameters
     ----------

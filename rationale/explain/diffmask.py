@@ -4,9 +4,9 @@
     votes   v_i^(k) ~ HardConcrete(logit^(k)(h_i^(0), h_i^(k))) on [0, 1)
     inputs  z_i = prod_(k <= l) v_i^(k),    h_i^(0) := z_i h_i^(0) + (1 - z_i) b
     states  z_i = v_i^(l),                  h_i^(l) := z_i h_i^(l) + (1 - z_i) b^(l)      and y_hat: the model again
-    min over probe and baselines of E[number of z_i that are not 0],   s.t.  D(y, y_hat) <= m
+    min over probe and baselines of E[number of z_i that are not 0],   s.t.  D(y, y_hat) <= epsilon
 
-Source: eqs. (D2)-(D6), notebooks/07_diffmask.py; De Cao et al. 2020, sec. 3.
+Source: eqs. (D6)-(D7), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 3.
 """
 
 import math
@@ -44,7 +44,7 @@ class ProbeSettings(Settings):
 class MLPVotes(nn.Module):
     """One network of two layers per state, as in the authors' code: bias + 10 tanh(w . tanh(W h)).
 
-    Source: eq. (D4), notebooks/07_diffmask.py; the released code of De Cao et al. 2020. The weights are normalised
+    Source: eq. (D4), notebooks/41_diffmask.py; the released code of De Cao et al. 2020. The weights are normalised
     (the norm of w starts at 0.05); the bias starts at 5, where a vote is not 0 with probability .99514.
 
     Parameters
@@ -89,7 +89,7 @@ class BilinearVotes(nn.Module):
 
         gamma^(l) = (g^(l) + mean over k < l of g^(k)) / 2
 
-    Source: eq. (D5), notebooks/07_diffmask.py; De Cao et al. 2020, app. A.
+    Source: eq. (D5), notebooks/41_diffmask.py; De Cao et al. 2020, app. A.
 
     Parameters
     ----------
@@ -215,13 +215,13 @@ class ProbeObjective(nn.Module):
     excess of a single batch would be noise: it kept the gates open.) lambda cannot become 0: where it does, as in the
     authors' code, gates close unopposed until the constraint is violated, and the share that is kept oscillates.
 
-    Source: eqs. (D2), (D6), notebooks/07_diffmask.py.
+    Source: eqs. (D6), (D7), notebooks/41_diffmask.py.
 
     Parameters
     ----------
     num_layers : int
     margin : float > 0
-        m, in nats.
+        epsilon, in nats.
     form : "probability" or "log"
         The price of a position: P(z != 0), or as in the authors' code ln P(z != 0), whose gradient on a gate does not
         vanish as the gate closes.

@@ -1,9 +1,9 @@
 """Is a rationale faithful, and what leaks past it? Sufficiency, comprehensiveness, leaks through lengths and counts.
 
-Source: eqs. (R13)-(R15), notebooks/05_reinforce.py; eq. (R16), notebooks/31_selection_rates.py; DeYoung et al. 2020.
+Source: eqs. (R13)-(R15), notebooks/09_questions.py; eq. (R16), notebooks/31_selection_rates.py; DeYoung et al. 2020.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 from torch import Tensor
@@ -11,13 +11,23 @@ from torch import Tensor
 from rationale import metrics
 from rationale.data.batches import Batch, Batches
 from rationale.models.extractor import Extractor
-from rationale.nn.gates import top_k
+from rationale.nn.rules import top_k
+from rationale.settings import OneOf, Settings, setting
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.5)  # shares of a text, as in ERASER
+MOST_WORDS = 32_768  # whose states are in memory at a time
 NEUTRAL = 2  # the middle one of five word labels
+
+JUDGED = {"test": ("test",), "all": ("dev", "test"), "none": ()}  # the splits for each value of the setting `judge`
+
+
+class JudgingSettings(Settings):
+    """Whether the rationales of a run are judged: their faithfulness, and what leaks past them."""
+
+    judge: Annotated[str, OneOf(lambda: JUDGED)] = setting("test", "split whose rationales are judged after training")
 
 
 def class_probabilities(model: Extractor, batch: Batch, z: Tensor) -> Tensor:
@@ -36,7 +46,7 @@ def sufficiency_and_comprehensiveness(
 
     x is the whole text (every gate 1), r the rationale, x \\ r the rest of the text (its gates 1).
 
-    Source: eqs. (R13)-(R14), notebooks/05_reinforce.py; DeYoung et al. 2020.
+    Source: eqs. (R13)-(R14), notebooks/09_questions.py; DeYoung et al. 2020.
 
     Parameters
     ----------
@@ -61,6 +71,9 @@ def sufficiency_and_comprehensiveness(
 def faithfulness_scores(model: Extractor, batches: Batches) -> dict[str, float]:
     """Mean sufficiency and comprehensiveness over texts, for the rationales at test time and for ERASER's budgets.
 
+    They are the means of `sufficiency_and_comprehensiveness`, which reads a text anew for each selection. Here all
+    selections of all texts of a batch are read together (`Extractor.predict_selected`).
+
     Parameters
     ----------
     model : Extractor
@@ -72,26 +85,31 @@ def faithfulness_scores(model: Extractor, batches: Batches) -> dict[str, float]:
     dict
         accuracy_whole (on the whole text, in [0, 1]), sufficiency, comprehensiveness (in [-1, 1]); for a model that
         ranks words (`Extractor.importance`) also sufficiency_aopc and comprehensiveness_aopc: means over `BUDGETS`,
-        where the rationale is that share of the words, ranked highest.
+        where the rationale is that share of the words, ranked highest; and calibration_error in [0, 1] of the
+        predictions from the rationales (`metrics.calibration_error`).
     """
-    names, rows = ["accuracy_whole", "sufficiency", "comprehensiveness"], []
-    ranks = model.ranks_words
-    for batch in batches.in_order(max_batch=256):
-        whole = class_probabilities(model, batch, batch.mask.to(model.vectors.dtype))
-        columns = [(whole.argmax(1) == batch.target).to(whole.dtype)]
-        columns += sufficiency_and_comprehensiveness(model, batch, model(batch.tokens, batch.mask).z, whole)
-        if ranks:
-            importance = model.importance(batch.tokens, batch.mask)
-            by_budget = [
-                torch.stack(
-                    sufficiency_and_comprehensiveness(model, batch, top_k(importance, batch.mask, budget), whole)
-                )
-                for budget in BUDGETS
-            ]
-            columns += torch.stack(by_budget).mean(0)
+    rows, answers = [], []
+    names = ["accuracy_whole", "sufficiency", "comprehensiveness"]
+    names += ["sufficiency_aopc", "comprehensiveness_aopc"] * model.ranks_words
+    many = 3 + 2 * len(BUDGETS) if model.predictor.pool.reads_states else 1  # states that are kept of a word
+    for batch in batches.in_order(max_batch=256, max_tokens=MOST_WORDS // many):
+        z, importance = model.chosen(batch.tokens, batch.mask)
+        by_budget = [] if importance is None else [top_k(importance, batch.mask, share) for share in BUDGETS]
+        selections = [batch.mask.to(z.dtype)]  # the whole text, then each rationale and the rest of its text
+        for rationale in (z, *by_budget):
+            selections += [rationale, (batch.mask & (rationale == 0)).to(z.dtype)]
+        logits = model.predict_selected(batch.tokens, batch.mask, torch.stack(selections))
+        probabilities = logits.softmax(-1)  # [K, B, C]
+        before, answer = probabilities[0].max(1)
+        drops = before - probabilities.gather(2, answer.expand(len(selections), -1).unsqueeze(2)).squeeze(2)  # [K, B]
+        columns = [(answer == batch.target).to(z.dtype), *drops[1:3]]
+        if by_budget:
+            columns += [drops[3::2].mean(0), drops[4::2].mean(0)]
         rows.append(torch.stack(columns, 1))  # [B, 3 or 5]
+        answers.append((probabilities[1], batch.target))
     means = torch.cat(rows).double().mean(0).tolist()
-    return dict(zip(names + ["sufficiency_aopc", "comprehensiveness_aopc"] * ranks, means, strict=True))
+    error = metrics.calibration_error(*(torch.cat(part) for part in zip(*answers, strict=True)))
+    return dict(zip(names, means, strict=True)) | {"calibration_error": error}
 
 
 @torch.no_grad()
@@ -104,9 +122,8 @@ def empty_rationale_states(model: Extractor, batches: Batches) -> tuple[Tensor, 
     """
     states, lengths = [], []
     for batch in batches.in_order(max_batch=256):
-        embedded = model.embed(batch.tokens)
-        read = model.predictor.read(embedded, batch.mask, torch.zeros_like(batch.mask, dtype=embedded.dtype))
-        states.append(model.predictor.pool(*read))
+        nothing = torch.zeros_like(batch.mask, dtype=model.vectors.dtype)
+        states.append(model.predictor.pooled(model.vectors, batch.tokens, batch.mask, nothing))
         lengths.append(batch.mask.sum(1))
     return torch.cat(states).double(), torch.cat(lengths).double()
 
@@ -116,7 +133,7 @@ def length_leak(fitted: tuple[Tensor, Tensor], evaluated: tuple[Tensor, Tensor])
 
         R^2 = 1 - sum (n - n')^2 / sum (n - mean n)^2
 
-    Source: eq. (R15), notebooks/05_reinforce.py.
+    Source: eq. (R15), notebooks/09_questions.py.
 
     Parameters
     ----------
@@ -169,14 +186,30 @@ def count_leak(rows: "pd.DataFrame") -> dict[str, float]:
     return {name: (value / len(chosen)).item() for name, value in sums.items()} | {"first_words": first}
 
 
-@torch.no_grad()
-def calibration(model: Extractor, batches: Batches) -> float:
-    """Calibration error in [0, 1] of a model of classes on these texts (`metrics.calibration_error`)."""
-    probabilities, targets = [], []
-    for batch in batches.in_order(max_batch=256):
-        probabilities.append(model(batch.tokens, batch.mask).prediction.softmax(1))
-        targets.append(batch.target)
-    return metrics.calibration_error(torch.cat(probabilities), torch.cat(targets))
+def told_by_number(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answers: Tensor) -> float:
+    """The share of the answers to new texts that the number of selected words tells, whatever the length of a text.
+
+    The numbers are divided into ten ranges with about as many texts each; the most frequent answer of each range is
+    guessed. `count_leak` tells apart up to four words, which is too few for long texts.
+
+    Parameters
+    ----------
+    counts, answers : long [N]
+        Of the texts from which the guesses are learned.
+    new_counts, new_answers : long [M]
+        Of the texts for which they are made.
+
+    Examples
+    --------
+    >>> counts, answers = torch.tensor([30, 60, 31, 61]), torch.tensor([0, 1, 0, 1])
+    >>> told_by_number(counts, answers, torch.tensor([29, 70, 60]), torch.tensor([0, 1, 0]))  # 2 of 3
+    0.6666666666666666
+    """
+    edges = counts.double().quantile(torch.linspace(0.1, 0.9, 9, dtype=torch.float64)).unique()
+    ranges = torch.bucketize(counts.double(), edges)
+    table = metrics.confusion(answers, ranges, num_classes=max(10, int(answers.max()) + 1))  # [range, answer]
+    guess = torch.where(table.sum(1) > 0, table.argmax(1), answers.mode().values)
+    return (guess[torch.bucketize(new_counts.double(), edges)] == new_answers).double().mean().item()
 
 
 def plausibility(rows: "pd.DataFrame") -> dict[str, float]:

@@ -1,7 +1,7 @@
 """A frozen model: read its states, replace them, and measure how far its output moves.
 
-The model is not rewritten: hooks read and replace what its modules return. Source: eqs. (D3), (D6),
-notebooks/07_diffmask.py.
+The model is not rewritten: hooks read and replace what its modules return. Source: eqs. (D3), (D7),
+notebooks/41_diffmask.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +19,8 @@ from rationale.data.batches import Batch
 def recorded(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Yield a list of what each module returned last, [B, T, D] each; of a tuple, its first element.
 
+    States in half precision are recorded in float32, so that sums of them keep their digits.
+
     The hooks are removed when the block ends, also after an exception.
 
     Examples
@@ -33,7 +35,8 @@ def recorded(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
     def recorder(place: int) -> Callable:
         def record(_module: nn.Module, _inputs: tuple, output) -> None:
-            states[place] = output[0] if isinstance(output, tuple) else output
+            state = output[0] if isinstance(output, tuple) else output
+            states[place] = state.float() if state.dtype.itemsize == 2 else state
 
         return record
 
@@ -106,7 +109,7 @@ class FrozenModel(NamedTuple):
 def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
     """Divergence of two categorical outputs in nats, [B]; the outputs of one text (the ends of a span) are summed.
 
-    Source: eq. (D6), notebooks/07_diffmask.py.
+    Source: eq. (D7), notebooks/41_diffmask.py.
 
     Parameters
     ----------
@@ -127,13 +130,23 @@ def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
     tensor([0.])
     """
     p, q = original.log_softmax(-1), masked.log_softmax(-1)
+
+    def kl(p: Tensor, q: Tensor) -> Tensor:
+        """p ln(p / q) per class; 0 where p is 0, also where q is 0 too."""
+        impossible = p == -torch.inf
+        terms = F.kl_div(
+            q.masked_fill(impossible, 0.0), p.masked_fill(impossible, 0.0), log_target=True, reduction="none"
+        )
+        return terms.masked_fill(impossible, 0.0)
+
     if kind == "reverse_kl":
         p, q = q, p
     if kind in ("kl", "reverse_kl"):
-        terms = F.kl_div(q, p, log_target=True, reduction="none")
+        terms = kl(p, q)
     elif kind == "js":
-        middle = torch.logaddexp(p, q) - torch.tensor(2.0).log()
-        terms = sum(F.kl_div(middle, side, log_target=True, reduction="none") for side in (p, q)) / 2
+        never = (p == -torch.inf) & (q == -torch.inf)  # where logaddexp would have no derivative
+        middle = torch.logaddexp(p.masked_fill(never, 0.0), q.masked_fill(never, 0.0)) - torch.tensor(2.0).log()
+        terms = (kl(p, middle) + kl(q, middle)) / 2
     else:
         raise ValueError(f"kind: got {kind!r}, accepted are kl, reverse_kl, js")
     return terms.flatten(1).sum(1)

@@ -22,10 +22,10 @@ def smallest_masks(
     """All smallest sets of positions that keep the answer of each text when all other positions are erased.
 
     The search is exhaustive, in order of size from the empty set on. The answer is the argmax of every output. With
-    `margin`, the distribution of the answer must be kept instead: D(y, y_hat) <= m, the constraint of eq. (D2) on
+    `margin`, the distribution of the answer must be kept instead: D(y, y_hat) <= epsilon, the constraint of eq. (D6) on
     masks that are not drawn.
 
-    Source: eq. (D7), notebooks/07_diffmask.py.
+    Source: eq. (D2), notebooks/41_diffmask.py.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def smallest_masks(
     max_rows : int
         Number of masks per run of the model.
     margin : float >= 0 or None
-        m, in nats.
+        epsilon, in nats.
 
     Returns
     -------

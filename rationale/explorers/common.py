@@ -1,6 +1,7 @@
 """What the explorers share: fields for texts and runs, read-outs, and models that stay loaded."""
 
 import functools
+import html
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -71,7 +72,8 @@ def image_field(width: int) -> ipywidgets.Image:
 def missing_run_message(requirement: str, command: str) -> ipywidgets.HTML:
     """One line that takes the place of an explorer without a run: what it requires, and the command that makes it."""
     next_step = "then run this cell again, or reload the page"
-    return ipywidgets.HTML(f"<i>{requirement} is needed here. Make one: <code>{command}</code>, {next_step}.</i>")
+    what, how = html.escape(requirement, quote=False), html.escape(command, quote=False)
+    return ipywidgets.HTML(f"<i>{what} is needed here. Make one: <code>{how}</code>, {next_step}.</i>")
 
 
 def enlarged_style() -> ipywidgets.HTML:

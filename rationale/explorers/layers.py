@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import ipywidgets
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -77,8 +76,8 @@ class LayersExplorer(ipywidgets.VBox):
         """Offer the texts and the methods of the chosen run."""
         texts = saved.read_explained(self.run.value, "test")
         self._texts, self._updating = texts, True
-        widths = pd.Series([len(positions_near_answer(row)) for _, row in texts.iterrows()], index=texts.index)
-        fitting = texts[widths.between(4, 45 if "answer" in texts else 30)]
+        widest = 45 if "answer" in texts else 30
+        fitting = texts[[4 <= len(positions_near_answer(row)) <= widest for _, row in texts.iterrows()]]
         offered = (fitting if len(fitting) else texts).head(self._num_texts)
         self.sentence.options = [(_shorten_text(row), i) for i, row in offered.iterrows()]
         self.method.options = [method for method in METHODS if method in texts]
@@ -110,7 +109,7 @@ class LayersExplorer(ipywidgets.VBox):
         try:
             before, after, distance = masked_predictions(self.run.value, method, self.sentence.value, layer)
         except BadInput as error:
-            return f"the prediction after masking is not shown: {error}"
+            return f"the prediction after masking is not shown: {html.escape(str(error))}"
         row = self._texts.loc[self.sentence.value]
         before, after = (html.escape(self._format_prediction(output, row)) for output in (before, after))
         return f"prediction <b>{before}</b>; after masking layer {layer} <b>{after}</b>; {distance:.3f} nats apart"
@@ -149,7 +148,8 @@ def masked_predictions(run: Path, method: str, index: int, layer: int, draws: in
     _, task, _, probes = load_probed(run)
     probe = probes[method]
     batch = task.batches["test"].rows(torch.full((draws,), index))
-    with torch.random.fork_rng(devices=[]):
+    devices = [batch.mask.device] if batch.mask.is_cuda else []
+    with torch.random.fork_rng(devices):
         torch.manual_seed(0)
         output = probe(batch, layer)
     mean_divergence = divergence(output.original, output.masked).mean().item()

@@ -156,7 +156,7 @@ class SentenceExplorer(ipywidgets.VBox):
         self.picture.value = live_png(fig)
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
-        predictions = " &nbsp; ".join(f"{name}: <b>{text}</b>" for name, text in texts.items())
+        predictions = " &nbsp; ".join(f"{name}: <b>{html.escape(text)}</b>" for name, text in texts.items())
         selected = f"{int((z > 0).sum())} of {len(z)} words selected"
         self.readout.value = format_readout(f"{predictions}<br>{selected}{unknown}")
 

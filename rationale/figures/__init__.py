@@ -15,7 +15,15 @@ from rationale.errors import optional
 
 optional("matplotlib", "figures", "notebooks")
 
-from rationale.figures.attention import draw_attention, draw_chosen_row, draw_mappings, draw_simplex, draw_states
+from rationale.figures.attention import (
+    draw_attention,
+    draw_chosen_row,
+    draw_jacobians,
+    draw_mappings,
+    draw_simplex,
+    draw_states,
+)
+from rationale.figures.comparisons import draw_score_against_rate, draw_score_by_setting
 from rationale.figures.curves import (
     draw_bars,
     draw_confusion,
@@ -24,8 +32,8 @@ from rationale.figures.curves import (
     draw_lines,
     draw_predictions,
     draw_rate_histogram,
-    draw_score_against_rate,
     draw_word_sentiment,
+    label_lines,
 )
 from rationale.figures.distributions import (
     VIEWS,
@@ -42,8 +50,10 @@ from rationale.figures.distributions import (
     slopes,
 )
 from rationale.figures.look import (
+    FORMATS,
     LOOK,
     Picture,
+    draw_panel,
     live_figure,
     live_png,
     new_figure,
@@ -53,9 +63,13 @@ from rationale.figures.look import (
     style,
     to_png,
 )
-from rationale.figures.text import Html, highlight_ansi, highlight_html, highlight_svg, show_table
+from rationale.figures.phase import draw_phase_portrait
+from rationale.figures.tables import save_table, show_table
+from rationale.figures.text import Html, highlight_html, highlight_svg
+from rationale.highlight import highlight_ansi
 
 __all__ = [
+    "FORMATS",
     "LOOK",
     "VIEWS",
     "Html",
@@ -72,13 +86,17 @@ __all__ = [
     "draw_hardkuma_grid",
     "draw_histogram_vs_density",
     "draw_history",
+    "draw_jacobians",
     "draw_kumaraswamy",
     "draw_lines",
     "draw_mappings",
     "draw_matched_beta",
+    "draw_panel",
+    "draw_phase_portrait",
     "draw_predictions",
     "draw_rate_histogram",
     "draw_score_against_rate",
+    "draw_score_by_setting",
     "draw_simplex",
     "draw_slopes",
     "draw_states",
@@ -86,11 +104,13 @@ __all__ = [
     "highlight_ansi",
     "highlight_html",
     "highlight_svg",
+    "label_lines",
     "live_figure",
     "live_png",
     "matched_beta",
     "new_figure",
     "save_figure",
+    "save_table",
     "show",
     "show_source",
     "show_table",

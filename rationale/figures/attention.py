@@ -58,6 +58,7 @@ def draw_attention(
     title: str = "",
     top: float = 1.0,
     marked: Sequence[bool] = (),
+    scale: str = "",
 ) -> Axes:
     """Weights as a heat map. Exact zeros are grey, and there is no border between exactly equal neighbours.
 
@@ -72,12 +73,16 @@ def draw_attention(
         The weight that is drawn in the darkest colour.
     marked : [C], or empty
         True for a column whose label is to be bold and orange, such as a word of the answer.
+    scale : str
+        What the colours mean, written at a colour bar; without it there is none.
     """
     weights = check_numbers(weights, "weights")
     num_rows, num_columns = weights.shape
     nonzero = np.ma.masked_where(weights == 0, weights)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="#D0D0D0")
-    ax.pcolormesh(nonzero, cmap=colours, vmin=0, vmax=top, zorder=1)
+    mesh = ax.pcolormesh(nonzero, cmap=colours, vmin=0, vmax=top, zorder=1)
+    if scale:
+        ax.figure.colorbar(mesh, ax=ax, label=scale, shrink=0.85)
     ax.hlines(np.arange(num_rows + 1), 0, num_columns, color="white", linewidth=2.5, zorder=2)
     row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
@@ -92,6 +97,37 @@ def draw_attention(
     ax.spines[:].set_visible(False)
     ax.set(xlim=(0, num_columns), ylim=(num_rows, 0))
     return set_labels(ax, title, "", "")
+
+
+@apply_style
+def draw_jacobians(jacobians: Mapping[str, Sequence], axes: np.ndarray, xlabel: str, ylabel: str) -> np.ndarray:
+    """Jacobians as heat maps with their signs, one panel each: blue is positive, red is negative, grey is exactly 0.
+
+    All panels share one scale, from minus to plus the largest absolute entry, and one colour bar.
+
+    Parameters
+    ----------
+    jacobians : title -> [N, M]
+        Row n holds the derivatives of output n, column m those by input m.
+    axes : array of Axes, one for each Jacobian
+    xlabel, ylabel : str
+        What a column and what a row is. They are numbered from 1.
+    """
+    matrices = {title: check_numbers(jacobian, title) for title, jacobian in jacobians.items()}
+    top = max(np.abs(matrix).max() for matrix in matrices.values())
+    colours = matplotlib.colormaps["RdBu"].with_extremes(bad="#B8B8B8")
+    for ax, (title, matrix) in zip(axes.flat, matrices.items(), strict=True):
+        mesh = ax.pcolormesh(
+            np.ma.masked_where(matrix == 0, matrix), cmap=colours, vmin=-top, vmax=top, edgecolor="white", linewidth=1
+        )
+        for axis, number in ((ax.yaxis, matrix.shape[0]), (ax.xaxis, matrix.shape[1])):
+            axis.set_ticks(np.arange(number) + 0.5, [str(i + 1) for i in range(number)])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.invert_yaxis()
+        set_labels(ax, title, xlabel, ylabel)
+    axes.flat[0].figure.colorbar(mesh, ax=axes, label=f"derivative of the {ylabel} by the {xlabel}", shrink=0.6)
+    return axes
 
 
 @apply_style

@@ -1,6 +1,6 @@
-"""Figures of training and of comparisons between models: lines, bars, histories, selection rates and scores."""
+"""Figures of training: lines, bars, histories, selection rates and counts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +10,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rationale.figures.look import (
     BLACK,
     BLUE,
-    CHANCE_BASELINES,
     DARK_RED,
     DASHES,
     GREEN,
@@ -21,7 +20,6 @@ from rationale.figures.look import (
     RED,
     SENTIMENTS,
     SKY,
-    STYLED_MODELS,
     apply_style,
     check_numbers,
     reuse_panels,
@@ -42,6 +40,7 @@ def draw_lines(
     markers: bool = False,
     xscale: str = "linear",
     yscale: str = "linear",
+    bands: Mapping[str, tuple[Sequence, Sequence]] | None = None,
 ) -> Axes:
     """Lines over a shared x, distinguished by colour, dashes and (with `markers`) markers.
 
@@ -55,12 +54,17 @@ def draw_lines(
     markers : bool
         Whether each point has a marker.
     xscale, yscale : "linear" or "log"
+    bands : label -> two sequences [N]
+        The lower and the upper edge of an area behind the line with this label, such as the range over seeds.
     """
     x = check_numbers(x, "x")
     bases = [label.partition(", ")[0] for label in lines]
     shared = len(set(bases)) < len(bases)
     for i, (label, y) in enumerate(lines.items()):
         colour, dash = (list(dict.fromkeys(bases)).index(bases[i]), bases[:i].count(bases[i])) if shared else (i, i)
+        if bands and label in bands:
+            edges = [check_numbers(edge, f"band of {label}") for edge in bands[label]]
+            ax.fill_between(x, *edges, color=PALETTE[colour % len(PALETTE)], alpha=0.2, linewidth=0)
         ax.plot(
             x,
             check_numbers(y, label),
@@ -77,6 +81,46 @@ def draw_lines(
     if any(lines):
         ax.legend()
     return set_labels(ax, title, xlabel, ylabel)
+
+
+@apply_style
+def label_lines(ax: Axes, at: float, to: float, gap: float = 0.075) -> Axes:
+    """Write the names of the lines beside them instead of in a legend, with a thin stroke from each name to its line.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes with lines that have labels, such as `draw_lines` draws.
+    at : float
+        The x at which the strokes meet the lines.
+    to : float
+        The x at which the names begin. The names are in the order of the lines at `at`.
+    gap : share of the height of the axes
+        The smallest distance between two names.
+    """
+    lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
+    heights = [np.interp(at, *np.asarray(line.get_xydata(), dtype=float).T) for line in lines]
+    low, high = ax.get_ylim()
+    ends = [(height - low) / (high - low) for height in heights]  # as shares of the axes
+    order = np.argsort(ends)
+    places = np.array(ends)[order]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + gap)
+    places -= max(0.0, (places - np.array(ends)[order]).mean())  # half of the names move up, half of them down
+    places -= max(0.0, places[-1] - 0.97) if len(places) else 0
+    for i, place in zip(order, places, strict=True):
+        stroke = {"arrowstyle": "-", "color": lines[i].get_color(), "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate(
+            str(lines[i].get_label()),
+            (at, heights[i]),
+            (to, low + place * (high - low)),
+            va="center",
+            fontsize=12,
+            arrowprops=stroke,
+        )
+    if ax.get_legend() is not None:
+        ax.get_legend().remove()
+    return ax
 
 
 def _set_sparse_log_ticks(axis) -> None:
@@ -333,64 +377,3 @@ def draw_rate_histogram(rates, ax: Axes, title: str = "", target: float | None =
     ax.set_xlim(0, 1)
     ax.legend()
     return set_labels(ax, title, "selected words of a sentence", "sentences")
-
-
-@apply_style
-def draw_score_against_rate(
-    points: Mapping[str, Iterable[Sequence[float]]],
-    ax: Axes,
-    band: tuple[float, float] | None = None,
-    title: str = "",
-    ylabel: str = "accuracy",
-    percent: bool = True,
-) -> Axes:
-    """Task score against the share of text kept, with one marker per model and error bars of one standard deviation.
-
-    A model of `STYLED_MODELS` looks the same in every figure. If a figure contains two variants of one model
-    ("hardkuma" and "hardkuma, independent"), the second has hollow markers and a dashed line.
-
-    Source: Bastings et al. 2019, Figs. 3 and 4.
-
-    Parameters
-    ----------
-    points : model -> [(rate, score) or (rate, score, std), ...]
-        Rates are in [0, 1]; std is the standard deviation over seeds.
-    band : (mean, two_sigma)
-        The score of the full text, drawn as a star at 100 % and a horizontal band.
-    percent : bool
-        True if scores are shares in [0, 1], to be drawn in per cent; False for a squared error.
-    """
-    bases = {model: model.partition(", ")[0].lower() for model in points}
-    style_of = {base: STYLED_MODELS.index(base) for base in bases.values() if base in STYLED_MODELS}
-    chance_style = {"marker": "", "color": GREY, "linestyle": ":", "linewidth": 2.5}
-    free_styles = iter(sorted(set(range(len(points) + len(STYLED_MODELS))) - set(style_of.values())))
-    drawn: set[str] = set()
-    for model, rows in points.items():
-        table = check_numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
-        base, second = bases[model], bases[model] in drawn
-        drawn.add(base)
-        if base not in style_of:
-            style_of[base] = next(free_styles)
-        model_style = {
-            "marker": MARKERS[style_of[base] % len(MARKERS)],
-            "color": PALETTE[style_of[base] % len(PALETTE)],
-            "linestyle": "--" if second else "-",
-            "linewidth": 1.4,
-            "markerfacecolor": "white" if second else None,
-        }
-        errors = table[:, 2] if table[:, 2].any() else None
-        line_style = chance_style if base in CHANCE_BASELINES else model_style
-        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=model, **line_style)
-    if band is not None:
-        mean, spread = band
-        ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
-        label = "full text (± 2σ)" if spread else "full text"
-        ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
-    ax.set_xlim(0, 1.02)
-    use_percent_ticks(ax.xaxis)
-    if percent:
-        use_percent_ticks(ax.yaxis)
-    if ax.get_ylim()[0] < 0 <= min((row[1] for rows in points.values() for row in map(list, rows)), default=0):
-        ax.set_ylim(bottom=0)  # an error bar may reach below 0, although no score is negative
-    ax.legend()
-    return set_labels(ax, title, "selected text (share of words)", ylabel)

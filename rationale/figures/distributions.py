@@ -109,7 +109,7 @@ def draw_hardkuma(
     (left, right), with shaded tails beyond 0 and 1. The thick line is the density of H inside (0, 1), which equals that
     of T. Each shaded tail becomes a point mass, a lollipop with its own scale at the right (a mass is not a density).
 
-    Source: eqs. (H1)-(H4), notebooks/02_hardkuma.py; after Fig. 2 of Bastings et al. 2019.
+    Source: eqs. (H1)-(H4), notebooks/03_hardkuma.py; after Fig. 2 of Bastings et al. 2019.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def matched_beta(a, b) -> torch.distributions.Beta:
 
         alpha = m n,   beta = (1 - m) n,   n = m (1 - m) / v - 1 = E[K (1 - K)] / v > 0
 
-    Source: eq. (X5), notebooks/03_explore_shapes.py.
+    Source: eq. (X3), notebooks/04_explore_shapes.py.
     """
     base = Kumaraswamy(_to_float64(a), _to_float64(b))
     mean, variance = base.mean, base.variance
@@ -314,7 +314,7 @@ def draw_matched_beta(a, b, ax: Axes, title: str = "") -> Axes:
 def slopes(a, b, left, right, u) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The draw h(u; a, b, left, right) and its derivatives dh/da and dh/db, which are exactly 0 where h is clipped.
 
-    Source: eq. (X6), notebooks/03_explore_shapes.py; eq. (H6), notebooks/02_hardkuma.py.
+    Source: eq. (H6), notebooks/03_hardkuma.py.
 
     Parameters
     ----------

@@ -5,7 +5,8 @@ import inspect
 import io
 import textwrap
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from rationale.errors import optional
+from rationale.figures.narrow import WIDTH, narrowed
 
 # Okabe and Ito's palette: its colours can be distinguished with any of the common forms of colour blindness.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
@@ -36,6 +38,13 @@ STYLED_MODELS = ("hardkuma", "bernoulli", "attention", "svm")  # they have the s
 CHANCE_BASELINES = ("random run of words", "unrelated", "the commonest answer")  # drawn as a line without markers
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
+FORMATS = ("svg", "pdf", "png")  # in which a figure may be saved
+_METADATA = {  # by format: what keeps dates and versions out of a file
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+_CAPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}  # the field that holds the caption
 LOOK = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
@@ -61,6 +70,7 @@ LOOK = {
     "savefig.facecolor": "white",
     "text.hinting": "none",  # letters are placed exactly, and are drawn faster
     "svg.fonttype": "none",  # text is saved as text: files are small and searchable
+    "pdf.fonttype": 42,  # TrueType: text in a PDF can be searched and edited
     "svg.hashsalt": "rationale",  # a fixed salt, so that the same figure gives the same bytes
 }
 
@@ -86,7 +96,8 @@ class Picture(Figure):
 
     def _repr_png_(self) -> tuple[bytes, dict]:
         width, height = (round(100 * inches) for inches in self.get_size_inches())
-        return to_png(self, dpi=150), {"width": width, "height": height, "alt": _alternative_text(self)}
+        about = {"width": width, "height": height, "alt": _alternative_text(self)}
+        return to_png(self, dpi=150), about | _for_phones(self)
 
 
 @apply_style
@@ -144,22 +155,75 @@ def live_png(fig: Figure) -> bytes:
 
 
 @apply_style
-def save_figure(fig: Figure, folder: str | Path, name: str) -> Path:
-    """Write `folder/name.svg`, making the folder if it is missing, and return the path of the file.
+def save_figure(
+    fig: Figure, folder: str | Path, name: str, formats: Sequence[str] = ("svg",), caption: str = ""
+) -> Path:
+    """Write `folder/name.svg` (and the other formats), making the folder if it is missing.
 
     The same figure always gives the same bytes.
+
+    Parameters
+    ----------
+    formats : some of `FORMATS`
+        PDF for LaTeX, PNG for slides. Each format takes about as long to write as the figure takes to draw.
+    caption : str
+        What the figure shows, such as the runs behind it; it is stored in each file, and beside them in `name.txt`.
+
+    Returns
+    -------
+    Path
+        The file in the first format.
     """
-    path = Path(folder) / f"{name}.svg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-    return path
+    paths = [Path(folder) / f"{name}.{kind}" for kind in formats]
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    for path, kind in zip(paths, formats, strict=True):
+        described = {_CAPTION[kind]: caption} if caption else {}
+        fig.savefig(path, format=kind, dpi=200, metadata=_METADATA[kind] | described)
+    if caption:
+        paths[0].with_suffix(".txt").write_text(f"{_alternative_text(fig)}\n{caption}\n", encoding="utf-8")
+    return paths[0]
+
+
+def draw_panel(
+    draw: Callable,
+    *content,
+    size: tuple[float, float] | None = None,
+    save: Path | None = None,
+    limits: Mapping | None = None,
+    **options,
+) -> Picture:
+    """A figure of one panel in one call: it is made, drawn by `draw(*content, ax=ax, **options)`, and saved.
+
+    Parameters
+    ----------
+    draw : function
+        One of the `draw_*` functions.
+    size : (width, height) in inches
+    save : path without a suffix, or None
+        Where the figure is saved as SVG.
+    limits : dict
+        What is set on the axes after drawing, as by `Axes.set`: limits, ticks, or a label that `draw` does not set.
+    """
+    fig, ax = new_figure(size=size)
+    draw(*content, ax=ax, **options)
+    ax.set(**(limits or {}))
+    if save is not None:
+        save_figure(fig, save.parent, save.name)
+    return fig
 
 
 def show(fig: Figure):
     """The figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
     display = optional("IPython.display", "a picture in a notebook", "notebooks")
     width = round(100 * fig.get_size_inches()[0])
-    return display.Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig))
+    return display.Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig), metadata=_for_phones(fig))
+
+
+@apply_style
+def _for_phones(fig: Figure) -> dict[str, str | int]:
+    """The figure arranged for a narrow page: `narrow`, a PNG in base64, and `narrow_width` in pixels."""
+    with narrowed(fig):
+        return {"narrow": b64encode(to_png(fig)).decode(), "narrow_width": round(100 * WIDTH)}
 
 
 def show_source(*parts: Callable) -> None:

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from rationale.models.aligner import (
-    ATTENTIONS,
     REACH,
     Aligner,
     Alignment,
@@ -11,14 +10,14 @@ from rationale.models.aligner import (
     IntraAttention,
     RecurrentPair,
     SimplexAttention,
-    Words,
+    attention_class,
     build_aligner,
     feed_forward,
-    products,
 )
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.digit_counter import NUM_DIGITS, DigitCounter
 from rationale.models.extractor import Extractor, Predictor, build_extractor, compact
+from rationale.models.pair_words import Words, products
 from rationale.models.protocol import EncoderDecoder, Head, Output, RationaleModel, Trainable
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selection, Selector, select_in_order
 from rationale.models.seq2seq import LAYERS, Decoded, DecoderState, EncodedSource, Seq2Seq, build_seq2seq
@@ -34,7 +33,6 @@ from rationale.models.transformers import (
 )
 
 __all__ = [
-    "ATTENTIONS",
     "LAYERS",
     "MEMORY_SIZE",
     "MINILM",
@@ -67,6 +65,7 @@ __all__ = [
     "SpanFinder",
     "Trainable",
     "Words",
+    "attention_class",
     "beam_search",
     "build_aligner",
     "build_extractor",

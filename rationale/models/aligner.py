@@ -9,8 +9,8 @@ Source: eqs. (N1)-(N4), notebooks/13_train_nli.py; Parikh et al. 2016; Bastings 
 cells (pairs of words), so the constraint, the loop and the evaluation are the same as for rationale extractors.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,15 +19,18 @@ from torch.nn import functional as F
 from rationale.data.batches import Sides
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardKuma
+from rationale.models.pair_words import Words, products
 from rationale.models.protocol import Output
 from rationale.nn.dropout import Dropout, ReLUDropout
 from rationale.nn.encoders import LSTMEncoder
 from rationale.nn.fast import apply_to_joined
-from rationale.nn.gates import GateSettings, decide
+from rationale.nn.gates import GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
+from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, softmax, unused_by
+from rationale.nn.rules import RULES, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
-from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, unused_by
+from rationale.nn.start import inverse_softplus, widest_shapes
 from rationale.settings import OneOf, Refusal, setting
 
 REACH = 11  # intra-sentence attention: all larger distances share one number
@@ -35,7 +38,12 @@ REACH = 11  # intra-sentence attention: all larger distances share one number
 
 def aligner_models() -> tuple[str, ...]:
     """All aligners: one per mapping, HardKuma gates on the cells, and the baseline without alignment."""
-    return (*ATTENTIONS, "recurrent")
+    return (*MAPPINGS, "hardkuma", "recurrent")
+
+
+def rules_of_cells() -> tuple[str, ...]:
+    """The rules that decide about a cell by itself."""
+    return tuple(name for name, rule in RULES.items() if not rule.has_budget)
 
 
 class AlignerSettings(MappingSettings, GateSettings):
@@ -44,46 +52,19 @@ class AlignerSettings(MappingSettings, GateSettings):
     model: Annotated[str, OneOf(aligner_models)] = setting("softmax", "how words are aligned")
     normalised: bool = setting(False, "HardKuma weights of a word are divided by their sum")
     intra: bool = setting(False, "each word first attends to the other words of its own sentence")
-    rule: Literal["argmax", "argmax_conditional", "expected", "sample", "threshold"] = setting(
-        "argmax", "how a gate becomes a number at test time"
-    )
+    rule: Annotated[str, OneOf(rules_of_cells)] = setting("argmax", "how a gate becomes a number at test time")
     hidden_size: int = setting(200, "units of every layer", "[1, inf)")
     dropout: float = setting(0.2, "probability of dropping a unit in training", "[0, 1)")
 
     def refused(self) -> Iterator[Refusal]:
         model = f"with model {self.model}"
-        yield Refusal(self.normalised and self.model != "hardkuma", "normalised", model, "false, or hardkuma")
-        yield Refusal(self.intra and self.model == "recurrent", "intra", model, "false, or another model")
+        yield Refusal(
+            self.normalised and self.model != "hardkuma", "normalised", model, "false, or hardkuma", meaningless=True
+        )
+        yield Refusal(
+            self.intra and self.model == "recurrent", "intra", model, "false, or another model", meaningless=True
+        )
         yield from unused_by(self, self.model)
-
-
-class Words(NamedTuple):
-    """Features of the words of both sides of B pairs, premises before hypotheses: one call reads all."""
-
-    both: Tensor  # [B P + B Q, H]
-    lengths: tuple[int, int]  # P, Q
-
-    @classmethod
-    def of(cls, premise: Tensor, hypothesis: Tensor) -> "Words":
-        """From [B, P, ...] and [B, Q, ...]: features, or the indices [B, P] and [B, Q] of the words."""
-        both = torch.cat([premise.flatten(0, 1), hypothesis.flatten(0, 1)])
-        return cls(both, (premise.shape[1], hypothesis.shape[1]))
-
-    def through(self, layers: Callable[[Tensor], Tensor]) -> "Words":
-        return Words(layers(self.both), self.lengths)
-
-    def sides(self) -> tuple[Tensor, Tensor]:
-        """[B, P, H] and [B, Q, H]; views, not copies."""
-        rows = len(self.both) // sum(self.lengths)
-        parts = self.both.split([rows * length for length in self.lengths])
-        premise, hypothesis = (part.unflatten(0, (rows, -1)) for part in parts)
-        return premise, hypothesis
-
-
-def products(words: Words) -> Tensor:
-    """Dot products of each premise word with each hypothesis word, [B, P, Q]."""
-    premise, hypothesis = words.sides()
-    return premise @ hypothesis.mT
 
 
 def feed_forward(num_inputs: int, size: int, dropout: float) -> nn.Sequential:
@@ -113,36 +94,34 @@ class SimplexAttention(nn.Module):
     ----------
     num_features, size : int
         Sizes of a word's features, and of the space in which words are compared.
-    mapping : one of `MAPPINGS`
-    **arguments
-        Arguments of the mapping: gamma, lam, p.
+    mapping : Mapping
     """
 
     has_gates = False
 
-    def __init__(self, num_features: int, size: int, dropout: float, mapping: str, **arguments: float):
+    def __init__(self, num_features: int, size: int, dropout: float, mapping: Mapping):
         super().__init__()
-        self.compare, self.mapping, self.arguments = feed_forward(num_features, size, dropout), mapping, arguments
+        self.compare, self.mapping = feed_forward(num_features, size, dropout), mapping
 
     @classmethod
     def build(cls, num_features: int, p: AlignerSettings) -> "SimplexAttention":
-        """The attention that the settings of a run describe. Uses model, hidden_size, dropout, gamma, lam, power."""
-        return cls(num_features, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
+        """The attention that the settings of a run describe. Uses model, hidden_size, dropout, and the mapping's."""
+        return cls(num_features, p.hidden_size, p.dropout, MAPPINGS[p.model].build(p))
 
     def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
         """`cells`: bool [B, P, Q]; `draw` is ignored."""
-        scores, mapping = products(words.through(self.compare)), MAPPINGS[self.mapping]
-        weights = mapping(scores, cells, **self.arguments)
-        return Alignment(weights, mapping(scores.mT, cells.mT, **self.arguments), weights.flatten(1), None)
+        scores = products(words.through(self.compare))
+        weights = self.mapping(scores, cells)
+        return Alignment(weights, self.mapping(scores.mT, cells.mT), weights.flatten(1), None)
 
 
 class HardKumaAttention(nn.Module):
     """A HardKuma gate for each pair of words; both directions use the same matrix.
 
-        a_ij = softplus(A(p_i) . A(q_j)),   b_ij = softplus(B(p_i) . B(q_j))
+        a_ij = softplus(A(p_i) . A(q_j) + c_a),   b_ij = softplus(B(p_i) . B(q_j) + c_b)
 
-    A and B end in a ReLU, so both shapes are at least ln 2. As published, the weights of a word do not sum to 1, so
-    their total grows with the number of open gates. `normalised` divides the weights by their sum.
+    A and B end in a ReLU. As published, there are no biases c, so both shapes are at least ln 2. Nor do the weights
+    of a word sum to 1, so their total grows with the number of open gates; `normalised` divides them by their sum.
 
     Source: eq. (N3), notebooks/13_train_nli.py; Bastings et al. 2019, sec. 6.
 
@@ -153,26 +132,45 @@ class HardKumaAttention(nn.Module):
         Support of the stretched gate.
     normalised : bool
         Whether the weights of a word are divided by their sum.
+    biased : bool
+        Whether there are biases c, which `start_at` sets and training changes.
     """
 
     has_gates = True
 
     def __init__(
-        self, num_features: int, size: int, dropout: float, left: float, right: float, normalised: bool = False
+        self,
+        num_features: int,
+        size: int,
+        dropout: float,
+        left: float,
+        right: float,
+        normalised: bool = False,
+        biased: bool = False,
     ):
         super().__init__()
         self.compare_a = feed_forward(num_features, size, dropout)
         self.compare_b = feed_forward(num_features, size, dropout)
         self.left, self.right, self.normalised = left, right, normalised
+        self.bias = nn.Parameter(torch.zeros(2)) if biased else None
 
     @classmethod
     def build(cls, num_features: int, p: AlignerSettings) -> "HardKumaAttention":
-        """The attention that the settings of a run describe. Uses hidden_size, dropout, left, right, normalised."""
-        return cls(num_features, p.hidden_size, p.dropout, p.left, p.right, p.normalised)
+        """The attention that the settings describe. Uses hidden_size, dropout, left, right, normalised, start."""
+        return cls(num_features, p.hidden_size, p.dropout, p.left, p.right, p.normalised, p.start == "target")
+
+    @torch.no_grad()
+    def start_at(self, rate: float) -> None:
+        """Set the biases so that a cell whose scores are 0 has this rate and the widest interior, eq. (S16)."""
+        if self.bias is None:
+            raise ValueError("biased: got False, accepted is True for a start at a rate")
+        self.bias.copy_(inverse_softplus(widest_shapes(rate, self.left, self.right)))
 
     def gates(self, words: Words) -> HardKuma:
         """Gates of batch shape [B, P Q]."""
-        scores = (products(words.through(compare)) for compare in (self.compare_a, self.compare_b))
+        scores = [products(words.through(compare)) for compare in (self.compare_a, self.compare_b)]
+        if self.bias is not None:
+            scores = [score + bias for score, bias in zip(scores, self.bias, strict=True)]
         a, b = (F.softplus(score).flatten(1) for score in scores)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
@@ -189,10 +187,9 @@ class HardKumaAttention(nn.Module):
         return Alignment(of_hypothesis, of_premise, z, gates)
 
 
-ATTENTIONS: dict[str, type[SimplexAttention] | type[HardKumaAttention]] = {
-    **dict.fromkeys(MAPPINGS, SimplexAttention),
-    "hardkuma": HardKumaAttention,
-}
+def attention_class(model: str) -> type[SimplexAttention] | type[HardKumaAttention]:
+    """The class of the attention that the setting `model` chooses."""
+    return HardKumaAttention if model == "hardkuma" else SimplexAttention
 
 
 class IntraAttention(nn.Module):
@@ -217,7 +214,7 @@ class IntraAttention(nn.Module):
         at = torch.arange(words.shape[1], device=words.device)
         apart = (at - at.unsqueeze(1)).clamp(-REACH, REACH) + REACH  # [T, T]: j - i
         scores = compared @ compared.mT + self.distance[apart]
-        weights = MAPPINGS["softmax"](scores, mask.unsqueeze(1).expand_as(scores))
+        weights = softmax(scores, mask.unsqueeze(1))
         return torch.cat([words, weights @ words], -1)
 
 
@@ -233,9 +230,16 @@ class Aligner(nn.Module):
     intra : IntraAttention or None
     rule : str
         Test-time rule of gates, one of `nn.RULES`.
+
+    Attributes
+    ----------
+    fast : bool
+        True: without dropout, what a layer makes of a word alone is computed once for all its occurrences in a batch
+        (on a CPU). False: it is computed for each occurrence, with the same result.
     """
 
     task, aligns = "alignment", True
+    fast = True
     vectors: Tensor
 
     def __init__(
@@ -261,11 +265,20 @@ class Aligner(nn.Module):
         """Whether the cells are gates rather than weights of a mapping."""
         return self.selector.has_gates
 
+    @property
+    def floats_per_position(self) -> int:
+        """Numbers that a training step keeps per cell, at the least.
+
+        Measured are 56 to 79 with gates, and 12 to 17 with a mapping (2,000 words by 2,000).
+        """
+        return 40 if self.has_gates else 8
+
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
-        words = Words.of(sides.first, sides.second).through(
-            lambda indices: self.dropout(self.project(F.embedding(indices, self.vectors)))
-        )
+        words = Words.of(sides.first, sides.second)
+        if self.fast and not self.training:  # in training, dropout distinguishes the occurrences of a word
+            words = words.distinct()
+        words = words.through(lambda indices: self.dropout(self.project(F.embedding(indices, self.vectors))))
         if self.intra is None:
             return words
         premise, hypothesis = words.sides()
@@ -283,8 +296,17 @@ class Aligner(nn.Module):
         """The test-time rule as a function of the gates of a batch with this mask of cells."""
         return lambda gates: decide(gates, self.rule, mask)
 
+    def selects(self, gates: GateDistribution, mask: Tensor) -> Tensor:
+        """Whether the test-time rule gives a value that is not 0, bool [B, P Q]."""
+        return selects(gates, self.rule, mask)
+
     def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
-        """Only the gates, batch shape [B, P Q]; None if the weights come from a mapping."""
+        """Only the gates, batch shape [B, P Q]; None if the weights come from a mapping.
+
+        They do not depend on `draw`, which is called only so that random numbers are drawn as in `forward`.
+        """
+        if draw is None and not RULES[self.rule].is_random and isinstance(self.selector, HardKumaAttention):
+            return self.selector.gates(self.read(sides))
         return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
     def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
@@ -301,7 +323,7 @@ class Aligner(nn.Module):
         words, alignment = self.aligned(sides, mask, draw, num_samples)
         premise, hypothesis = words.sides()
         others = Words.of(alignment.of_hypothesis @ hypothesis, alignment.of_premise @ premise)
-        compared = Words(apply_to_joined(self.compare, words.both, others.both), words.lengths)
+        compared = others.through(lambda rows: apply_to_joined(self.compare, words.each().rows, rows))
         masks = (repeated(m, num_samples) for m in (sides.first_mask, sides.second_mask))
         summed = [
             (real.unsqueeze(1).to(side.dtype) @ side).squeeze(1)
@@ -319,6 +341,7 @@ class RecurrentPair(nn.Module):
     """
 
     task, aligns, has_gates = "alignment", False, False
+    floats_per_position = 1  # per cell: the mask; the states of words are few beside it
     selector = None
     vectors: Tensor
 
@@ -335,7 +358,7 @@ class RecurrentPair(nn.Module):
         words = self.dropout(self.project(F.embedding(tokens, self.vectors)))
         return self.encoder(words, mask)[1]
 
-    def decided(self, mask: Tensor) -> Draw:
+    def selects(self, gates: GateDistribution, mask: Tensor) -> Tensor:
         raise NotImplementedError("a model without gates has nothing to decide")
 
     def gates(self, sides: Sides, mask: Tensor, draw: Draw | None = None) -> None:
@@ -358,13 +381,13 @@ def build_aligner(p: object, vectors: Tensor, head: str, num_outputs: int) -> Al
     head : "classes"
     num_outputs : int
     """
-    p = AlignerSettings.of(p)
+    everything, p = AlignerSettings.with_own(p), AlignerSettings.of(p)
     size = p.hidden_size
     if p.model == "recurrent":
         features = 8 * size
         return initialise(RecurrentPair(vectors, HEADS[head](features, num_outputs, bias=False), size, p.dropout))
     features = 2 * size if p.intra else size
-    attention = ATTENTIONS[p.model].build(features, p)
+    attention = attention_class(p.model).build(features, everything)
     intra = IntraAttention(size, size, p.dropout) if p.intra else None
     model = Aligner(vectors, attention, HEADS[head](size, num_outputs, bias=False), size, p.dropout, intra, p.rule)
     return initialise(model)

@@ -2,7 +2,7 @@
 
     h0_i = digit(x_i),   h1_i = W2 tanh(W1 [query(n); query(m); h0_i])  in 2 dimensions,   answer = head(GRU(h1))
 
-Source: eq. (D1), notebooks/07_diffmask.py; De Cao et al. 2020, sec. 4.1.
+Source: eq. (D1), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 4.1.
 """
 
 import torch

@@ -4,7 +4,7 @@
     z_t ~ gates_t  (training),   z_t = decide(gates_t)   (test)
     prediction = head(encoder(z * embed(x)))             predictor
 
-Source: eqs. (S1)-(S2), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 5.
+Source: eqs. (S1)-(S2), notebooks/05_count_words.py; Bastings et al. 2019, sec. 5.
 Selector and predictor have separate encoders and share only the (fixed) word vectors.
 """
 
@@ -15,15 +15,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.distributions.protocol import GateDistribution
+from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
-from rationale.nn.gates import GATES, DecisionSettings, GateSettings, decide, top_k
+from rationale.nn.gates import GATES, GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
 from rationale.nn.rcnn import RCNNCell
+from rationale.nn.rules import RULES, DecisionSettings, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.settings import OneOf, setting
 
@@ -36,7 +38,7 @@ def extractor_models() -> tuple[str, ...]:
     return (*WHOLE_TEXT, *GATES)
 
 
-class ExtractorSettings(EncoderSettings, GateSettings, DecisionSettings):
+class ExtractorSettings(EncoderSettings, PretrainedSettings, GateSettings, DecisionSettings):
     """How words are selected, and how the selection is read."""
 
     model: Annotated[str, OneOf(extractor_models)] = setting("hardkuma", "how words are selected")
@@ -73,13 +75,36 @@ class Predictor(nn.Module):
         if self.mode == "compact":
             keep = mask & (z > 0)
             (embedded, mask), (z, _) = compact(embedded, keep), compact(z.unsqueeze(-1), keep)
-        else:
-            z = z.unsqueeze(-1)
-        gated = self.dropout(embedded) * z  # [B, T, E]
-        return *self.encoder(gated, mask), mask
+            z = z.squeeze(-1)
+        return *self.encoder.read(embedded, mask, self.dropout, z), mask
 
     def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
         return self.head(self.dropout(self.pool(*self.read(embedded, mask, z))))  # [B, C]
+
+    @torch.no_grad()
+    def pooled(self, vectors: Tensor, tokens: Tensor, mask: Tensor, z: Tensor) -> Tensor:
+        """The state of each text [R, S] that the head receives at test time: `pool(*read(vectors[tokens], mask, z))`.
+
+        It is made for many rows that differ only in `z`: what they have in common is read once (`Encoder.read_rows`).
+
+        Parameters
+        ----------
+        vectors : [V, E]
+        tokens : long [R, T]
+        mask : bool [R, T]
+        z : [R, T], in [0, 1]
+        """
+        if self.encoder.reads_pieces:  # each piece is read beside all others, so rows have nothing in common
+            read = self.read(F.embedding(tokens, vectors), mask, z)
+            return self.pool(*read)
+        values, number = z.unique(return_inverse=True)  # sorted, so 0 comes first if it occurs
+        inputs = (tokens * len(values) + number).masked_fill(z == 0, 0)  # [R, T]: all words that are not read are equal
+        if self.mode == "compact":
+            inputs, mask = compact(inputs.unsqueeze(-1), mask & (z > 0))
+            inputs = inputs.squeeze(-1)
+        distinct, inputs = inputs.unique(return_inverse=True)
+        gated = vectors[distinct // len(values)] * values[distinct % len(values)].unsqueeze(1)  # [W, E]
+        return self.pool(*self.encoder.read_rows(gated, inputs, mask, self.pool.reads_states), mask)
 
 
 def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,7 +133,7 @@ class Extractor(nn.Module):
     Parameters
     ----------
     vectors : [V, E]
-        Word vectors; fixed.
+        Word vectors; fixed. For an encoder that reads them, the word pieces of each word, long [V, P].
     selector : Selector or None
         None: the whole text is read (z = 1 everywhere).
     predictor : Predictor
@@ -147,17 +172,37 @@ class Extractor(nn.Module):
         return self.selector is not None
 
     @property
+    def reads_pieces(self) -> bool:
+        """Whether `vectors` are word pieces, which a tokenizer also has for words that no training text holds."""
+        return self.predictor.encoder.reads_pieces
+
+    @property
     def ranks_words(self) -> bool:
         """Whether the model itself gives the importance of each word; see `importance`."""
         return self.has_gates or self.predictor.pool.weighs_words
 
+    @property
+    def floats_per_position(self) -> int:
+        """Numbers that a training step keeps per word of a batch, at the least."""
+        encoders = [self.predictor.encoder] + ([self.selector.encoder] if self.selector is not None else [])
+        return sum(encoder.floats_per_position for encoder in encoders)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the gates' values and of the predictions."""
+        return next(self.head.parameters()).dtype
+
     def embed(self, tokens: Tensor) -> Tensor:
-        """Word vectors [B, T, E] of tokens [B, T]."""
+        """Word vectors [B, T, E] of tokens [B, T]; for an encoder that reads them, word pieces [B, T, P]."""
         return F.embedding(tokens, self.vectors)
 
     def decided(self, mask: Tensor) -> Draw:
         """The test-time rule as a function of the gates of a batch with this mask."""
         return lambda gates: decide(gates, self.rule, mask, self.threshold, self.budget)
+
+    def selects(self, gates: GateDistribution, mask: Tensor) -> Tensor:
+        """Whether the test-time rule gives a value that is not 0, bool [B, T]."""
+        return selects(gates, self.rule, mask, self.threshold, self.budget)
 
     def gates(self, tokens: Tensor, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """Only the gates, batch shape [B, T]. Dependent gates read values from `draw` (None: the test-time rule)."""
@@ -181,20 +226,43 @@ class Extractor(nn.Module):
             draw = sample if self.training else self.decided(rows)
             z, gates, switches = self.selector(embedded, mask, draw, num_samples)
         else:
-            z = mask.to(embedded.dtype) if self.training else self.attended(tokens, mask)
+            z = mask.to(self.dtype) if self.training else self.attended(tokens, mask)
             z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
         dependent = self.selector is not None and self.selector.dependent
         prediction = self.predictor(repeated(embedded, num_samples), rows, z)
         return Output(prediction, z, gates, dependent, switches)
 
-    def attended(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`."""
-        if self.predictor.pool.weighs_words and self.rule == "top_k":
-            return top_k(self.importance(tokens, mask), mask, self.budget)
-        if self.predictor.pool.weighs_words and self.rule == "threshold":
-            return (self.importance(tokens, mask) >= self.threshold).to(self.vectors.dtype)
-        return mask.to(self.vectors.dtype)
+    def attended(self, tokens: Tensor, mask: Tensor, importance: Tensor | None = None) -> Tensor:
+        """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`.
+
+        `importance` is that of the words, if it is known already.
+        """
+        rule = RULES[self.rule]
+        if self.predictor.pool.weighs_words and rule.reads_weights:
+            weights = self.importance(tokens, mask) if importance is None else importance
+            return rule.of_weights(weights, mask, self.threshold, self.budget)
+        return mask.to(self.dtype)
+
+    @torch.no_grad()
+    def chosen(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The values of the gates at test time, [B, T], and the `importance` of the words if the model ranks them."""
+        if self.selector is not None:
+            z, gates, _ = self.selector(self.embed(tokens), mask, self.decided(mask))
+            return z * mask, gates.log_prob_nonzero
+        importance = self.importance(tokens, mask) if self.ranks_words else None
+        return self.attended(tokens, mask, importance), importance
+
+    @torch.no_grad()
+    def predict_selected(self, tokens: Tensor, mask: Tensor, selections: Tensor) -> Tensor:
+        """The predictions [K, B, C] at test time from K selections [K, B, T] of each text.
+
+        It equals `predictor(embed(tokens), mask, z)` for each z of `selections`, and what the selections have in common
+        is read once. It records no graph.
+        """
+        rows, masks = (part.expand(selections.shape).flatten(0, 1) for part in (tokens, mask))  # [K B, T]
+        pooled = self.predictor.pooled(self.vectors, rows, masks, selections.flatten(0, 1))
+        return self.head(pooled).unflatten(0, selections.shape[:2])
 
     def importance(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """The importance of each word according to the model itself, [B, T]; larger is more important.
@@ -233,22 +301,22 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
     ValueError
         If a setting is not accepted, such as a `p.model` that is neither a gate nor reads the whole text.
     """
-    p = ExtractorSettings.of(p)
+    everything, p = ExtractorSettings.with_own(p), ExtractorSettings.of(p)
     size = vectors.shape[1]
 
     def encoder() -> Encoder:
-        return ENCODERS[p.encoder](size, p.hidden_size)
+        return ENCODERS[p.encoder].build(size, everything)
 
     selector: Selector | None = None
     if p.model in GATES:
         features, gate = encoder(), GATES[p.model]
         if p.dependent:
-            dependent_gate = gate.build(features.output_size + MEMORY_SIZE, p)
+            dependent_gate = gate.build(features.output_size + MEMORY_SIZE, everything)
             cell = RCNNCell(features.output_size + 1, MEMORY_SIZE)
             selector = DependentSelector(features, dependent_gate, cell, p.dropout, p.look_ahead)
         else:
-            selector = Selector(features, gate.build(features.output_size, p), p.dropout)
-    reader = encoder()
+            selector = Selector(features, gate.build(features.output_size, everything), p.dropout)
+    reader = encoder() if selector is None or not p.shared_encoder else selector.encoder
     pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
     predictor = Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, p.predictor, pool)
     return initialise(Extractor(vectors, selector, predictor, p.rule, p.threshold, p.budget))

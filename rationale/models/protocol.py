@@ -62,6 +62,9 @@ class RationaleModel(Trainable, Protocol[Read]):
         What the model is trained for; it also chooses the builder that loads a saved run: "extraction" or "alignment".
     has_gates : bool
         Whether `Output.gates` is a distribution. A model without gates has neither constraints nor prices.
+    floats_per_position : int
+        Numbers that a training step keeps per word (or per cell of a pair) of a batch, at the least; for an estimate of
+        the memory that a run needs.
     """
 
     task: str
@@ -72,14 +75,17 @@ class RationaleModel(Trainable, Protocol[Read]):
     @property
     def has_gates(self) -> bool: ...
 
+    @property
+    def floats_per_position(self) -> int: ...
+
     def __call__(self, tokens: Read, mask: Tensor, num_samples: int = 1) -> Output:
         """One pass: draws from the gates in training mode, decides by the rule in evaluation mode."""
 
     def gates(self, tokens: Read, mask: Tensor, draw: Draw | None = None) -> GateDistribution | None:
         """Only the gates; None for a model without gates."""
 
-    def decided(self, mask: Tensor) -> Draw:
-        """The test-time rule as a function of the gates of a batch with this mask."""
+    def selects(self, gates: GateDistribution, mask: Tensor) -> Tensor:
+        """Where the test-time rule gives a value that is not 0: a bool of the shape of the gates."""
 
 
 class EncoderDecoder(Trainable, Protocol):

@@ -49,9 +49,13 @@ class Selector(nn.Module):
         gates = self.gates(embedded, mask, draw, num_samples)
         return Selection(draw(gates), gates)
 
+    def start_at(self, rate: float) -> None:
+        """See `Gate.start_at`."""
+        self.gate.start_at(rate)
+
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:
         """Only the gates; `draw` is used only if they depend on each other."""
-        states, _ = self.encoder(self.dropout(embedded), mask)  # [B, T, S]
+        states, _ = self.encoder.read(embedded, mask, self.dropout)  # [B, T, S]
         return self.gate(repeated(states, num_samples))
 
 
@@ -60,7 +64,7 @@ def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look
 
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
 
-    Source: eq. (R3), notebooks/05_reinforce.py. `fast.select` computes the same result faster.
+    Source: eq. (R3), notebooks/08_reinforce.py. `fast.select` computes the same result faster.
 
     Parameters
     ----------
@@ -99,7 +103,7 @@ class DependentSelector(Selector):
 
         gates_t = gate([h_t; s_{t-1}]),   s_t = RCNN([h_t; z_t], s_{t-1})
 
-    Source: eq. (R3), notebooks/05_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B. At test time the
+    Source: eq. (R3), notebooks/08_reinforce.py; Lei et al. 2016; Bastings et al. 2019, app. B. At test time the
     memory reads the decided values. If draws pass gradients (HardKuma), gradients flow through s as well.
 
     Parameters
@@ -124,7 +128,7 @@ class DependentSelector(Selector):
         self.cell, self.look_ahead = cell, look_ahead
 
     def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
-        states, _ = self.encoder(self.dropout(embedded), mask)
+        states, _ = self.encoder.read(embedded, mask, self.dropout)
         select = fast.select if self.fast else select_in_order
         return Selection(*select(self.gate, self.cell, repeated(states, num_samples), draw, self.look_ahead))
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.sparse_attention import MAPPINGS, MappingSettings, has_zero_jacobian, unused_by
+from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, has_zero_jacobian, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
@@ -64,16 +64,12 @@ class Seq2Seq(nn.Module):
         Index of the word that stands before the first word of a target and after its last word.
     size : int
         Numbers of an embedding and of a state; even.
-    mapping : one of `MAPPINGS`
-    **arguments
-        Arguments of the mapping: gamma, lam, p.
+    mapping : Mapping
     """
 
     task = "generation"
 
-    def __init__(
-        self, num_source: int, num_target: int, start: int, size: int, dropout: float, mapping: str, **arguments: float
-    ):
+    def __init__(self, num_source: int, num_target: int, start: int, size: int, dropout: float, mapping: Mapping):
         super().__init__()
         self.start = start
         self.source, self.target = (nn.Embedding(number, size) for number in (num_source, num_target))
@@ -81,7 +77,7 @@ class Seq2Seq(nn.Module):
         self.cells = nn.ModuleList([nn.LSTMCell(2 * size, size), nn.LSTMCell(size, size)])
         self.key, self.join = nn.Linear(size, size, bias=False), nn.Linear(2 * size, size, bias=False)
         self.output, self.dropout = nn.Linear(size, num_target), Dropout(dropout)
-        self.mapping, self.arguments = mapping, arguments
+        self.mapping = mapping
 
     def read(self, tokens: Tensor, mask: Tensor) -> tuple[EncodedSource, DecoderState]:
         """Encoded sources, from [B, S], and the initial state of the decoder."""
@@ -105,14 +101,14 @@ class Seq2Seq(nn.Module):
             h, c = lstm(inputs, (state[0][layer], state[1][layer]))
             hidden, cell, inputs = [*hidden, h], [*cell, c], self.dropout(h)
         scores = torch.einsum("bh,bsh->bs", h, source.keys)
-        weights = MAPPINGS[self.mapping](scores, source.mask, **self.arguments)
+        weights = self.mapping(scores, source.mask)
         context = torch.einsum("bs,bsh->bh", weights, source.states)
         output = self.dropout(torch.tanh(self.join(torch.cat([context, h], -1))))
         return Decoded((torch.stack(hidden), torch.stack(cell)), output, weights)
 
     def has_zero_jacobian(self, weights: Tensor) -> Tensor:
         """Where the scores have gradient 0, given the attention weights [..., S]; see `nn.has_zero_jacobian`."""
-        return has_zero_jacobian(weights, self.mapping, self.arguments.get("lam", 0.0))
+        return has_zero_jacobian(weights, self.mapping.name, getattr(self.mapping, "lam", 0.0))
 
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """o_t [B, T, H] for each word of `target` [B, T], given the words before it, and the weights [B, T, S]."""
@@ -142,8 +138,10 @@ def build_seq2seq(p: object, num_source: int, num_target: int, start: int) -> Se
     start : int
         Index of the word that a target begins with.
     """
-    p = Seq2SeqSettings.of(p)
-    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, p.model, **MAPPINGS[p.model].arguments(p))
-    for parameter in model.parameters():
-        nn.init.uniform_(parameter, -0.1, 0.1)
+    everything, p = Seq2SeqSettings.with_own(p), Seq2SeqSettings.of(p)
+    mapping = MAPPINGS[p.model].build(everything)
+    model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, mapping)
+    for name, parameter in model.named_parameters():
+        if not name.startswith("mapping."):
+            nn.init.uniform_(parameter, -0.1, 0.1)
     return model

@@ -8,8 +8,12 @@ Masking h^(0) removes a word's identity and keeps its position and segment, so t
 Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transformers is part of the extra `pretrained`.
 """
 
+import functools
 import hashlib
 import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data.batches import Batch
+from rationale.digests import recorded
 from rationale.errors import BadInput, optional
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 units, no download at run time
@@ -75,21 +80,11 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
     BadInput
         If the encoder cannot be loaded; the message names what is available offline.
     """
-    transformers, place = import_transformers(), place_of(name)
     if spans:
         optional(
             "torchmetrics", "scores of spans", "pretrained"
         )  # needed after training only; if it is missing, stop now
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
-        kind = transformers.AutoModelForQuestionAnswering if spans else transformers.AutoModel
-        encoder = kind.from_pretrained(place, **({} if spans else {"add_pooling_layer": False}))
-    except (OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0][:150]
-        raise BadInput(
-            f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
-            "config.json, tokenizer.json and model.safetensors"
-        ) from None
+    encoder, tokenizer = load_any_encoder(name, "AutoModelForQuestionAnswering" if spans else "AutoModel")
     base = encoder.base_model
     layered = hasattr(base, "embeddings") and hasattr(getattr(base, "encoder", None), "layer")
     if not layered or getattr(encoder.config, "type_vocab_size", 0) < 2:
@@ -98,6 +93,73 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
             "with two segments"
         )
     return encoder, tokenizer
+
+
+def load_any_encoder(name: str, kind: str = "AutoModel") -> tuple[Any, Any]:
+    """An encoder of any family and its tokenizer.
+
+    Parameters
+    ----------
+    name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
+    kind : str
+        The class of transformers that chooses the model.
+
+    Raises
+    ------
+    BadInput
+        If the encoder cannot be loaded; the message names what is available offline.
+    """
+    transformers, place = import_transformers(), place_of(name)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+        chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
+        takes = inspect.signature(chooser._model_mapping[type(config)].__init__).parameters
+        options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}  # no file needs to hold it
+        encoder, report = chooser.from_pretrained(place, output_loading_info=True, **options)
+        _refuse_incomplete(tokenizer, encoder, report)
+    except Exception as error:
+        raise _cannot_be_loaded(name, error) from None
+    if Path(place).is_dir():
+        recorded(Path(place))
+    return encoder, tokenizer
+
+
+@functools.cache  # a saved run asks for it once per batch
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of an encoder; the parameters and the errors are those of `load_any_encoder`."""
+    try:
+        return import_transformers().AutoTokenizer.from_pretrained(place_of(name), use_fast=True)
+    except BadInput:
+        raise
+    except Exception as error:
+        raise _cannot_be_loaded(name, error) from None
+
+
+def _cannot_be_loaded(name: str, error: Exception) -> BadInput:
+    """transformers and its parts have many ways to say that a file is missing or damaged."""
+    reason = (str(error).splitlines() or [type(error).__name__])[0][:150]
+    return BadInput(
+        f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
+        "config.json, tokenizer.json and model.safetensors"
+    )
+
+
+def _refuse_incomplete(tokenizer: Any, encoder: Any, report: Mapping[str, Iterable[str]]) -> None:
+    """Raise a ValueError if transformers has made up what the files do not hold: words, separators or weights."""
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise ValueError("no tokenizer.json or vocab.txt: every word would be unknown")
+    for part in ("unk", "pad", "cls", "sep"):
+        if getattr(tokenizer, f"{part}_token_id") is None:
+            raise ValueError(f"the tokenizer has no token for {part}")
+    rows = encoder.get_input_embeddings().num_embeddings
+    if max(tokenizer.get_vocab().values()) >= rows:
+        raise ValueError(f"the tokenizer has {len(tokenizer):,} pieces, the model {rows:,} embeddings")
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith(("qa_outputs", "pooler")))
+    if missing:  # besides the layers that are trained, or not used
+        raise ValueError(f"the file of weights lacks {missing[0]}")
+    layers = sorted(name for name in report["unexpected_keys"] if ".layer." in name)
+    if layers:
+        raise ValueError(f"the file of weights has {layers[0]}, of a layer that config.json lacks")
 
 
 class Classifier(nn.Module):
@@ -109,9 +171,16 @@ class Classifier(nn.Module):
     num_classes : int
     separator : int
         Index of [SEP]: the pieces after the first [SEP] are the second segment.
+
+    Attributes
+    ----------
+    in_bfloat16 : bool
+        Whether the encoder multiplies matrices in bfloat16 (8 bits of precision, for speed on a GPU) instead of
+        float32. Its weights stay in float32.
     """
 
     encoder: Any  # transformers gives the parts of a module no types
+    in_bfloat16 = False
 
     def __init__(self, encoder: Any, num_classes: int, separator: int):
         super().__init__()
@@ -128,11 +197,15 @@ class Classifier(nn.Module):
         """The output of the encoder for a batch of word pieces."""
         ends = batch.tokens == self.separator
         segment = (ends.cumsum(1) - ends.long()).clamp(max=1)  # the first [SEP] belongs to the first segment
-        return self.encoder(input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options)
+        precision = torch.autocast(batch.mask.device.type, torch.bfloat16) if self.in_bfloat16 else nullcontext()
+        with precision:
+            return self.encoder(
+                input_ids=batch.tokens, attention_mask=batch.mask.long(), token_type_ids=segment, **options
+            )
 
     def predict(self, batch: Batch[Tensor]) -> Tensor:
         """Logits [B, C]."""
-        return self.head(self.dropout(self.states(batch).last_hidden_state[:, 0]))
+        return self.head(self.dropout(self.states(batch).last_hidden_state[:, 0].to(self.head.weight.dtype)))
 
     @torch.no_grad()
     def attentions(self, batch: Batch[Tensor]) -> list[Tensor]:
@@ -169,7 +242,8 @@ class SpanFinder(Classifier):
         """Logits [B, 2, T] of the first and the last position."""
         ends = batch.tokens == self.separator
         second = ends.cumsum(1).eq(1) & ~ends & batch.mask
-        logits = self.head(self.dropout(self.states(batch).last_hidden_state)).transpose(1, 2)
+        states = self.states(batch).last_hidden_state.to(self.head.weight.dtype)
+        logits = self.head(self.dropout(states)).transpose(1, 2)
         return logits.masked_fill(~second.unsqueeze(1), -1e4)
 
 

@@ -3,9 +3,10 @@
     scan_both_ways   rcnn.scan_both_ways           the loop over a text
     select           selector.select_in_order      dependent gates
     kept_units       nn.Dropout                    different random numbers from the same distribution
+    Blocks.read      nn.LSTM over padded rows      rows that have ended are left out of the later steps
     apply_to_joined  layers(torch.cat([x, y], -1))
 
-(`fast_rows` computes the rows of the sparse mappings.) Each fast form saves at least 10 % of a training step
+(`mappings.fast_rows` computes the rows of the sparse mappings.) Each fast form saves at least 10 % of a training step
 (`make bench`), except for `apply_to_joined`, which rounds its sums in another order: without it, the numbers of older
 runs would change.
 tests/test_recurrence.py, test_encoders.py and test_aligner.py compare values and gradients.
@@ -14,6 +15,8 @@ The two scans are loops over time whose forward and backward passes are written 
 the previous step (projections of the inputs, gradients of the weights, slopes of the activations) is computed for all
 steps at once, outside the loop; the loop holds one small matrix product and a few elementwise steps.
 """
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -51,30 +54,92 @@ def apply_to_joined(layers: nn.Sequential, words: Tensor, others: Tensor) -> Ten
     return units
 
 
+# ------------------------------------------------------------------------------------- rows of very different lengths
+MOST_PADDING = 0.25  # share of the positions of a batch, above which it is read in blocks
+NUM_BLOCKS = 2
+
+
+class Blocks(NamedTuple):
+    """How to read a padded batch in blocks of steps, each with only those rows that have not ended before it.
+
+    Packed sequences leave out every row at its end, and take one call of the library per step. A few blocks, in each of
+    which torch reads padded rows, are faster.
+    """
+
+    order: Tensor  # long [B]: numbers of the rows, the longest first
+    place: Tensor  # long [B], its inverse
+    blocks: tuple[tuple[int, int, int], ...]  # (first step, last step + 1, number of rows)
+
+    @classmethod
+    def of(cls, mask: Tensor) -> "Blocks | None":
+        """The blocks of a batch with this mask, bool [B, T], whose real tokens come first in each row.
+
+        None: the batch is better read as it is, because it has little padding or is not on the CPU.
+        """
+        if mask.device.type != "cpu":
+            return None
+        lengths, order = mask.sum(1).sort(descending=True)
+        sizes = lengths.tolist()
+        if sum(sizes) >= (1 - MOST_PADDING) * mask.numel() or not sizes[0]:
+            return None
+        ends = sorted({sizes[len(sizes) * k // NUM_BLOCKS] for k in range(NUM_BLOCKS)} - {0})  # the last is the longest
+        rows = [sum(size > start for size in sizes) for start in [0, *ends[:-1]]]
+        return cls(order, order.argsort(), tuple(zip([0, *ends[:-1]], ends, rows, strict=True)))
+
+    def read(self, lstm: nn.LSTM, inputs: Tensor) -> Tensor:
+        """The states [B, T, H] of the inputs [B, T, E], as `lstm(inputs)[0]`; meaningless at padding."""
+        ordered, states, state = inputs.index_select(0, self.order), [], None
+        for start, end, rows in self.blocks:
+            if state is not None:
+                state = state[0][:, :rows].contiguous(), state[1][:, :rows].contiguous()
+            read, state = lstm(ordered[:rows, start:end], state)
+            states.append(F.pad(read, (0, 0, 0, 0, 0, len(inputs) - rows)))
+        missing = inputs.shape[1] - self.blocks[-1][1]  # steps that no row has
+        return F.pad(torch.cat(states, 1).index_select(0, self.place), (0, 0, 0, missing))
+
+
 # ------------------------------------------------------------------------------------------------ a text, both ways
-def scan_both_ways(ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as `rcnn.scan_both_ways`, with both cells in one loop."""
+def _refuse_second_derivatives(readable: str) -> None:
+    """The backward pass of a scan records no graph, so what it returns could not be differentiated again."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            f"the fast scan of an RCNN has no second derivative (create_graph=True); its readable form has: {readable}"
+        )
+
+
+def scan_both_ways(
+    ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor, z: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The same as `rcnn.scan_both_ways`, with both cells in one loop; with gates z [B, T], of `inputs * z`."""
     cells = (ahead, back)
     inputs, keep = inputs.transpose(0, 1), mask.T.unsqueeze(-1)  # [T, B, E], [T, B, 1]
+    inputs = inputs.masked_fill(~keep, 0.0)  # 0 times a NaN would not be 0
+    if z is not None:
+        z = z.T.unsqueeze(-1).masked_fill(~keep, 0.0)  # [T, B, 1]
     weight = torch.stack([cell.inputs.weight.unflatten(0, (3, -1)).mT for cell in cells], 1)  # [3, 2, E, H]
-    states = Scan.apply(
+    states, final = Scan.apply(
         torch.stack([inputs, inputs.flip(0)]),
         weight,
         torch.stack([cell.recurrent.bias for cell in cells]).unsqueeze(1),
         torch.stack([cell.recurrent.weight.T for cell in cells]),
         torch.stack([cell.bias for cell in cells]).unsqueeze(1),
         torch.stack([keep, keep.flip(0)]),
-    )  # [2, T, B, H]
-    final = torch.cat([*states[:, -1]], -1)
-    return torch.cat([states[0], states[1].flip(0)], -1).transpose(0, 1), final
+        None if z is None else torch.stack([z, z.flip(0)]),
+    )  # [2, T, B, H], [2, B, H]
+    forward, backward = states.unbind(0)
+    return torch.cat([forward, backward.flip(0)], -1).transpose(0, 1), torch.cat([*final], -1)
 
 
 class Scan(torch.autograd.Function):
-    """h = Scan.apply(inputs, weight, gate_bias, recurrent, bias, keep): D directions of an RCNN over T steps.
+    """h, last = Scan.apply(inputs, weight, gate_bias, recurrent, bias, keep, z): D directions of an RCNN, T steps.
 
     inputs [D, T, B, E]; weight [3, D, E, H], the transposed W_1, W_2, W_g; recurrent [D, H, H], the transposed U;
-    gate_bias, bias [D, 1, H]; keep bool [D, T, B, 1] -> states [D, T, B, H]. Where `keep` is False the step is skipped:
-    the whole state stays the same.
+    gate_bias, bias [D, 1, H]; keep bool [D, T, B, 1] -> states [D, T, B, H], the last of them [D, B, H]. Where `keep`
+    is False the step is skipped: the whole state stays the same. The last states are returned by themselves because
+    most models use either them or all states; the backward pass reads no gradient of what was not used.
+
+    With z [D, T, B, 1], the RCNN reads z x instead of x. As W (z x) = z (W x), the gradient of z is the product of W x
+    and the gradient of W (z x), summed over the units: the gradient of the inputs, a matrix product, is not needed.
 
     c1 and c2 are stored in one tensor [2, D, B, H]. Both are updated as c' = g c + (1 - g) v, with v = W_1 x for c1 and
     v = c1 + W_2 x for c2. As c - c' = (1 - g) (c - v), the gradient of the raw gate is g times the sum over both of
@@ -82,44 +147,52 @@ class Scan(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, inputs, weight, gate_bias, recurrent, bias, keep):
+    def forward(ctx, inputs, weight, gate_bias, recurrent, bias, keep, z):
         directions, steps, rows, _ = inputs.shape
         size = recurrent.shape[-1]
-        projected = inputs.new_empty(3, directions, steps * rows, size)  # W_1 x, W_2 x, W_g x + b_g
+        projected = inputs.new_empty(3, directions, steps * rows, size)  # W_1 x, W_2 x, W_g x + b_g (with z, no b_g)
         for k in (0, 1):
             torch.bmm(inputs.flatten(1, 2), weight[k], out=projected[k])
-        torch.baddbmm(gate_bias, inputs.flatten(1, 2), weight[2], out=projected[2])
+        torch.baddbmm(gate_bias, inputs.flatten(1, 2), weight[2], beta=1 if z is None else 0, out=projected[2])
         projected = projected.view(3, directions, steps, rows, size)
         hidden = inputs.new_empty(steps + 1, directions, rows, size)
         gates = torch.empty_like(hidden[1:])
         sums = inputs.new_empty(steps + 1, 2, directions, rows, size)  # c1, c2
         hidden[0], sums[0] = 0, 0
         h, c, incoming = hidden.unbind(0), sums.unbind(0), projected[:2].unbind(2)
-        steps_of = zip(projected[2].unbind(1), projected[1].unbind(1), gates.unbind(0), (~keep).unbind(1), strict=True)
-        for t, (gate, second, g, skip) in enumerate(steps_of):
+        kept = None if z is None else z.unbind(1)
+        steps_of = zip(projected[2].unbind(1), gates.unbind(0), (~keep).unbind(1), strict=True)
+        for t, (gate, g, skip) in enumerate(steps_of):
+            values = incoming[t]
+            if kept is not None:
+                values, gate = values * kept[t], torch.addcmul(gate_bias, gate, kept[t])
             raw = torch.baddbmm(gate, h[t], recurrent)
             torch.sigmoid(raw.masked_fill_(skip, torch.inf), out=g)  # where g is 1, c1 and c2 stay the same
-            second.add_(c[t][0])
-            torch.lerp(incoming[t], c[t], g, out=c[t + 1])  # g c + (1 - g) v
+            values[1].add_(c[t][0])
+            torch.lerp(values, c[t], g, out=c[t + 1])  # g c + (1 - g) v
             torch.where(skip, h[t], (c[t + 1][1] + bias).tanh_(), out=h[t + 1])
-        ctx.save_for_backward(inputs, weight, recurrent, keep, hidden, sums, gates)
-        return hidden[1:].transpose(0, 1)
+        ctx.save_for_backward(inputs, weight, recurrent, keep, hidden, sums, gates, z, None if z is None else projected)
+        ctx.set_materialize_grads(False)
+        return hidden[1:].transpose(0, 1), hidden[-1].clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, grad_states):
-        inputs, weight, recurrent, keep, hidden, sums, gates = ctx.saved_tensors
+    def backward(ctx, grad_states, grad_last):
+        _refuse_second_derivatives("scan_both_ways of rationale.nn.rcnn")
+        inputs, weight, recurrent, keep, hidden, sums, gates, z, projected = ctx.saved_tensors
         _, directions, _, rows, size = sums.shape
         steps = len(hidden) - 1
         grad_projected = inputs.new_empty(3, directions, steps, rows, size)
         grad_bias = torch.zeros_like(hidden[0])
-        transposed, read, grad_states = recurrent.mT, keep.to(inputs).unbind(1), grad_states.unbind(1)
+        transposed, read = recurrent.mT, keep.to(inputs).unbind(1)
+        grad_states = None if grad_states is None else grad_states.unbind(1)
         grad_incoming = grad_projected[:2].unbind(2)
         grad_second, grad_gate = (part.unbind(1) for part in grad_projected[1:])
         states, before, gates = hidden[1:].unbind(0), sums.unbind(0), gates.unbind(0)
-        h, c = torch.zeros_like(hidden[0]), torch.zeros_like(sums[0])
+        h = torch.zeros_like(hidden[0]) if grad_last is None else grad_last.clone()
+        c = torch.zeros_like(sums[0])
         for t in reversed(range(steps)):
-            h += grad_states[t]
+            if grad_states is not None:
+                h += grad_states[t]
             through = h * read[t]
             h -= through
             grad_sum = torch.ops.aten.tanh_backward(through, states[t])
@@ -132,6 +205,10 @@ class Scan(torch.autograd.Function):
             c = kept
             c[0] += grad_second[t]
             h.baddbmm_(grad_gate[t], transposed)
+        grad_z = None
+        if z is not None:
+            grad_z = torch.linalg.vecdot(grad_projected, projected).sum(0).unsqueeze(-1)
+            inputs = inputs * z
         grad_projected, before = grad_projected.flatten(2, 3), hidden[:-1].transpose(0, 1).flatten(1, 2)
         grad_weight = torch.stack([inputs.flatten(1, 2).mT @ part for part in grad_projected])
         grad_inputs = None
@@ -139,7 +216,7 @@ class Scan(torch.autograd.Function):
             grad_inputs = torch.bmm(grad_projected[0], weight[0].mT)
             for k in (1, 2):
                 grad_inputs.baddbmm_(grad_projected[k], weight[k].mT)
-            grad_inputs = grad_inputs.view_as(inputs)
+            grad_inputs = grad_inputs.view_as(inputs) * (1 if z is None else z)
         grad_gate_bias = grad_projected[2].sum(1, keepdim=True)
         return (
             grad_inputs,
@@ -148,6 +225,7 @@ class Scan(torch.autograd.Function):
             before.mT @ grad_projected[2],
             grad_bias.sum(1, keepdim=True),
             None,
+            grad_z,
         )
 
 
@@ -233,8 +311,8 @@ class MemoryScan(torch.autograd.Function):
         return hidden[:-1], first[:-1], second[:-1], drawn
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad_hidden, grad_first, grad_second, _):
+        _refuse_second_derivatives("select_in_order of rationale.models.selector")
         raw_states, memory_weight, recurrent, z_weight, hidden, first, second, gates, z = ctx.saved_tensors
         size, steps = recurrent.shape[0], range(len(gates))
         through_first, through_second = ((gates * (c[:-1] - c[1:])).unbind(0) for c in (first, second))  # as in Scan

@@ -19,11 +19,16 @@ def initialise(module: Module) -> Module:
     """Glorot-uniform weights and zero biases, for all linear and recurrent layers of a module; returns the module.
 
     Each matrix of an LSTM or a GRU (one per gate) is drawn separately. Modules of other types, such as `nn.LayerNorm`
-    and `nn.Embedding`, keep the weights with which they were built.
+    and `nn.Embedding`, keep the weights with which they were built, and so does everything inside a module whose
+    attribute `keeps_weights` is True.
 
     Source: the code of Bastings et al. 2019.
     """
+    kept = [part for part in module.modules() if getattr(part, "keeps_weights", False)]
+    pretrained = {inner for part in kept for inner in part.modules()}
     for part in module.modules():
+        if part in pretrained:
+            continue
         if isinstance(part, nn.Linear):
             nn.init.xavier_uniform_(part.weight)
             if part.bias is not None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class Pool(nn.Module):
     """One state per text, from the states of its words. A text without tokens gives zeros.
 
-    Source: eq. (R12), notebooks/05_reinforce.py.
+    Source: eq. (R12), notebooks/09_questions.py.
 
     Attributes
     ----------
@@ -17,6 +17,8 @@ class Pool(nn.Module):
         The value of the setting `pool` that chooses this pool.
     weighs_words : bool
         Whether the pool has `weights(states, mask)` [B, T]: one number per word, larger where the word counts more.
+    reads_states : bool
+        Whether the pool uses the states of the single words. Otherwise they may be anything.
 
     Parameters
     ----------
@@ -28,6 +30,7 @@ class Pool(nn.Module):
 
     name: ClassVar[str]
     weighs_words: ClassVar[bool] = False
+    reads_states: ClassVar[bool] = True
 
     def __init__(self, num_features: int, output_size: int | None = None):
         super().__init__()
@@ -45,7 +48,7 @@ class Pool(nn.Module):
 class FinalPool(Pool):
     """The final states of both directions, as in the paper."""
 
-    name = "final"
+    name, reads_states = "final", False
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
         return final
@@ -54,7 +57,7 @@ class FinalPool(Pool):
 class LastPool(Pool):
     """Only the forward state at the last real token."""
 
-    name = "last"
+    name, reads_states = "last", False
 
     def __init__(self, num_features: int):
         super().__init__(num_features, num_features // 2)

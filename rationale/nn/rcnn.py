@@ -64,9 +64,10 @@ def scan(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
     cell : RCNNCell
     inputs : [B, T, E]
     mask : bool [B, T]
-        Where it is False, the state stays the same.
+        Where it is False, the state stays the same, whatever the input is (NaN too).
     """
     state, states = cell.start(len(inputs)), []
+    inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0.0)
     for x, keep in zip(inputs.unbind(1), mask.unsqueeze(-1).unbind(1), strict=True):
         after = cell(cell.project(x), state)
         h, c1, c2 = (torch.where(keep, new, old) for new, old in zip(after, state, strict=True))

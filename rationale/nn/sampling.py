@@ -26,7 +26,7 @@ def log_switches(gates: GateDistribution, noise: Tensor, after: Callable[[Tensor
         P(z_t = 0) P(z_{t+1} != 0 | z_t = 0) + P(z_t != 0) E[P(z_{t+1} = 0 | z_t) | z_t != 0]
 
     The memory is advanced twice, once with z_t = 0 and once with a draw of z_t given that it is not 0; the value that
-    was actually drawn is not used. Source: eq. (S14), notebooks/04_selecting_text.py; Bastings et al. 2019, app. B.
+    was actually drawn is not used. Source: eq. (S14), notebooks/07_decide_and_depend.py; Bastings et al. 2019, app. B.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Objectives: penalties on a selection, the constraint, the score function, and the whole loss."""
 
-from rationale.objectives.constraint import DYNAMICS, Constraint, steps_to_multiplier
+from rationale.objectives.constraint import DYNAMICS, Constraint, steps_of_task, steps_to_multiplier
 from rationale.objectives.loss import MEASURES, PENALTIES, LossOutput, RationaleObjective, build_objective
 from rationale.objectives.penalties import (
     count_selected,
@@ -31,5 +31,6 @@ __all__ = [
     "log_mean",
     "masked_mean",
     "score_function",
+    "steps_of_task",
     "steps_to_multiplier",
 ]

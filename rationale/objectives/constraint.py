@@ -1,7 +1,7 @@
 """The constraint on a selection: a multiplier that changes until the rate equals its target."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -22,9 +22,14 @@ class ConstraintSettings(Settings):
     )
     measure_every: int = setting(2, "training steps between two measurements of the rate", "[1, inf)")
     multiplier_init: float = setting(0.0, "multiplier at the start", "[0, inf)")
-    multiplier_rate: float = setting(0.2, "step of the multiplier", "(0, inf)")
+    multiplier_rate: float | None = setting(0.2, "step of the multiplier; null = see quadratic", "(0, inf)")
     multiplier_max: float | None = setting(None, "largest multiplier; null = no limit", "(0, inf)")
-    quadratic: float = setting(50.0, "weight of the squared gap", "[0, inf)")
+    quadratic: float | None = setting(
+        50.0, "weight of the squared gap; null = from the task's loss and the steps per epoch", "[0, inf)"
+    )
+    gap_max: float | None = setting(
+        None, "largest gap that moves the multiplier, against its winding up; null = no limit", "(0, 1)"
+    )
     smoothing: float = setting(0.8, "share of the old value in the gap's moving average", "[0, 1)")
 
     def refused(self) -> Iterator[Refusal]:
@@ -34,6 +39,11 @@ class ConstraintSettings(Settings):
             "with dynamics authors, which multiplies it",
             "a number in (0, inf), 0.0001 in the authors' code for SST",
         )
+        yield Refusal(
+            self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
+        )
+        follows = self.dynamics == "authors" and self.multiplier_rate is None
+        yield Refusal(follows, "multiplier_rate", "with dynamics authors", "a number in (0, inf)")
 
 
 class TransitionSettings(Settings):
@@ -63,12 +73,17 @@ class Constraint(nn.Module):
         term       = multiplier gap, with the gradient of multiplier (value - target)
 
     This rule can only lower a rate. Once all gates are shut, they receive no gradient of the task and the rationale
-    stays empty: see eq. (S12), notebooks/04_selecting_text.py.
+    stays empty: see eq. (S12), notebooks/06_hold_a_rate.py.
+
+    While the model moves slowly, the multiplier winds up, because a gap above a small target may be up to 1 - target,
+    and it unwinds slowly, because a gap below the target is at most target: the rate overshoots. `largest_gap` limits
+    the step in both directions; with largest_gap = target they are equally fast. A run whose gap stays below the limit
+    is not changed by it.
 
     In both, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and `update`
     changes them in training mode only. Call `update` before `forward`, as the authors do.
 
-    Source: eqs. (S6), (S8)-(S11), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4; Rezende and
+    Source: eqs. (S6), (S8)-(S11), notebooks/06_hold_a_rate.py; Bastings et al. 2019, sec. 4; Rezende and
     Viola 2018.
 
     Parameters
@@ -86,11 +101,13 @@ class Constraint(nn.Module):
         Initial value of the multiplier; must be positive for `authors`.
     largest : float, > 0
         Upper limit of the multiplier (the authors: 5 on beer, none on SST).
+    largest_gap : float, > 0
+        Limit of the gap, in magnitude, by which the multiplier is updated; `signed` only.
 
     Raises
     ------
     ValueError
-        If an argument is outside its range.
+        If an argument is outside its range, or if `update` on a CPU is given a measurement that is not finite.
 
     Examples
     --------
@@ -118,6 +135,7 @@ class Constraint(nn.Module):
         quadratic: float = 50.0,
         multiplier: float = 0.0,
         largest: float = math.inf,
+        largest_gap: float = math.inf,
     ):
         super().__init__()
         if dynamics not in DYNAMICS:
@@ -129,16 +147,29 @@ class Constraint(nn.Module):
                 f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
                 f"quadratic: got {quadratic}, accepted >= 0"
             )
+        if not largest_gap > 0:
+            raise ValueError(f"largest_gap: got {largest_gap}, accepted > 0")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
         self.target, self.dynamics, self.step = target, dynamics, step
-        self.smoothing, self.quadratic, self.largest = smoothing, quadratic, largest
+        self.smoothing, self.quadratic, self.largest, self.largest_gap = smoothing, quadratic, largest, largest_gap
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
             self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Constraint":
+        """Move to another device; the buffers stay in float64, also where `model.half()` converts the weights."""
+        before = dict(self.named_buffers())
+        super()._apply(fn, recurse)
+        for name, buffer in before.items():
+            setattr(self, name, buffer.to(getattr(self, name).device))
+        return self
 
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:
         """Add one measurement and update the multiplier; does nothing in evaluation mode.
+
+        A measurement that is not a finite number is refused. On a GPU, where asking for it would make every step wait,
+        it counts as equal to the average of those before it.
 
         Parameters
         ----------
@@ -149,14 +180,26 @@ class Constraint(nn.Module):
         """
         if not self.training:
             return
+        rate = amount.double() / size
+        if rate.device.type != "cpu":  # a GPU would have to wait for the answer, at every step
+            rate = torch.where(rate.isfinite(), rate, self.gap + self.target)
+            amount = rate * size
+        elif not rate.isfinite():
+            raise ValueError(
+                f"the measured rate is {rate.item()} ({float(amount)} of {float(size)}), accepted is a finite number; "
+                "the multiplier has not been changed"
+            )
         if self.dynamics == "authors":
-            self.gap.lerp_(amount.double() / size - self.target, 1 - self.smoothing)
+            self.gap.lerp_(rate - self.target, 1 - self.smoothing)
             self.multiplier.mul_(torch.exp(self.step * self.gap)).clamp_(max=self.largest)
             return
         self.amount.lerp_(amount.double(), 1 - self.smoothing)
-        self.size.lerp_(torch.as_tensor(size).to(self.size), 1 - self.smoothing)
+        self.size.lerp_(
+            size.to(self.size) if isinstance(size, Tensor) else self.size.new_full((), size), 1 - self.smoothing
+        )
         self.gap.copy_(self.amount / self.size - self.target)
-        self.multiplier.add_(self.step * self.gap).clamp_(max=self.largest)
+        gap = self.gap.clamp(-self.largest_gap, self.largest_gap)
+        self.multiplier.add_(self.step * gap).clamp_(max=self.largest)
 
     def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
         """The term to add to the loss.
@@ -175,12 +218,50 @@ class Constraint(nn.Module):
         return multiplier * violation + self.quadratic / 2 * violation.square()
 
 
+def steps_of_task(target: float, task_loss: float, updates_per_epoch: float) -> tuple[float, float]:
+    """The weights of a `signed` constraint that fit any task: (quadratic, step).
+
+        quadratic = l0 / m^2,   step = quadratic / U,   m = min(target, 1 - target)
+
+    l0 is the loss of the best constant answer, which is what a rationale can save at most, and U is the number of
+    updates of the multiplier per epoch. A rate that is off by m (nothing is selected, or twice the target) then costs
+    half of l0 at once. If it stays there for an epoch, the multiplier rises to l0 / m, the mean value of a word's share
+    if the words of the target save everything. A constraint with fixed weights is too weak for a task with a larger
+    loss, and it swings on a corpus with more steps per epoch.
+
+    Parameters
+    ----------
+    target : float, in (0, 1)
+    task_loss : float, > 0
+        l0: the entropy of the labels in nats (classes), or their variance (scores).
+    updates_per_epoch : float, > 0
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> quadratic, step = steps_of_task(target=0.2, task_loss=0.7, updates_per_epoch=50)
+    >>> round(quadratic, 3), round(step, 3)
+    (17.5, 0.35)
+    """
+    if not 0 < target < 1 or not task_loss > 0 or not updates_per_epoch > 0:
+        raise ValueError(
+            f"target: got {target}, accepted (0, 1); task_loss: got {task_loss}, accepted > 0; "
+            f"updates_per_epoch: got {updates_per_epoch}, accepted > 0"
+        )
+    quadratic = task_loss / min(target, 1 - target) ** 2
+    return quadratic, quadratic / updates_per_epoch
+
+
 def steps_to_multiplier(start: float, step: float, gap: float, end: float = 1.0) -> float:
     """Training steps until the authors' multiplier reaches `end` under a constant gap.
 
         n = ln(end / start) / (step gap)
 
-    Source: eq. (S10), notebooks/04_selecting_text.py.
+    Source: eq. (S10), notebooks/06_hold_a_rate.py.
 
     Examples
     --------

@@ -9,6 +9,7 @@ is taken through the draw (HardKuma) or, for gates whose draws pass no gradient 
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from rationale.models.protocol import Output, RationaleModel
 from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
-from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings
+from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings, steps_of_task
 from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
 from rationale.settings import Settings, setting
@@ -50,7 +51,7 @@ class LossOutput(NamedTuple):
 class RationaleObjective(nn.Module):
     """Task loss of a sampled rationale, plus the penalties or constraints that keep the rationale short.
 
-    Source: eq. (S5), notebooks/04_selecting_text.py; eqs. (R2)-(R8), notebooks/05_reinforce.py.
+    Source: eq. (S5), notebooks/05_count_words.py; eqs. (R2)-(R8), notebooks/08_reinforce.py.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class RationaleObjective(nn.Module):
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
-    steps: Tensor  # buffers, []: training steps so far
+    steps: Tensor  # buffers, []: training steps so far, always on the CPU
     average: Tensor  # of the costs; only for the baseline of this name
 
     def __init__(
@@ -120,6 +121,18 @@ class RationaleObjective(nn.Module):
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "RationaleObjective":
+        """Move to another device; `steps` stays on the CPU, because decisions depend on it and a GPU would wait.
+
+        `average` stays in float64, also where `model.half()` converts the weights.
+        """
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)
+        self.steps = before["steps"]
+        if "average" in before:
+            self.average = before["average"].to(self.average.device)
+        return self
+
     def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
         output = model(batch.tokens, batch.mask, self.samples)
@@ -128,8 +141,22 @@ class RationaleObjective(nn.Module):
         self._update(model, output, batch)
         reference = self._self_critical(model, batch) if self.baseline == "self_critical" else None
         result = self.loss(output, batch, model.head, reference)
-        self.steps += 1
+        self.count_step()
         return result
+
+    def count_step(self) -> None:
+        """Count a training step of a model with gates. `forward` does; a step that is replayed has to be counted."""
+        self.steps += 1
+
+    @property
+    def variant(self) -> bool | None:
+        """What a step of the model with gates depends on beside its batch: whether it measures the rate.
+
+        None while every step differs from the next, as in the warm-up.
+        """
+        if self.steps <= self.warmup:
+            return None
+        return bool(self.steps % self.every == 0)
 
     def loss(self, output: Output, batch: Batch, head: Head, reference: Tensor | None = None) -> LossOutput:
         """The loss of a given forward pass, with the current multipliers.
@@ -149,6 +176,7 @@ class RationaleObjective(nn.Module):
         parts = {"task": task.detach().mean()}
         if output.gates is None:
             return LossOutput(task.mean(), parts)
+        self._refuse_biased(output)
         price = self._price(output, mask)  # [K B]
         loss = (task + price).mean()
         for name, constraint, logs in (
@@ -168,6 +196,16 @@ class RationaleObjective(nn.Module):
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
+
+    def _refuse_biased(self, output: Output) -> None:
+        """The rate of dependent gates depends on draws; where these pass no gradient, that of the rate is biased."""
+        held = self.selection is not None or self.transitions is not None
+        gates = output.required_gates()
+        if held and output.dependent and not gates.has_rsample and self.penalty == "expected":
+            raise ValueError(
+                "penalty: got 'expected', accepted is 'sampled' for a constraint on dependent gates whose draws pass "
+                "no gradient: that of the expected rate would miss what earlier draws do to later gates"
+            )
 
     def _counts(self, gates: GateDistribution) -> bool:
         """Whether prices and constraints count the draw instead of taking an expectation."""
@@ -211,7 +249,7 @@ class RationaleObjective(nn.Module):
         if self.baseline == "none":
             return 0.0
         before, mean = self.average.to(cost, copy=True), cost.mean().double()  # 0 at the first step
-        self.average.copy_(torch.where(self.steps == 0, mean, self.average.lerp(mean, 1 - self.AVERAGING)))
+        self.average.copy_(mean if self.steps == 0 else self.average.lerp(mean, 1 - self.AVERAGING))
         return before
 
     @torch.no_grad()
@@ -259,11 +297,13 @@ class RationaleObjective(nn.Module):
                 texts = len(batch.mask)
                 self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
             else:
-                chosen = (model.decided(batch.mask)(gates) != 0) & batch.mask
+                chosen = model.selects(gates, batch.mask) & batch.mask
                 self.selection.update(chosen.sum(), batch.mask.sum())
 
 
-def build_objective(p: object, steps_per_epoch: int = 0, has_gates: bool = True) -> RationaleObjective:
+def build_objective(
+    p: object, steps_per_epoch: int = 0, has_gates: bool = True, task_loss: float = 0.0
+) -> RationaleObjective:
     """The objective that the settings of a run describe.
 
     Parameters
@@ -275,22 +315,34 @@ def build_objective(p: object, steps_per_epoch: int = 0, has_gates: bool = True)
         Training steps per epoch; `warmup` counts in epochs.
     has_gates : bool
         Whether the model has gates; False leaves only the task loss.
-    """
+    task_loss : float
+        Loss of the best constant answer; this and steps_per_epoch decide where quadratic or multiplier_rate is null.
 
+    Raises
+    ------
+    ValueError
+        If they are null and steps_per_epoch or task_loss is 0.
+    """
     if not has_gates:
         return RationaleObjective()
     held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
 
-    def constraint(target: float | None) -> Constraint | None:
+    def constraint(target: float | None, by_step: bool) -> Constraint | None:
         if target is None:
             return None
         largest = math.inf if held.multiplier_max is None else held.multiplier_max
-        steps = held.multiplier_rate, held.smoothing, held.quadratic
-        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest)
+        largest_gap = math.inf if held.gap_max is None else held.gap_max
+        step, quadratic = held.multiplier_rate, held.quadratic
+        if step is None or quadratic is None:
+            of_task = steps_of_task(target, task_loss, steps_per_epoch / (1 if by_step else held.measure_every))
+            quadratic = of_task[0] if quadratic is None else quadratic
+            step = of_task[1] if step is None else step
+        steps = step, held.smoothing, quadratic
+        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest, largest_gap)
 
     return RationaleObjective(
-        constraint(held.selection),
-        constraint(TransitionSettings.of(p).transitions),
+        constraint(held.selection, by_step=held.measure == "training"),
+        constraint(TransitionSettings.of(p).transitions, by_step=True),
         held.measure,
         held.measure_every,
         prices.sparsity,

@@ -11,7 +11,7 @@ def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
 
         S_i = (1/T_i) sum_t mask_it P(H_it != 0)
 
-    Source: eq. (S3), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4.
+    Source: eq. (S3), notebooks/05_count_words.py; Bastings et al. 2019, sec. 4.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def expected_transitions(prob_zero: Tensor, prob_nonzero: Tensor, mask: Tensor) 
 
         L_i = (1/T_i) sum_{t<T_i} P(H_t = 0) P(H_{t+1} != 0) + P(H_t != 0) P(H_{t+1} = 0)
 
-    Source: eq. (S4), notebooks/04_selecting_text.py; Bastings et al. 2019, sec. 4. The sum is divided by the
+    Source: eq. (S4), notebooks/05_count_words.py; Bastings et al. 2019, sec. 4. The sum is divided by the
     number of tokens, as in the authors' code, although there is one pair fewer.
 
     Parameters
@@ -121,7 +121,7 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
         ln (1/B) sum_i (1/T_i) sum_t mask_it exp(log_values_it)
 
     With ln P(H != 0), this is the logarithm of the batch mean of eq. (S3); with ln P(H = 0), of one minus that mean.
-    Source: eq. (S7), notebooks/04_selecting_text.py.
+    Source: eq. (S7), notebooks/06_hold_a_rate.py.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class ScoreFunctionSettings(Settings):
 def leave_one_out(cost: Tensor) -> Tensor:
     """For each of the K draws of a text, the mean cost of the other K - 1 draws: [K, B] -> [K, B].
 
-    Source: eq. (R6), notebooks/05_reinforce.py; Kool, van Hoof & Welling 2019.
+    Source: eq. (R6), notebooks/08_reinforce.py; Kool, van Hoof & Welling 2019.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def score_function(cost: Tensor, baseline: Tensor | float, log_prob: Tensor) -> 
         gradient = (1 / K B) sum_kb (cost_kb - baseline_kb) grad ln p(z_kb)
 
     Unbiased for every baseline that does not depend on z_kb itself.
-    Source: eqs. (R4)-(R6), notebooks/05_reinforce.py; Williams 1992; Lei et al. 2016.
+    Source: eqs. (R4)-(R6), notebooks/08_reinforce.py; Williams 1992; Lei et al. 2016.
 
     Parameters
     ----------

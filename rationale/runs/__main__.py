@@ -9,14 +9,17 @@ import shutil
 import signal
 import sys
 import textwrap
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rationale.errors import command
-from rationale.runs.parameters import defaults, parameters_cell, settings_class, shown
-from rationale.runs.runner import RunFailed, run
+from rationale.errors import command, printable, shown
+from rationale.runs.cells import defaults, parameters_cell, settings_class
+from rationale.runs.environment import MOST_THREADS
+from rationale.runs.runner import Execute, RunFailed, papermill_kernel, run
+from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import notebook_path, read_if_there, root
 from rationale.settings import accepts, components
 
@@ -31,18 +34,30 @@ parameters
   A parameter file is YAML, one `key: value` per line, and holds only what differs from the notebook's
   defaults. Files and overrides are merged from left to right. An unknown key, a wrong type or a value out of
   range stops the run before anything is computed. Write 1.0e-5, not 1e-5: YAML reads the latter as text.
+  A setting that a later change leaves without effect goes back by itself, with a note: dependent=false is enough,
+  look_ahead need not be reset.
 
 results
   outputs/<notebook>/<run>/ holds run.ipynb (executed), run.html (the same to read in a browser),
-  params.yaml (all parameters), environment.txt (versions, machine, commit), and the files that the notebook saved.
+  params.yaml (all parameters), environment.txt (versions, machine, commit, sha256 of every file that was read), and the
+  files that the notebook saved.
+  SHA256SUMS has the digests of all of them; `sha256sum --check SHA256SUMS` finds a damaged file.
   The name of the run is made of the arguments: `hardkuma-selection0.4-vectorsglove.6B.50d-seed2` in the example above.
+  A path counts with its file's name only; a name of more than 80 characters is cut and ends with a digest.
+
+progress
+  On a terminal a bar shows the batches, the loss, the rate of selected words and the time that is left; into a file,
+  one line per minute is written. `progress.json` in the working folder has the same numbers.
 
 interrupted, failed, finished
+  A run is not continued with data that have changed since it began, and says so if they changed after it finished.
   The same command again continues an interrupted or failed run from its last checkpoint, and
   leaves a finished one alone; --again starts a new run, which replaces the old one only when it has finished.
+  Files that you have added to the folder of a run are kept. A folder that no run has made is never used.
 
 exit code
-  0 finished   1 a cell failed   2 a mistake in the arguments   130 interrupted
+  0 finished   1 a cell failed   2 a mistake in the arguments, or a file that cannot be read or written
+  130 interrupted
 """
 
 
@@ -51,9 +66,9 @@ def report(folder: Path) -> str:
     lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
     try:
         saved = json.loads(read_if_there(folder / "metrics.json") or "{}")
-        metrics = _flat({name: value for name, value in saved.items() if name != "methods"})
-    except ValueError:
-        metrics = {}
+    except (ValueError, RecursionError):
+        saved = {}
+    metrics = _flat({name: value for name, value in saved.items() if name != "methods"} if type(saved) is dict else {})
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     summary = ((colour and read_if_there(folder / "summary.ansi")) or read_if_there(folder / "summary.txt")).rstrip()
     if summary:
@@ -88,7 +103,7 @@ def listing(notebook: str | None, width: int = 100) -> str:
         groups[title] = [name for name in names if name not in cell]
     lines = []
     for title, names in groups.items():
-        lines += ["", f"# {title}"] if names else []
+        lines += ["", *textwrap.wrap(title, width, initial_indent="# ", subsequent_indent="# ")] if names else []
         for name in names:
             given = yaml.safe_dump(values[name], default_flow_style=True, width=1000).splitlines()[0]  # 1.0e-05
             accepted = f"{cls.model_fields[name].description}; {accepts(cls, name)}"
@@ -99,9 +114,16 @@ def listing(notebook: str | None, width: int = 100) -> str:
     return "\n".join(lines).lstrip()
 
 
+def _folder(text: str) -> Path:
+    """The folder that an argument names."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an empty value is not accepted, give a folder")
+    return Path(text)
+
+
 @command
-def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+def main(argv: list[str] | None = None, execute: Execute = papermill_kernel) -> int:
+    """The command line; returns the exit code. `execute` is that of `run`."""
     parser = argparse.ArgumentParser(
         prog="python -m rationale.runs",
         epilog=HELP,
@@ -116,20 +138,21 @@ def main(argv: list[str] | None = None) -> int:
     add(
         "--again-if-changed",
         action="store_true",
-        help="start again only if the existing run had other parameters or other code (sweeps use this)",
+        help="start again only if the existing run had other parameters, other code or other data (sweeps use this)",
     )
     add("--wait", action="store_true", help="wait if another process executes the same run")
     add("--name", help="name of the run (default: made of the arguments)")
-    add("--outputs", type=Path, metavar="DIR", help="folder for the results (default: outputs/)")
+    add("--outputs", type=_folder, metavar="DIR", help="folder for the results (default: outputs/)")
     add(
         "--threads",
         type=int,
         metavar="N",
         help="computing threads (default: OMP_NUM_THREADS, or 1; more only if nothing else runs)",
     )
+    add("--quiet", action="store_true", help="show only notes and errors: no progress, no results")
     args = parser.parse_intermixed_args(argv)
-    if args.threads is not None and args.threads < 1:
-        parser.error("--threads: give a whole number of at least 1")
+    if args.threads is not None and not 1 <= args.threads <= MOST_THREADS:
+        parser.error(f"--threads: give a whole number from 1 to {MOST_THREADS}")
     if args.notebook is None and not args.list:
         parser.error("give the name of a notebook; --list shows them, --help explains")
 
@@ -146,20 +169,23 @@ def main(argv: list[str] | None = None) -> int:
         if args.list:
             print(listing(args.notebook, min(shutil.get_terminal_size().columns, 120)))
             return 0
-        folder = run(
-            args.notebook,
-            args.items,
-            outputs=args.outputs,
-            name=args.name,
-            again=args.again,
-            again_if_changed=args.again_if_changed,
-            wait=args.wait,
-            threads=args.threads,
-        )
-        print(report(folder))
+        with redirect_stdout(OnlyNotes(sys.stdout)) if args.quiet else nullcontext():  # type: ignore[type-var]
+            folder = run(
+                args.notebook,
+                args.items,
+                outputs=args.outputs,
+                name=args.name,
+                again=args.again,
+                again_if_changed=args.again_if_changed,
+                wait=args.wait,
+                threads=args.threads,
+                quiet=args.quiet,
+                execute=execute,
+            )
+            print(printable(report(folder), "\n\t", colours=True))
         return 0
     except RunFailed as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error), "\n\t", colours=True), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted; the same command continues from the last checkpoint, if any", file=sys.stderr)

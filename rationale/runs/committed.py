@@ -1,7 +1,6 @@
-"""The committed results: read `outputs/reference/`, and make rows of the same table from finished runs.
+"""The committed results: read `outputs/reference/`, and choose among the committed runs.
 
-    results.csv    one value per row: task, corpus, aspect, model, variant, vectors, target, sparsity,
-                   seed, split, metric, value, run, device, commit
+    results.csv    the long table, one value per row (see `compare`)
     history.csv    one epoch of one run per row
     runs.json      one run per line: all its parameters and its environment
     figures/       the pictures listed in FIGURES
@@ -10,43 +9,33 @@
 """
 
 import json
-from functools import cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from rationale import metrics
-from rationale.data.corpora import find_corpus
-from rationale.errors import BadInput, optional
+from rationale.errors import BadInput, optional, shown
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
-from rationale.runs import saved
-from rationale.runs.parameters import defaults, modernised, read_file, shown
+from rationale.runs.compare import COLUMNS, KIND, rows_of_all
+from rationale.runs.differences import (
+    ATTENTIONS,
+    defaults_of,
+    read_settings,
+    settings_of,
+    variant,
+    write_settings,
+)
+from rationale.runs.parameters import WITHOUT_EFFECT, modernised
 from rationale.runs.workspace import notebook_path, root
+from rationale.runs.yaml_files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
 else:
     pd = optional("pandas", "tables of results", "notebooks")
 
-COLUMNS = "task,corpus,aspect,model,variant,vectors,target,sparsity,seed,split,metric,value,run,device,commit"
-COLUMNS = COLUMNS.split(",")
-ADDED = {"aspect": "", "variant": "", "sparsity": 0.0}  # columns that older tables lack, and their values there
-TASKS = {  # by notebook
-    "10_first_rationale": "reviews",
-    "11_train_reviews": "reviews",
-    "12_train_sst": "sst",
-    "13_train_nli": "nli",
-    "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
-}
-SUBJECT = "subject"  # value of the column `model` in rows about the probed model itself (task `probes`)
-CORPORA = {
-    "10_first_rationale": "synthetic",
-    "12_train_sst": "sst",
-}  # of notebooks in which the corpus is not a parameter
+ADDED = {"aspect": "", "variant": "", "sparsity": 0.0, "settings": ""}  # columns that older tables lack, their values
 COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
 OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
@@ -104,11 +93,28 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or reference_folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    table = pd.read_csv(path, dtype={"aspect": str, "variant": str})
+    table = pd.read_csv(path, dtype={"aspect": str, "variant": str, "settings": str})
     for name, value in ADDED.items():
         if name not in table:
             table.insert(COLUMNS.index(name), name, value)
     return table.fillna(ADDED)
+
+
+def describe_again(table: pd.DataFrame, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write the columns `settings` and `variant` of committed runs again, since defaults may have changed meanwhile.
+
+    Parameters
+    ----------
+    table : the long table, which is changed in place
+    records : the entries of `runs.json`
+    """
+    for record in records:
+        run, p = record["run"], record["parameters"]
+        notebook, rows = run.split("/")[0], table["run"] == run
+        lines = {model: write_settings(settings_of(p, notebook, model)) for model in table.loc[rows, "model"].unique()}
+        table.loc[rows, "settings"] = table.loc[rows, "model"].map(lines)
+        if notebook in ATTENTIONS:
+            table.loc[rows, "variant"] = variant(p, notebook)
 
 
 def read_history() -> pd.DataFrame:
@@ -117,136 +123,19 @@ def read_history() -> pd.DataFrame:
 
 
 def read_published() -> pd.DataFrame:
-    """Read the published numbers, each with its source."""
+    """Read the published numbers, each with its source.
+
+    `known` says whether a number was read in the text of the paper, or recalled and not read there again.
+    """
     return pd.read_csv(reference_folder() / "published.csv")
-
-
-def rows_of(run: Path) -> pd.DataFrame:
-    """The rows of one finished run in the long table.
-
-    Raises
-    ------
-    BadInput
-        If the folder is not that of a run of a training notebook.
-    """
-    notebook = run.parent.name
-    if notebook not in TASKS:
-        raise BadInput(f"{run}: not in the folder of a training notebook; accepted: {', '.join(TASKS)}")
-    p, facts = saved.read_parameters(run), environment_of(run)
-    vectors = p.get("vectors", "learned")
-    vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
-    common = {"task": TASKS[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
-    if "language" in p and find_corpus(p["corpus"]).languages:
-        common |= {"task": "translation", "aspect": f"{p['language']} to en"}
-    model = p.get("model", SUBJECT)
-    common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
-    common |= {"sparsity": p.get("sparsity", 0.0), "seed": p["seed"]}
-    common |= {"run": f"{run.parent.name}/{run.name}", "device": facts.get("device", "")}
-    common |= {"commit": facts.get("commit", "")[:12]}
-    scores = saved.read_metrics(run)
-    values = [(split, name, value) for split in ("dev", "test") for name, value in scores[split].items()]
-    if (run / "faithfulness.json").is_file():
-        faithfulness = json.loads((run / "faithfulness.json").read_text(encoding="utf-8"))
-        values += [(split, name, value) for split in ("dev", "test") for name, value in faithfulness[split].items()]
-    values += [("train", "seconds", scores["seconds"]), ("train", "best_epoch", scores["best_epoch"])]
-    rows = [
-        common | {"split": split, "metric": name, "value": value}
-        for split, name, value in values
-        if name != "words_a_second"  # depends on the load of the machine; `make bench` compares speeds
-    ]
-    for method, scores_of_method in scores.get("methods", {}).items():
-        own = common | {"model": method, "variant": method_variant(method, p, notebook)}
-        values = [(split, name, value) for split in ("dev", "test") for name, value in scores_of_method[split].items()]
-        values += [("train", name, scores_of_method[name]) for name in ("seconds", "best_epoch")]
-        rows += [own | {"split": split, "metric": name, "value": value} for split, name, value in values]
-    return pd.DataFrame(rows)[COLUMNS]
-
-
-def method_variant(method: str, p: dict, notebook: str) -> str:
-    """The variant of one method of a run: the variant of the run's model, and the settings of the method.
-
-    For probes, the settings are those that differ from the notebook's defaults; for fitted masks, the margin.
-    """
-    usual, named, facts = _defaults(notebook), [variant(p, notebook)], METHODS[method]
-    if facts.is_probe:
-        keys = ("votes", "form", "divergence", "margin")
-        named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]
-    elif facts.needs_margin:
-        named += [f"margin={p['margin']:g}"]
-    return ", ".join(filter(None, named))
-
-
-def variant(p: dict, notebook: str) -> str:
-    """The differences between the network of a run and its notebook's defaults: "lstm, independent"; usually "".
-
-    For the notebooks in `ATTENTIONS`, every setting that differs is named, because the defaults are their only recipe.
-    """
-    if "model" not in p:
-        return "gru" if p.get("reader") == "gru" else ""
-    p, usual, named = modernised(p), _defaults(notebook), []
-    for key in ("encoder", "dependent", "predictor", "normalised", "intra"):
-        value = p.get(key, usual.get(key))
-        matters = {"encoder": p["model"] != "svm", "intra": True}.get(key, p["model"] in GATES)
-        if matters and value != usual.get(key):
-            named.append({True: key, False: f"in{key}"}.get(value, value))
-    if notebook in ATTENTIONS:
-        free = {*FREE, "corpus", "language", "intra", "normalised"} | (set() if p["model"] in GATES else OF_GATES)
-        usual = usual | {"lam": PRICES.get(p["model"], p["lam"])}
-        named += [
-            f"{key}={value}" for key, value in sorted(p.items()) if key not in free and value != usual.get(key, value)
-        ]
-    return ", ".join(named)
-
-
-OF_GATES = {"measure", "measure_every", "dynamics", "multiplier_init", "multiplier_rate", "quadratic", "smoothing",
-            "left", "right", "rule", "tolerance"}  # fmt: skip
-ATTENTIONS = ("13_train_nli", "15_train_seq2seq")
-PRICES = {"fusedmax": 0.1, "oscarmax": 0.01}  # the paper's `lam`; it has no effect on other models
-
-
-@cache
-def _defaults(notebook: str) -> dict:
-    return defaults(notebook_path(notebook))
-
-
-def rows_of_all(runs_dir: str | Path, names: list[str]) -> pd.DataFrame:
-    """The rows of the finished runs with these names in a folder of the repository."""
-    return pd.concat([rows_of(root() / runs_dir / name) for name in names])
 
 
 def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
     """The rows of the runs named in a notebook's parameters; if none is named, all committed rows of these tasks."""
     if p.runs:
-        return rows_of_all(p.runs_dir, p.runs)
+        return rows_of_all(p.runs_dir, p.runs, *tasks)
     table = read_results()
     return table[table["task"].isin(tasks)]
-
-
-def agreements(runs: list[Path]) -> list[pd.DataFrame]:
-    """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
-    alike: dict[str, list[Path]] = {}
-    for run in runs:
-        p = _defaults(run.parent.name) | saved.read_parameters(
-            run
-        )  # older runs lack parameters whose present defaults they used
-        if p.get("model") in GATES:
-            same = {name: value for name, value in p.items() if name not in ("seed", "device", "tensorboard")}
-            alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)
-    rows = []
-    for group in (group for group in alike.values() if len(group) > 1):
-        chosen = [[torch.tensor(z) != 0 for z in saved.read_rationales(run, "test")["z"]] for run in group]
-        for i, run in enumerate(group):
-            others = [metrics.agreement(chosen[i], chosen[j]) for j in range(len(group)) if j != i]
-            row = rows_of(run).query("split == 'test'").head(1)
-            rows.append(row.assign(metric="agreement", value=sum(others) / len(others)))
-    return rows
-
-
-def environment_of(run: Path) -> dict[str, str]:
-    """`environment.txt` of a finished run: versions, commit and machine by name."""
-    lines = (run / "environment.txt").read_text(encoding="utf-8").splitlines()
-    return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
@@ -257,38 +146,8 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
         display.display(display.SVG(filename=str(path)))
 
 
-SETTINGS = ["model", "variant", "vectors", "target", "sparsity"]  # runs of different settings are not averaged
-
-
-def summary(results: pd.DataFrame, metrics: list[str], split: str = "test") -> pd.DataFrame:
-    """Mean and standard deviation of metrics over seeds: one row per (model, variant, vectors, target, sparsity).
-
-    Parameters
-    ----------
-    results : the long table, or the part of it that holds one kind of run
-    metrics : names of metrics
-    split : "dev" or "test"
-
-    Returns
-    -------
-    DataFrame
-        Columns `<metric>` and `<metric>_std` for each metric, and `seeds`; the standard deviation is that of the
-        sample, NaN for a single seed.
-    """
-    part = results[(results["split"] == split) & results["metric"].isin(metrics)]
-    if part.empty:
-        return pd.DataFrame(columns=[*SETTINGS, *metrics, *(f"{name}_std" for name in metrics), "seeds"])
-    groups = part.groupby([*SETTINGS, "metric"])["value"]
-    table = groups.agg(["mean", "std", "count"]).unstack("metric")
-    missing = [name for name in metrics if name not in table["mean"]]  # no run has these metrics
-    table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], metrics])) if missing else table
-    columns = {name: table["mean"][name] for name in metrics}
-    columns |= {f"{name}_std": table["std"][name] for name in metrics}
-    return pd.DataFrame(columns | {"seeds": table["count"].max(axis=1)}).reset_index()
-
-
 # Parameters in which two runs of the same variant may differ.
-FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", "device", "tensorboard"}
+FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", *WITHOUT_EFFECT}
 
 
 def read_runs() -> pd.DataFrame:
@@ -317,7 +176,7 @@ def runs_with(
     BadInput
         If a run is required and none has been committed.
     """
-    expected = {name: value for name, value in defaults(notebook_path(notebook)).items() if name not in FREE}
+    expected = {name: value for name, value in defaults_of(notebook).items() if name not in FREE}
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
     for name, value in (expected | modernised(parameters)).items():
@@ -369,4 +228,10 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     part = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
     masks = [name for name, method in METHODS.items() if method.is_mask]
     part = part[part["model"].isin(masks) & part["metric"].isin(SEARCH_METRICS)]
-    return part.drop_duplicates(["model", "variant", "seed", "split", "metric"])
+    searched = part["model"].map(lambda model: not METHODS[model].needs_margin)
+    part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_without_margin)))
+    return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
+
+
+def _without_margin(line: str) -> str:
+    return write_settings({name: value for name, value in read_settings(line).items() if name != "margin"})

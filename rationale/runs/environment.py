@@ -9,8 +9,11 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from rationale.errors import BadInput, cut, printable, shown
+from rationale.files import write_text
 from rationale.runs.workspace import read_if_there, root
 
 USUAL = {  # environment variables of the kernel, unless they are already set
@@ -20,7 +23,33 @@ USUAL = {  # environment variables of the kernel, unless they are already set
     # glibc keeps freed memory: otherwise each training step returns and requests tens of megabytes, page by page
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000",
 }
+# the variables that limit the threads of torch and of the libraries that it and numpy use, and of numba
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+MOST_THREADS = 1024
 COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records, besides those of the base requirements
+
+
+def kernel_settings(threads: int | None = None) -> dict[str, str]:
+    """The variables of USUAL and THREADS for a kernel.
+
+    Parameters
+    ----------
+    threads : int or None
+        Computing threads, whatever is already set; None: those of OMP_NUM_THREADS, or 1.
+
+    Raises
+    ------
+    BadInput
+        If a variable of THREADS is set to something else than a number of threads.
+    """
+    for name in THREADS:
+        given = os.environ.get(name, "").strip() or "1"
+        if not re.fullmatch("[0-9]{1,4}", given) or not 1 <= int(given) <= MOST_THREADS:
+            raise BadInput(f"{name}={cut(given)}: not accepted, give a whole number from 1 to {MOST_THREADS}")
+    settings = {name: os.environ.get(name, "").strip() or value for name, value in USUAL.items()}
+    if threads:
+        return settings | dict.fromkeys(THREADS, str(threads))
+    return {name: os.environ.get(name, "").strip() or settings["OMP_NUM_THREADS"] for name in THREADS} | settings
 
 
 @contextmanager
@@ -35,11 +64,12 @@ def environment_set(settings: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def describe_environment(params: dict[str, Any], code: str, threads: str) -> str:
+def describe_environment(notebook: str, params: dict[str, Any], code: str, threads: str) -> str:
     """Describe what a result depends on besides its parameters, one `name: value` per line.
 
     Parameters
     ----------
+    notebook : name of the notebook, by which the run is known wherever its folder is moved
     params : parameters of the run
     code : fingerprint of the code
     threads : number of threads
@@ -56,6 +86,7 @@ def describe_environment(params: dict[str, Any], code: str, threads: str) -> str
         commit = "unknown"
     cpu = re.search(r"model name\s*: (.*)", read_if_there("/proc/cpuinfo"))
     lines = [
+        ("notebook", notebook),
         ("started", time.strftime("%Y-%m-%d %H:%M:%S %z")),
         ("commit", commit),
         ("code", code),
@@ -76,6 +107,37 @@ def describe_environment(params: dict[str, Any], code: str, threads: str) -> str
         except importlib.metadata.PackageNotFoundError:
             lines.append((name, "not installed"))
     return "".join(f"{name}: {value}\n" for name, value in lines)
+
+
+def continue_record(path: Path, now: str) -> str:
+    """Bring `environment.txt` up to date for a run that is continued.
+
+    A line `continued with name: value` is added for what is different now. A damaged file, in which a line is missing,
+    is written anew, and keeps only its lines about files that were read.
+
+    Parameters
+    ----------
+    path : Path
+    now : str
+        What `describe_environment` gives now.
+
+    Returns
+    -------
+    str
+        What the user should know, in one line; "" if nothing that counts has changed.
+    """
+    text = read_if_there(path)
+    here = dict(line.split(": ", 1) for line in now.splitlines())
+    there = {name: re.findall(rf"^{re.escape(name)}: (.*)$", text, re.M) for name in here}
+    if any(len(values) != 1 for values in there.values()) or "\ufffd" in text:
+        read = re.findall(r"^read: \d+ [0-9a-f]{64} [^\ufffd\n]+\n", text, re.M)
+        write_text(path, now + "".join(read))
+        return f"{shown(path)} is damaged: it was written anew"
+    unlike = [name for name in here if name != "started" and here[name] != there[name][0]]
+    lines = [f"continued with {name}: {here[name]}\n" for name in unlike]
+    write_text(path, text + "".join(line for line in lines if line not in text))
+    noted = [f"{name} was {cut(there[name][0])}, is {here[name]}" for name in unlike if name not in ("commit", "code")]
+    return printable(f"since this run began, {'; '.join(noted)}") if noted else ""
 
 
 def _device(params: dict[str, Any]) -> str:

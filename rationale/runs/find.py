@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rationale.data.corpora import corpus_names
+from rationale.data.own import is_own
 from rationale.nn.gates import GATES
 from rationale.runs import saved
-from rationale.runs.workspace import TRIALS
+from rationale.runs.workspace import TRIALS, is_finished
 
 
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
@@ -21,11 +22,11 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
     runs_by_use, of_texts = {"texts": [], "probes": []}, (None, *corpus_names("extraction"))
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
     for path in sorted(models, key=lambda path: path.stat().st_mtime, reverse=True):
-        if (path.parent / "run.ipynb").is_file():
+        if is_finished(path.parent):
             p = saved.read_parameters(path.parent)
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
-            elif "model" in p and p.get("corpus") in of_texts:
+            elif "model" in p and (p.get("corpus") in of_texts or is_own(p["corpus"])):
                 runs_by_use["texts"].append(path.parent)
     runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}

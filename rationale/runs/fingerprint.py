@@ -11,16 +11,23 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rationale.runs.own_parts import CHOOSING, sources_of
 from rationale.runs.workspace import root
 
 PACKAGE = "rationale"
 CORPORA = f"{PACKAGE}.data.corpora"
-# Code that shows results, reads parameters (their values are compared separately) or locates folders does not count.
-SHOWING = tuple(f"{PACKAGE}.{name}" for name in ("figures", "explorers", "runs.parameters", "runs.workspace"))
+# Code that shows results or progress, reads parameters (their values are compared separately) or locates folders does
+# not count.
+IN_THE_KERNEL = ("cells", "inputs", "kernel", "own_parts", "parameters", "plain", "workspace", "yaml_files")
+SHOWING = tuple(
+    f"{PACKAGE}.{name}" for name in ("figures", "explorers", "progress", *(f"runs.{part}" for part in IN_THE_KERNEL))
+)
+NAMING = CHOOSING  # parameters whose values name code
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -32,8 +39,8 @@ def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Pat
     notebook
         The text notebook.
     params
-        The run's parameters; of the corpora only the one that the parameter `corpus` names counts, besides those
-        that the code imports without asking for a name.
+        The run's parameters. The files of the parts of one's own that they name count; of the package's corpora, only
+        the one that the parameter `corpus` names counts, besides those that the code imports without asking for a name.
 
     Returns
     -------
@@ -41,7 +48,7 @@ def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Pat
         The notebook first, then the files in alphabetical order.
     """
     used: set[Path] = set()
-    todo = {notebook, *_corpus(params or {})}
+    todo = {notebook, *_corpus(params or {}), *sources_of(params or {})}
     while todo:
         path = todo.pop()
         used.add(path)
@@ -50,7 +57,10 @@ def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Pat
 
 
 def fingerprint(notebook: Path, params: Mapping[str, Any] | None = None) -> str:
-    """Twelve hex digits of the code of `sources(notebook, params)`. Comments and docstrings do not count."""
+    """Twelve hex digits of the code of `sources(notebook, params)`. Comments and docstrings do not count.
+
+    Runs of one notebook with the same values of NAMING have the same fingerprint.
+    """
     digest = hashlib.sha256()
     for path in sources(notebook, params):
         digest.update(_code(path.read_text(encoding="utf-8")).encode() + b"\0")
@@ -60,18 +70,23 @@ def fingerprint(notebook: Path, params: Mapping[str, Any] | None = None) -> str:
 def _corpus(params: Mapping[str, Any]) -> set[Path]:
     """The file of the corpus that the parameters name."""
     name = params.get("corpus")
-    return _whole(f"{CORPORA}.{name}") if isinstance(name, str) and name.isidentifier() else set()
+    known = isinstance(name, str) and name.isidentifier() and _is_file(f"{CORPORA}.{name}")
+    return _whole(f"{CORPORA}.{name}") if known else set()
 
 
 def _used(path: Path) -> Iterator[Path]:
     """The files of the package that define what a file imports."""
-    try:
-        visitor = _Uses(_dotted(path))
-        visitor.visit(_tree(path.read_text(encoding="utf-8")))
-    except SyntaxError:
-        return  # executing it will say what is wrong
-    for start, names in visitor.uses:
+    for start, names in _uses(path.read_text(encoding="utf-8"), _dotted(path)):
         yield from _defining(start, names)
+
+
+@cache
+def _uses(text: str, package: str) -> frozenset[tuple[str, tuple[str, ...]]]:
+    """The parts of the package that a text in this package uses; none if it cannot be parsed."""
+    visitor = _Uses(package)
+    with suppress(SyntaxError):  # executing it will say what is wrong
+        visitor.visit(_tree(text))
+    return frozenset(visitor.uses)
 
 
 class _Uses(ast.NodeVisitor):
@@ -97,8 +112,7 @@ class _Uses(ast.NodeVisitor):
                     self.uses.add((alias.name, ()))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        above = self.package.split(".")[: -node.level + 1 or None] if node.level else []
-        module = ".".join([*above, *([node.module] if node.module else [])])
+        module = _module_of(node, self.package)
         for alias in node.names if module.split(".")[0] == PACKAGE else ():
             if alias.name == "*":
                 self.uses.add((module, ()))
@@ -169,11 +183,16 @@ def _passed_on(text: str, package: str) -> dict[str, tuple[str, tuple[str, ...]]
     origins = {}
     for node in _tree(text).body:
         if isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: -node.level + 1 or None] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
+            module = _module_of(node, package)
             if module.split(".")[0] == PACKAGE:
                 origins |= {alias.asname or alias.name: (module, (alias.name,)) for alias in node.names}
     return origins
+
+
+def _module_of(node: ast.ImportFrom, package: str) -> str:
+    """The module that `from module import ...` names in a file of this package; dots before it lead upwards."""
+    above = package.split(".")[: -node.level + 1 or None] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def _place(module: str) -> Path:

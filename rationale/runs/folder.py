@@ -1,14 +1,36 @@
-"""The working folder of a run: it is locked while a process uses it, and renamed once when the run has finished."""
+"""The working folder of a run: it is locked while a process uses it, and renamed once when the run has finished.
 
+A published folder has `SHA256SUMS`, the digests of all files that the run wrote, as `sha256sum --check` reads them. A
+file that is not listed there was added by somebody else, and is kept when the run is made again.
+"""
+
+import contextlib
+import json
 import os
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-from rationale.errors import BadInput
-from rationale.runs.parameters import shown
+from rationale.digests import sha256
+from rationale.errors import BadInput, shown
+from rationale.files import write_text
 from rationale.runs.workspace import fcntl, lock_file
+
+DIGESTS = "SHA256SUMS"
+WRITTEN_FIRST = ("params.yaml", "environment.txt")  # every run writes these before anything else
+NOT_OURS_TO_KEEP = (".done", ".ipynb_checkpoints")  # written by Snakemake and by Jupyter, which will write them again
+
+
+def is_worked_on(work: Path) -> bool:
+    """Whether a process executes the run in this working folder. The lock is held for a moment to find out."""
+    try:
+        lock_file(work / "runner.lock", seconds=0, mode="r").close()
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class WorkFolder:
@@ -21,14 +43,20 @@ class WorkFolder:
     def __init__(self, target: Path, wait: bool):
         self.target, self.wait = target, wait
         self.name, self.path = target.name, target.with_name(f"{target.name}.partial")
+        self.old = target.with_name(f"{target.name}.replaced.partial")  # the previous run, while it is replaced
 
     def __enter__(self) -> "WorkFolder":
+        for path in (self.target, self.path, self.old):
+            _refuse_foreign(path)
         announced = False
         while True:
-            self.path.mkdir(parents=True, exist_ok=True)
             try:
-                self._own = lock_file(self.path / "runner.lock", seconds=0)
-                if os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock")):
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _not_writable(self.path, error) from None
+            try:
+                self._own = lock_file(self.path / "runner.lock", seconds=0.3)  # longer than `is_worked_on` holds it
+                if self.is_here():
                     break
             except FileNotFoundError:
                 continue  # meanwhile the other process has published or removed it
@@ -42,10 +70,24 @@ class WorkFolder:
                     print(f"waiting for the process that executes {shown(self.path)}", flush=True)
                 announced = True
                 time.sleep(0.5)
+            except OSError as error:
+                raise _not_writable(self.path, error) from None
+        if self.old.exists():  # a process was killed while it replaced the previous run
+            if self.target.exists():
+                self._retire()
+            else:
+                os.rename(self.old, self.target)
         with lock_file(self.path / "kernel.lock", seconds=30):
             pass
         self.resumed = (self.path / "params.yaml").is_file()
         return self
+
+    def is_here(self) -> bool:
+        """Whether the folder is still the one that this process has locked: nobody has removed or moved it."""
+        try:
+            return os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock"))
+        except FileNotFoundError:
+            return False
 
     def clear(self) -> None:
         """Start again: remove everything except the locks."""
@@ -60,15 +102,132 @@ class WorkFolder:
             self._own.close()  # without fcntl (Windows) a folder with an open file cannot be renamed
         for lock in self.path.glob("*.lock"):
             lock.unlink()
-        old = self.path.with_name(f"{self.name}.replaced.partial")
-        shutil.rmtree(old, ignore_errors=True)
+        write_digests(self.path)
         if self.target.exists():
-            os.rename(self.target, old)
+            os.rename(self.target, self.old)
         os.rename(self.path, self.target)
-        shutil.rmtree(old, ignore_errors=True)
+        if self.old.exists():
+            self._retire()
+
+    def _retire(self) -> None:
+        """Remove the previous run, after moving the files that it did not write itself into the new one."""
+        kept = []
+        for name in added_files(self.old):
+            if not (self.target / name).exists():
+                (self.target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(self.old / name, self.target / name)
+                kept.append(str(name))
+        if kept:
+            print(f"kept from the previous run, which had not written it: {', '.join(kept)}")
+        _remove(self.old)
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         is_worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
         if is_worthless:  # this call created the folder, and it had nothing to do or stopped at bad input
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove(self.path)
         self._own.close()
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a run, a lock in it last: if this process is killed, the rest is still known as ours."""
+    mark = folder / "removed.lock"
+    with contextlib.suppress(OSError):
+        mark.touch()
+        for path in folder.iterdir():
+            if path != mark:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() and not path.is_symlink() else path.unlink()
+        mark.unlink()
+        folder.rmdir()
+
+
+def _not_writable(path: Path, error: OSError) -> BadInput:
+    """The error for a path where the folder of a run cannot be made."""
+    return BadInput(f"{shown(path)}: cannot be written ({error.strerror}), give --outputs a folder that can be")
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse to use a path where there is something that no run has made."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _not_writable(path, error) from None
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        found = "a link" if path.is_symlink() else "a file"
+        raise BadInput(f"{shown(path)}: {found}, not the folder of a run; move it, or give --name another name")
+    try:
+        there = sorted({entry.name for entry in path.iterdir()} - set(NOT_OURS_TO_KEEP)) if path.is_dir() else []
+    except OSError as error:
+        raise BadInput(f"{shown(path)}: cannot be read ({error.strerror}), give --name another name") from None
+    is_ours = set(WRITTEN_FIRST) <= set(there) or any(name.endswith(".lock") for name in there)
+    if there and not is_ours:
+        reason = f"no run has made this folder, which holds {there[0]}"
+        raise BadInput(f"{shown(path)}: {reason}; move it, or give --name another name")
+
+
+def write_digests(folder: Path) -> None:
+    """Write the SHA-256 digests of all files below `folder` to its file `SHA256SUMS`."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS]
+    _list_digests(folder, {path.relative_to(folder).as_posix(): sha256(path) for path in files})
+
+
+def damaged_files(folder: Path) -> list[str]:
+    """The names of the files of a complete run that are not as `SHA256SUMS` lists them; `run.ipynb`, if it is no JSON.
+
+    Without `SHA256SUMS`, which is written just before a run is published, the other files are not checked.
+    """
+    try:
+        json.loads((folder / "run.ipynb").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ["run.ipynb"]
+    return unlike_digests(folder)
+
+
+def unlike_digests(folder: Path) -> list[str]:
+    """The names of the files that are not as `SHA256SUMS` lists them; `SHA256SUMS` itself if it cannot be read."""
+    try:
+        listed = read_digests(folder)
+    except (OSError, UnicodeDecodeError):
+        return [DIGESTS]
+    return [name for name, digest in listed.items() if not (folder / name).is_file() or sha256(folder / name) != digest]
+
+
+def read_digests(folder: Path) -> dict[str, str]:
+    """The digests in `SHA256SUMS`, by the path of the file below `folder`; {} if an older version made the run."""
+    path = folder / DIGESTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def add_file(folder: Path, name: str, text: str) -> None:
+    """Write a text file into the folder of a run that has finished, and list its digest if the run listed its files.
+
+    Wherever this process is killed, `SHA256SUMS` lists no digest that the file does not have.
+    """
+    path, listed = folder / name, read_digests(folder)
+    if path.is_file() and path.read_bytes() == text.encode() and (not listed or listed.get(name) == sha256(path)):
+        return
+    if listed.pop(name, None):
+        _list_digests(folder, listed)
+    write_text(path, text)
+    if listed:
+        _list_digests(folder, listed | {name: sha256(path)})
+
+
+def _list_digests(folder: Path, listed: dict[str, str]) -> None:
+    write_text(folder / DIGESTS, "".join(f"{listed[file]}  {file}\n" for file in sorted(listed)))
+
+
+def added_files(folder: Path) -> list[Path]:
+    """Paths, relative to the folder of a finished run, of the files that somebody else has added to it.
+
+    Of a run without `SHA256SUMS` this is not known: the list is empty.
+    """
+    written = read_digests(folder)
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()] if written else []
+    return [
+        path
+        for path in files
+        if path.as_posix() not in written and path.name != DIGESTS and not set(NOT_OURS_TO_KEEP) & set(path.parts)
+    ]

@@ -2,23 +2,32 @@
 
     python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --text "A warm , funny film ."
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
+    python -m rationale.predict RUN --file new.csv --column body --html > page.html
     python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
 `--help` lists all options.
 """
 
 import argparse
+import contextlib
 import json
+import os
+import stat
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
-import torch
+from rationale.data.files import BYTE_ORDER_MARK, decoded
+from rationale.data.tokenise import BETWEEN
+from rationale.digests import not_a_named_pipe
+from rationale.errors import BadInput, command, printable
 
-from rationale.data.tokenise import BETWEEN, split_text
-from rationale.errors import BadInput, command
+WINDOW = 1024  # texts that are in memory at a time
 
 
-def predict(run, texts: list[list[str]], batch_size: int = 64):
+def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int = WINDOW) -> Iterator[dict]:
     """Yield one dict per text: tokens, z, prediction (class or scores), probabilities, unknown words.
 
     For a run on pairs, the dict also has `hypothesis`, and z is a matrix with one row per word of `tokens`, or None for
@@ -26,78 +35,133 @@ def predict(run, texts: list[list[str]], batch_size: int = 64):
 
     Parameters
     ----------
-    run : saved.SavedRun
-    texts : lists of tokens, none empty
-        A word that is not in the vocabulary is looked up in its other spellings (lower case, treebank brackets and
-        quotes), as word vectors were in training. A pair has `BETWEEN` between its two sentences.
+    run : answers.SavedRun
+    texts : lists of tokens
+        An empty one gets an empty answer, whose prediction is None. A word that is not in the vocabulary is looked up
+        in its other spellings (lower case, treebank brackets and quotes), as word vectors were in training. A pair has
+        `BETWEEN` between its two sentences.
+    batch_size : int
+        Texts that are predicted at a time.
+    window : int
+        Texts that are read before the first of them is predicted, and are in memory at a time. Among them, texts of
+        similar length share a batch; the answers come in the order of the texts.
 
     Raises
     ------
     BadInput
         If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
-    from rationale.data.batches import encode, encode_pairs
+    from rationale.runs.answers import compute
+
+    texts, start = iter(texts), 1
+    while part := list(islice(texts, window)):
+        sides = [_sides(run, tokens, number) for number, tokens in enumerate(part, start)]
+        order = sorted((i for i, pair in enumerate(sides) if pair[0]), key=lambda i: sum(map(len, sides[i])))
+        rows: dict[int, dict] = {}
+        for first in range(0, len(order), batch_size):
+            chosen = order[first : first + batch_size]
+            computed = compute(run, [sides[i][0] for i in chosen], [sides[i][1] for i in chosen])
+            rows |= {i: _row(run, one) for i, one in zip(chosen, computed, strict=True)}
+        yield from (rows[i] if i in rows else _empty(run) for i in range(len(part)))
+        start += len(part)
+
+
+def _sides(run, tokens: list[str], number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A text and (), or both sentences of a pair, each behind NULL; two empty ones for a text without words."""
     from rationale.data.pairs import NULL
 
-    if run.of_pairs:
-        pairs = [[NULL if word == BETWEEN else word for word in (NULL, *tokens)] for tokens in texts]
-        middles = [pair.index(NULL, 1) if pair.count(NULL) == 2 else 0 for pair in pairs]
-        for number, (pair, middle) in enumerate(zip(pairs, middles, strict=True), start=1):
-            if not 1 < middle < len(pair) - 1:
-                raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
-        texts = pairs
-    for number, tokens in enumerate(texts, start=1):
+    if not run.of_pairs:
         if BETWEEN in tokens:
-            raise BadInput(
-                f"text {number}: {BETWEEN} stands between the sentences of a pair; accepted are single texts"
-            )
-
-    for start in range(0, len(texts), batch_size):
-        part = texts[start : start + batch_size]
-        read = [spelled(run, tokens) for tokens in part]
-        if run.of_pairs:
-            cut = middles[start : start + batch_size]
-            batch = encode_pairs([(r[:m], r[m:]) for r, m in zip(read, cut, strict=True)], run.vocabulary)
-        else:
-            batch = encode(read, run.vocabulary)
-        with torch.no_grad():
-            output = run.model(batch.tokens, batch.mask)
-        answers = run.model.head.answer(output.prediction).tolist()
-        for i, tokens in enumerate(part):
-            z = [float(f"{value:.4g}") for value in output.z[i][batch.mask[i]].tolist()]
-            row = {"tokens": tokens, "z": z}
-            if run.of_pairs:
-                row = {"tokens": tokens[: cut[i]], "hypothesis": tokens[cut[i] :]}
-                width = len(row["hypothesis"])
-                row["z"] = [z[j : j + width] for j in range(0, len(z), width)] if run.model.selector else None
-            row["prediction"] = answers[i]
-            if isinstance(answers[i], int):
-                row["probabilities"] = [round(x, 4) for x in output.prediction[i].softmax(0).tolist()]
-                row["label"] = run.outputs[answers[i]]
-            row["unknown"] = run.vocabulary.unknown(read[i])
-            yield row
+            between = f"{BETWEEN} stands between the sentences of a pair"
+            raise BadInput(f"text {number}: {between}; accepted are single texts")
+        return tuple(tokens), ()
+    if not tokens:
+        return (), ()
+    middle = tokens.index(BETWEEN) if tokens.count(BETWEEN) == 1 else 0
+    if not 0 < middle < len(tokens) - 1:
+        raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
+    return (NULL, *tokens[:middle]), (NULL, *tokens[middle + 1 :])
 
 
-def spelled(run, tokens: list[str]) -> list[str]:
-    """Each word in the first of its spellings that is in the vocabulary, as word vectors were looked up in training."""
-    from rationale.data.vectors import spellings
+def _row(run, computed) -> dict:
+    """What was computed for one text, as `predict` gives it."""
+    z = [float(f"{value:.4g}") for value in computed.z.tolist()]
+    row = {"tokens": list(computed.tokens), "z": z}
+    if run.of_pairs:
+        width = len(computed.second)
+        row["hypothesis"] = list(computed.second)
+        row["z"] = [z[j : j + width] for j in range(0, len(z), width)] if run.model.selector else None
+    answer = run.model.head.answer(computed.prediction.unsqueeze(0))[0].tolist()
+    row["prediction"] = answer if run.gives_classes else run.rescaled(answer)
+    if run.gives_classes:
+        row["probabilities"] = [round(x, 4) for x in computed.prediction.softmax(0).tolist()]
+        row["label"] = run.outputs[answer]
+    return row | {"unknown": list(computed.unknown)}
 
-    return [next((other for other in spellings(word) if other in run.vocabulary), word) for word in tokens]
+
+def _empty(run) -> dict:
+    """The answer to a text without words."""
+    names = ("label", "probabilities") if run.gives_classes else ()
+    return {"tokens": [], "z": [], "prediction": None, **dict.fromkeys(names), "unknown": []}
 
 
-def read_texts(path: Path, tokeniser: str = "treebank") -> list[list[str]]:
-    """The tokens of each line of a file; `-` is standard input. An empty line is refused with its number."""
-    try:
-        content = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--file {path}: {error}; accepted is a UTF-8 text file, one text per line") from None
-    texts = [split_text(line, tokeniser) for line in content.removesuffix("\n").split("\n") if content]
-    for number, tokens in enumerate(texts, start=1):
-        if not tokens:
-            raise BadInput(f"{path}:{number}: an empty line; accepted is one text per line")
-    if not texts:
+def read_lines_of(path: Path) -> Iterator[str]:
+    """The lines of a file, one after the other; `-` is standard input.
+
+    Raises
+    ------
+    BadInput
+        A line is no text in UTF-8, with its number, or the file cannot be read or holds no word.
+    """
+    if str(path) == "-" and sys.stdin is None:
+        raise BadInput("--file -: standard input is closed; accepted is text in UTF-8, one text per line")
+    has_words = False
+    for number, content in enumerate(_lines(path), start=1):
+        line = decoded(content.removesuffix(b"\n").removesuffix(b"\r"), f"--file {path}", number)
+        if "\0" in line:
+            raise BadInput(f"{path}:{number}: a NUL character; accepted is one text per line, in UTF-8")
+        has_words = has_words or bool(line.strip())
+        yield line
+    if not has_words:
         raise BadInput(f"{path}: no text; accepted is one text per line")
-    return texts
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file or a pipe, without a byte-order mark.
+
+    A device without an end, such as /dev/zero, is refused; a terminal has one.
+    """
+    try:
+        standard = str(path) == "-"
+        with contextlib.nullcontext(sys.stdin.buffer) if standard else open(not_a_named_pipe(path), "rb") as file:
+            if not standard and _is_device(file) and not file.isatty() and file.read(1):
+                raise OSError("a device, not a file")
+            first = file.readline().removeprefix(BYTE_ORDER_MARK)
+            if first:
+                yield first
+            yield from file
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise BadInput(f"--file {path}: {problem}; accepted is a UTF-8 text file, one text per line") from None
+
+
+def _is_device(file: IO[bytes]) -> bool:
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
+def rate_note(folder: Path | str, run) -> str:
+    """What a user should know about the share of words that a run selects; "" if it is near the target of the run."""
+    from rationale.runs.saved import read_metrics
+    from rationale.training.model_selection import is_far
+
+    target = getattr(run.parameters, "selection", None) if run.model.has_gates else None
+    with contextlib.suppress(BadInput):  # a prediction needs only the model
+        selected = read_metrics(folder)["dev"].get("rate_selected", target)
+        if target is not None and is_far(selected, target):
+            what = "cells" if run.of_pairs else "words"
+            return f"this run selects {selected:.1%} of the {what} of dev, its target is {target:.1%}"
+    return ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -108,14 +172,32 @@ def parser() -> argparse.ArgumentParser:
         "Selected words are bold and coloured (in [brackets] where there is no colour).",
         epilog="examples:\n"
         '  python -m rationale.predict outputs/10_first_rationale/demo --text "the head is gorgeous ."\n'
-        "  python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --file reviews.txt --jsonl",
+        "  python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --file reviews.txt --jsonl\n"
+        "  python -m rationale.predict RUN --file new.csv --column body --html > page.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
     source = form.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", action="append", help='a text, or "a premise ||| a hypothesis"; may be repeated')
-    source.add_argument("--file", type=Path, help="a file with one text per line; - reads standard input")
-    form.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
+    source.add_argument(
+        "--file",
+        type=Path,
+        help="a file with one text per line, however long (a blank line gets an empty answer), - for standard input, "
+        "or a table: .csv, .tsv, .jsonl, .parquet",
+    )
+    form.add_argument(
+        "--column", default="", help="column of the texts of a table (default: that of the training data)"
+    )
+    output = form.add_mutually_exclusive_group()
+    output.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
+    output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale")
+    output.add_argument("--html", action="store_true", help="a page that stands alone, with the rationales highlighted")
+    form.add_argument(
+        "--spans", action="store_true", help="passages as characters of the original text, instead of tokens and gates"
+    )
+    form.add_argument("--title", default="Rationales", help="title of the page")
+    form.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu",
+                      help="where to compute; auto = a GPU if there is one; default: cpu")  # fmt: skip
     return form
 
 
@@ -124,25 +206,87 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
     from rationale.runs.saved import load_run
+    from rationale.training.loop import choose_device
 
-    run = load_run(options.run)
-    texts = read_texts(options.file, run.tokeniser) if options.file else [run.tokens(text) for text in options.text]
-    if not all(texts):
-        raise BadInput("--text: an empty text; accepted is at least one word")
-    for row in predict(run, texts):
-        print(json.dumps(row, ensure_ascii=False) if options.jsonl else _shown(row, run), flush=True)
+    device = choose_device(options.device)  # before anything is read
+    run, window = load_run(options.run), WINDOW
+    run.model.to(device)
+    if options.file is not None and options.file.is_file():  # a mistake in any text is found before the first answer
+        for number, text in enumerate(_texts(options, run), start=1):
+            _sides(run, run.tokens(_as_line(text)), number)
+    if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
+        window = 1  # somebody waits for each answer
+    texts = _texts(options, run)
+    if options.csv or options.html or options.spans:
+        lines = _written(options, run, texts, window)
+    else:
+        rows = predict(run, (run.tokens(_as_line(text)) for text in texts), window=window)
+        lines = (_as_json(row) if options.jsonl else _shown(row, run) for row in rows)
+    for line in lines:
+        print(line, flush=True)
+    note = rate_note(options.run, run)
+    print(f"note: {note}\n" * bool(note), end="", file=sys.stderr)
     return 0
+
+
+def _as_line(text: str | tuple[str, str]) -> str:
+    """A text, or a pair as one text; a pair of which a side is blank is a text without words."""
+    if isinstance(text, str):
+        return text
+    return f" {BETWEEN} ".join(text) if all(side.strip() for side in text) else ""
+
+
+def _texts(options, run) -> Iterable[str | tuple[str, str]]:
+    """The texts that the options name: given one by one, in a table, or one per line."""
+    from rationale.data.own.settings import SUFFIXES, kind_of
+    from rationale.runs.written_answers import texts_of_table
+
+    is_table = options.file is not None and kind_of(options.file) in SUFFIXES
+    if options.column and not is_table:
+        raise BadInput(f"--column {options.column}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
+    if options.text:
+        if not all(text.strip() for text in options.text):
+            raise BadInput("--text: an empty text; accepted is at least one word")
+        return options.text
+    return texts_of_table(options.file, run, options.column) if is_table else read_lines_of(options.file)
+
+
+def _written(options, run, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[str]:
+    """The answers to texts in the form that the options ask for."""
+    from rationale.runs import written_answers as written
+
+    answers = written.answered(run, texts, window)
+    if options.html:
+        yield from written.as_page(answers, options.title)
+    elif options.csv:
+        yield from written.as_table(run, answers, options.spans)
+    elif options.jsonl:
+        yield from map(_as_json, written.as_json(answers))
+    else:
+        yield from written.as_text(answers)
+
+
+def _as_json(row: dict) -> str:
+    """One line of JSON. Characters that a terminal could obey, or that the output cannot encode, are `\\u` escapes."""
+    if "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower():
+        return json.dumps(row)
+    line = json.dumps(row, ensure_ascii=False)
+    if printable(line) == line:
+        return line
+    return "".join(c if printable(c) == c else f"\\u{ord(c):04x}" for c in line)
 
 
 def _shown(row: dict, run) -> str:
     from rationale.data.pairs import NULL
-    from rationale.figures.text import highlight_ansi
+    from rationale.highlight import highlight_ansi
 
+    if row["prediction"] is None:
+        return "no words\n"
     if "label" in row:
-        prediction = f"{row['label']} ({row['probabilities'][row['prediction']]:.2f})"
+        prediction = f"{printable(row['label'])} ({row['probabilities'][row['prediction']]:.2f})"
     else:
         prediction = ", ".join(
-            f"{name} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True)
+            f"{printable(name)} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True)
         )
     if "hypothesis" in row:
         cells = [z for weights in row["z"] or () for z in weights]
@@ -152,7 +296,8 @@ def _shown(row: dict, run) -> str:
             aligned = sorted(
                 ((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True
             )
-            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned[:3]))
+            others = "  ".join(f"{printable(other)} {z:.2f}" for z, other in aligned[:3])
+            lines.append(f"  {printable(word):>12}  {others}")
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False
@@ -164,7 +309,7 @@ def _shown(row: dict, run) -> str:
     if len(row["unknown"]) == len(words):
         lines.append("no word of this text is known to this run: this is its prediction for an empty text")
     elif row["unknown"]:
-        lines.append(f"unknown to this run: {' '.join(row['unknown'])}")
+        lines.append(f"unknown to this run: {printable(' '.join(row['unknown']))}")
     return "\n".join(lines) + "\n"
 
 

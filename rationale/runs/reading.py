@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rationale.data.batches import Batch, encode
 from rationale.nn.heads import Classes
-from rationale.runs.predict import spelled
+from rationale.runs.answers import add_words, spelled
 from rationale.runs.saved import SavedRun
 
 
@@ -27,6 +27,7 @@ def read_text(run: SavedRun, text: str) -> Reading:
     """Compute the tokens and the gates of a text of at least one word."""
     tokens = run.tokens(text)
     read = spelled(run, tokens)
+    add_words(run, [read])
     batch = encode([read], run.vocabulary)
     output = run.model(batch.tokens, batch.mask)
     gates, masses = output.gates, None
@@ -51,8 +52,12 @@ def predict_with(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
 
 
 def describe_prediction(run: SavedRun, numbers: Sequence[float]) -> str:
-    """The output of `predict_with` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores."""
+    """The output of `predict_with` in words: `positive 0.62` for classes, `look 0.40, smell 0.61` for scores.
+
+    Scores of one's own data are given on its scale.
+    """
     if isinstance(run.model.head, Classes):
         best = max(range(len(numbers)), key=numbers.__getitem__)
         return f"{run.outputs[best]} {numbers[best]:.2f}"
-    return ", ".join(f"{name} {number:.2f}" for name, number in zip(run.outputs, numbers, strict=True))
+    scores = zip(run.outputs, run.rescaled(numbers), strict=True)
+    return ", ".join(f"{name} {score:.2f}" for name, score in scores)

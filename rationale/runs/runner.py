@@ -9,21 +9,32 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from rationale.errors import BadInput, optional
+from rationale.errors import BadInput, PrintableStream, cut, optional, printable, shown
 from rationale.files import write_text
-from rationale.runs.environment import USUAL, describe_environment, environment_set
+from rationale.progress import FILE, RUN_DIR
+from rationale.runs.cells import defaults
+from rationale.runs.environment import continue_record, describe_environment, environment_set, kernel_settings
+from rationale.runs.failures import memory_of, what_happened
 from rationale.runs.fingerprint import fingerprint
-from rationale.runs.folder import WorkFolder
-from rationale.runs.parameters import defaults, import_jupytext, is_override, modernised, resolve, shown
-from rationale.runs.workspace import notebook_path, read_if_there, root, run_name
+from rationale.runs.folder import WorkFolder, damaged_files
+from rationale.runs.inputs import changed_files
+from rationale.runs.kernel import check_device
+from rationale.runs.notebook_text import import_jupytext
+from rationale.runs.own_parts import files_of
+from rationale.runs.page import lab_page, prepared
+from rationale.runs.parameters import merge
+from rationale.runs.record import is_by_papermill, recorded_code, unlike_recorded, write_record
+from rationale.runs.watch import BesideBars, progress_shown
+from rationale.runs.workspace import is_file, notebook_path, root, run_name
+from rationale.runs.yaml_files import is_override
 
+LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working folders are longer
+INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 KERNEL_STARTS = 3  # two kernels that start at the same time may be given the same port; then one of them dies
 
 Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place with parameters
@@ -34,7 +45,7 @@ class RunFailed(RuntimeError):
     """A cell of the notebook failed; the message names the error and the file of the partial notebook."""
 
 
-def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
+def papermill_kernel(notebook: Path, parameters: dict[str, Any], waiting: Collection[int] = ()) -> None:
     """Execute a notebook file in place, in a Jupyter kernel that inherits the environment of this process.
 
     Parameters
@@ -43,6 +54,8 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
         An `.ipynb` file; it is saved every few seconds while it is executed.
     parameters
         Values that are assigned in a new cell after the cell tagged `parameters`.
+    waiting
+        The process that waits to become the kernel, if there is one, see `warm`.
 
     Raises
     ------
@@ -53,34 +66,31 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any]) -> None:
     config = optional("traitlets.config", "running a notebook", "notebooks")
     for chatty in ("papermill", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
-    source = notebook.read_bytes()
+    source, streams = notebook.read_bytes(), (BesideBars(sys.stdout), BesideBars(sys.stderr))
+    path = str(notebook).replace("{", "{{").replace("}", "}}")  # papermill puts parameters where a path has braces
     for _ in range(KERNEL_STARTS):
         notebook.write_bytes(source)
         error = _in_thread(
             papermill.execute_notebook,
-            str(notebook),
-            str(notebook),
+            path,
+            path,
             parameters=parameters,
             kernel_name="python3",
             cwd=str(root()),
             progress_bar=False,
-            stdout_file=sys.stdout,
-            stderr_file=sys.stderr,
+            stdout_file=PrintableStream(streams[0]),
+            stderr_file=PrintableStream(streams[1]),
             autosave_cell_every=5,
             shutdown_kernel="immediate",
             config=config.Config({"KernelManager": {"transport_encryption": "auto"}}),
+            _waiting=waiting,
         )
         if not str(error).startswith("Kernel died before"):
             break
+    for stream in streams:
+        stream.finish()
     if error is not None:
         raise error
-
-
-def lab_page(notebook: Any, title: str) -> str:
-    """An executed notebook as a page that looks like JupyterLab."""
-    nbconvert = optional("nbconvert", "a page of a run", "notebooks")
-    resources = {"metadata": {"name": title}}
-    return nbconvert.HTMLExporter(template_name="lab").from_notebook_node(notebook, resources=resources)[0]
 
 
 def run(
@@ -93,6 +103,7 @@ def run(
     again_if_changed: bool = False,
     wait: bool = False,
     threads: int | None = None,
+    quiet: bool = False,
     execute: Execute = papermill_kernel,
     to_html: ToHtml = lab_page,
 ) -> Path:
@@ -109,11 +120,13 @@ def run(
     again
         Start again, even if there is a finished or unfinished run.
     again_if_changed
-        Start again if the existing run had other parameters or other code; otherwise continue it.
+        Start again if the existing run had other parameters, other code or other data; otherwise continue it.
     wait
         Wait for another process that executes the same run, instead of refusing.
     threads
         Computing threads of the run; default: the environment's OMP_NUM_THREADS, or 1.
+    quiet
+        Show neither progress nor what the notebook prints, except notes; `run.ipynb` has it all the same.
     execute, to_html
         Functions that execute the notebook file and make a page from it.
 
@@ -129,44 +142,83 @@ def run(
         If a cell failed. The partial notebook is kept.
     """
     notebook, items = notebook_path(notebook), [str(item) for item in items]
-    start, params = defaults(notebook), resolve(notebook, map(_found, items))
+    start, (params, notes) = defaults(notebook), merge(notebook, map(_found, items))
     name = run_name(items) if name is None else name
-    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith(".partial") or not name.strip("."):
-        raise BadInput(f"--name {name}: not a folder name, give letters, digits, `_`, `-`, `+` and `.`")
-    target = (outputs or root() / "outputs").resolve() / notebook.stem / name
-    code = fingerprint(notebook, params)
+    _check_name(name)
+    target = Path(os.path.realpath(outputs or root() / "outputs")) / notebook.stem / name
+    _check_encoding(target)
+    code, recorded = fingerprint(notebook, params), params | files_of(params)
     with WorkFolder(target, wait) as work:
         if (target / "run.ipynb").is_file() and not again:
-            unlike = _difference(_saved_params(target), params)
-            stale = _saved_code(target) != code
+            unlike = unlike_recorded(target, recorded)
+            stale = _stale(target, code)
             if not unlike and not (stale and again_if_changed):
-                print(
-                    f"already finished: {shown(target)}"
-                    + (" (the code has changed since; --again runs it again)" if stale else "")
-                )
+                note = f" ({stale} since; --again runs it again)" if stale else ""
+                print(f"already finished: {shown(target)}{note}")
                 return target
             if unlike and not again_if_changed:
                 raise BadInput(
-                    f"{shown(target)}: a finished run with other parameters ({unlike}), "
-                    "give --again to replace it or --name to keep both"
+                    f"{shown(target)}: a finished run {unlike}, give --again to replace it or --name to keep both"
                 )
+        elif is_by_papermill(target) and not again:
+            raise BadInput(
+                f"{shown(target)}: a run by plain papermill, give --again to replace it or --name to keep both"
+            )
         if work.resumed:
-            unlike = _difference(_saved_params(work.path), params)
-            stale = _saved_code(work.path) != code
-            if again or (again_if_changed and (unlike or stale)):
-                work.clear()
-            elif unlike:
-                raise BadInput(
-                    f"{shown(work.path)}: an unfinished run with other parameters ({unlike}), "
-                    "give --again to discard it or --name to keep both"
-                )
-            elif stale:
-                print("note: the code has changed since this run began; --again starts it again")
+            _continue_or_clear(work, recorded, code, again, again_if_changed)
         if not (work.path / "run.ipynb").is_file():
+            check_device(params)
+            for note in notes:
+                print(f"note: {printable(note)}")
             changed = {key: value for key, value in params.items() if value != start[key]}
-            _execute(notebook, params, changed, code, work, threads, execute, to_html)
+            _execute(notebook, recorded, changed, code, work, threads, quiet, execute, to_html)
         work.publish()
     return target
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name of a run that cannot be the name of its folder."""
+    if not re.fullmatch(r"[\w.+-]+", name) or not name.strip(".") or len(name.encode()) > LONGEST_NAME:
+        given = name if len(name) <= 80 else f"{name[:80]}..."
+        allowed = f"letters, digits, `_`, `-`, `+` and `.`, at most {LONGEST_NAME} bytes"
+        raise BadInput(f"--name {given}: not a folder name, give {allowed}")
+    if name == "lab" or name.endswith((".partial", ".replaced")):
+        reason = "the folder of work in JupyterLab" if name == "lab" else "the ending of folders of unfinished runs"
+        raise BadInput(f"--name {name}: reserved ({reason}), give another name")
+
+
+def _check_encoding(target: Path) -> None:
+    """Refuse a folder that cannot be named in a notebook, which is JSON."""
+    try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"--outputs {shown(target)}: a name that is not UTF-8, give another folder") from None
+
+
+def _continue_or_clear(
+    work: WorkFolder, params: dict[str, Any], code: str, again: bool, again_if_changed: bool
+) -> None:
+    """Decide what becomes of an unfinished run: it is continued, cleared so that it begins anew, or refused."""
+    unlike = unlike_recorded(work.path, params)
+    stale, other_files = _stale(work.path, code), changed_files(work.path)
+    trained = any(work.path.rglob("checkpoint*"))
+    if again or (again_if_changed and (unlike or stale)) or (other_files and not (trained or unlike)):
+        work.clear()
+    elif unlike:
+        raise BadInput(
+            f"{shown(work.path)}: an unfinished run {unlike}, give --again to discard it or --name to keep both"
+        )
+    elif other_files:
+        raise BadInput(
+            f"{shown(work.path)}: an unfinished run, and {other_files[0]} has changed since it began, "
+            "put the old file back, or give --again to discard the run or --name to keep both"
+        )
+    elif stale:
+        print(f"note: {stale} since this run began; --again starts it again")
+    damaged = damaged_files(work.path) if (work.path / "run.ipynb").is_file() else []
+    if damaged:
+        print(f"{shown(work.path / damaged[0])}: damaged; the run begins anew")
+        work.clear()
 
 
 def _execute(
@@ -176,70 +228,131 @@ def _execute(
     code: str,
     work: "WorkFolder",
     threads: int | None,
+    quiet: bool,
     execute: Execute,
     to_html: ToHtml,
 ) -> None:
     """Run the notebook inside `work`, and write run.ipynb, run.html, params.yaml and environment.txt."""
     nbformat = optional("nbformat", "running a notebook", "notebooks")
-    print(f"{notebook.stem}: {', '.join(f'{k} {v}' for k, v in changed.items()) or 'default parameters'}")
+    differences = printable(", ".join(f"{name} {value}" for name, value in changed.items()))
+    print(f"{notebook.stem}: {differences or 'default parameters'}")
     print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
-    began = time.time()
-    settings = {name: os.environ.get(name, value) for name, value in USUAL.items()}
-    settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "RATIONALE_RUN_DIR": str(work.path)}
+    began = time.monotonic()
+    settings = kernel_settings(threads)
+    settings |= INLINE_PICTURES | {RUN_DIR: str(work.path)}
+    settings["RATIONALE_NOTEBOOK"] = str(notebook)
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, [str(notebook.parent), os.environ.get("PYTHONPATH")]))
     if os.environ.get("RATIONALE_DATA"):
-        settings["RATIONALE_DATA"] = os.path.abspath(os.path.expanduser(os.environ["RATIONALE_DATA"]))
-    if threads:
-        settings["OMP_NUM_THREADS"] = str(threads)
-    if not work.resumed:
-        write_text(work.path / "environment.txt", describe_environment(params, code, settings["OMP_NUM_THREADS"]))
-        write_text(work.path / "params.yaml", yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
+        settings["RATIONALE_DATA"] = folder = _data_folder(os.environ["RATIONALE_DATA"])
+        print(f"note: RATIONALE_DATA={shown(folder)}: no such folder\n" * (not os.path.isdir(folder)), end="")
+    if work.resumed:
+        now = describe_environment(notebook.stem, params, code, settings["OMP_NUM_THREADS"])
+        note = continue_record(work.path / "environment.txt", now)
+        print(f"note: {note}\n" * bool(note), end="", flush=True)
+    else:
+        write_record(work.path, notebook.stem, params, code, settings["OMP_NUM_THREADS"])
 
     jupytext = import_jupytext()
-    running, failed = work.path / "run.running.ipynb", work.path / "failed.ipynb"
-    jupytext.write(jupytext.read(notebook), running)
+    running, failed, progress = work.path / "run.running.ipynb", work.path / "failed.ipynb", work.path / FILE
+    progress.unlink(missing_ok=True)
+    cells = jupytext.read(notebook)
+    jupytext.write(cells, running)
     try:
-        with environment_set(settings):
+        with prepared(to_html, cells), environment_set(settings), progress_shown(work.path, quiet):
             execute(running, changed)
+        page = nbformat.read(running, as_version=4)
+        _refuse_exit(page)
     except BrokenPipeError:
         raise
     except Exception as error:
         if getattr(error, "ename", "") == "BadInput":
             running.unlink(missing_ok=True)
             raise BadInput(" ".join(getattr(error, "evalue", "").splitlines())) from None
+        _check_place(work)
         os.replace(running, failed)
-        tail = "\n".join(str(error).strip().splitlines()[-12:])
         raise RunFailed(
-            f"{tail}\n\nfailed after {time.time() - began:.0f} s\n"
+            f"{what_happened(error)}\n\nfailed after {time.monotonic() - began:.0f} s\n"
             f"the notebook up to there: {shown(failed)}\n"
             "the same command continues from the last checkpoint, if any"
         ) from None
 
-    page = nbformat.read(running, as_version=4)
+    _check_place(work)
     page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
     write_text(work.path / "run.html", to_html(page, f"{notebook.stem} {work.name}"))
     with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
-        print(f"seconds: {time.time() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
-    failed.unlink(missing_ok=True)
-    nbformat.write(page, running)
+        print(f"seconds: {time.monotonic() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
+    for finished in (failed, progress):
+        finished.unlink(missing_ok=True)
     for checkpoint in list(work.path.rglob("checkpoint*")):
         checkpoint.unlink()  # only an unfinished run needs one
         if not any(checkpoint.parent.iterdir()):
             checkpoint.parent.rmdir()
-    os.replace(running, work.path / "run.ipynb")
-    print(f"finished in {time.time() - began:.0f} s", flush=True)
+    write_text(work.path / "run.ipynb", nbformat.writes(page) + "\n")
+    running.unlink()
+    print(f"finished in {time.monotonic() - began:.0f} s", flush=True)
 
 
-def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
+def _check_place(work: WorkFolder) -> None:
+    """Refuse to end a run whose folder was removed or moved by somebody else, so that a part of it is missing.
+
+    Raises
+    ------
+    RunFailed
+        Nothing is published.
+    """
+    if not work.is_here():
+        raise RunFailed(
+            f"{shown(work.path)}: removed or moved while the run was executed, so a part of it is lost\n"
+            "nothing was published; move away what is left there, then the same command starts again"
+        )
+
+
+def _refuse_exit(page: Any) -> None:
+    """Refuse a notebook that a cell has ended with SystemExit: papermill would take it for a success.
+
+    Raises
+    ------
+    RuntimeError
+        The cells behind that one were not executed.
+    """
+    for cell in page.cells:
+        if any(output.get("ename") == "SystemExit" for output in cell.get("outputs", ())):
+            first = cut(cell.source.strip().partition("\n")[0])
+            raise RuntimeError(f"SystemExit in the cell `{first}`: the cells behind it were not executed")
+
+
+def _data_folder(given: str) -> str:
+    """The absolute path of the data folder. A reader reports missing files; what can be no path is refused here."""
+    path = os.path.abspath(os.path.expanduser(given))
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except OSError as error:
+        raise BadInput(f"RATIONALE_DATA={path}: {error.strerror}, give a folder") from None
+    return path
+
+
+def _in_thread(function: Any, *args: Any, _waiting: Collection[int] = (), **kwargs: Any) -> Exception | None:
     """Call `function` in a thread, so that signals reach this thread and not the notebook client; return its error.
 
-    An interruption kills the kernels that the call has started, and is raised again when the thread has ended.
+    An interruption kills the kernels that the call has started, and is raised again when the thread has ended. An error
+    has the attribute `peak`: the largest memory, in bytes, that the processes of the call had, read every second. The
+    processes `_waiting` count as if the call had started them.
     """
     psutil = optional("psutil", "running a notebook", "notebooks")
-    before = set(psutil.Process().children(recursive=True))
+    before = {process for process in psutil.Process().children(recursive=True) if process.pid not in _waiting}
+    peak = 0
     with ThreadPoolExecutor(1) as pool:
         called = pool.submit(function, *args, **kwargs)
         try:
-            return called.exception()
+            while not called.done():
+                wait([called], timeout=1)
+                peak = max(peak, memory_of(set(psutil.Process().children(recursive=True)) - before))
+            error = called.exception()
+            if isinstance(error, Exception):
+                error.peak = peak  # type: ignore[attr-defined]
+            return error
         except BaseException:
             while not called.done():  # a kernel may start only now
                 for process in set(psutil.Process().children(recursive=True)) - before:
@@ -248,25 +361,15 @@ def _in_thread(function: Any, *args: Any, **kwargs: Any) -> Exception | None:
             raise
 
 
-def _saved_params(folder: Path) -> dict[str, Any]:
-    try:
-        return modernised(yaml.safe_load(read_if_there(folder / "params.yaml")) or {})
-    except yaml.YAMLError:
-        return {}
-
-
-def _saved_code(folder: Path) -> str:
-    match = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
-    return match[1] if match else ""
-
-
-def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """`seed 1 there, 2 here`; "" if the parameters are the same."""
-    pairs = {key: (there.get(key, "missing"), here.get(key, "missing")) for key in {**there, **here}}
-    return "; ".join(f"{key} {old} there, {new} here" for key, (old, new) in pairs.items() if old != new)
+def _stale(folder: Path, code: str) -> str:
+    """What has changed since a run was made: the code, or a file that it has read; "" if nothing has."""
+    files = changed_files(folder)
+    if files:
+        return f"{files[0]} has changed" if len(files) == 1 else f"{files[0]} and other files have changed"
+    return "the code has changed" if recorded_code(folder) != code else ""
 
 
 def _found(item: str) -> str:
     """A parameter file as given, or below the repository's root."""
     path = root() / item
-    return str(path) if not is_override(item) and not Path(item).exists() and path.is_file() else item
+    return str(path) if not is_override(item) and not is_file(Path(item)) and is_file(path) else item

@@ -11,25 +11,33 @@
 The runner writes `params.yaml` into the same folder.
 """
 
+import csv
 import importlib
+import io
 import json
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import yaml
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.data.corpora import find_corpus
-from rationale.data.tokenise import TOKENISERS, split_text
+from rationale.data.own import is_own
+from rationale.data.tokenise import TOKENISERS
 from rationale.errors import BadInput, optional
 from rationale.files import write_text
-from rationale.nn.heads import Classes
+from rationale.runs import intact
+from rationale.runs.answers import SavedRun
+from rationale.runs.cells import has_type_of_setting
+from rationale.runs.own_parts import CHOOSING, load_recorded
 from rationale.runs.parameters import modernised
-from rationale.settings import Settings
+from rationale.runs.record import recorded_params
+from rationale.runs.workspace import is_finished
+from rationale.settings import Settings, choices
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -57,7 +65,13 @@ BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": 
 FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
 
 
-def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | None = None) -> dict:
+def save_run(
+    folder: Path,
+    result: "Result",
+    p: Settings,
+    labels: list[str] | None = None,
+    scale: tuple[float, float] | None = None,
+) -> dict:
     """Write the files listed above and return the metrics.
 
     Parameters
@@ -68,8 +82,10 @@ def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | No
         The validated parameters of the run.
     labels : list of str or None
         Names of the classes.
+    scale : (low, high) or None
+        The scores of one's own data that were scaled to 0 and 1. Answers to new texts are given on this scale;
+        rationales.jsonl and metrics.json are about the scaled scores.
     """
-    pd = optional("pandas", "tables of runs", "notebooks")
     metrics = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
     metrics["best_epoch"] = result.best["epoch"]
     metrics["seconds"] = sum(row["seconds"] for row in result.history)
@@ -85,8 +101,9 @@ def save_run(folder: Path, result: "Result", p: Settings, labels: list[str] | No
             "labels": labels,
             "tokeniser": _tokeniser_of(p),
         }
+        facts |= {"scale": scale} if scale else {}
         write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
-    write_text(folder / "history.csv", pd.DataFrame(result.history).to_csv(index=False))
+    write_text(folder / "history.csv", as_csv(result.history))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
@@ -183,6 +200,18 @@ def save_probes(
     return metrics
 
 
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """Rows as a CSV file: numbers with all their digits, and nothing where a value is missing or NaN."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    written = io.StringIO()
+    table = csv.writer(written, lineterminator="\n")
+    table.writerow(names)
+    for row in rows:
+        values = (row.get(name) for name in names)
+        table.writerow(["" if value is None or value != value else value for value in values])
+    return written.getvalue()
+
+
 def _short(values: list[float], digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
@@ -209,38 +238,10 @@ def _annotated(example: "Example") -> dict:
     return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
 
 
-@dataclass
-class SavedRun:
-    """A saved model, ready to predict from new text."""
-
-    model: "RationaleModel[Any]"
-    vocabulary: Vocabulary
-    parameters: SimpleNamespace
-    labels: list[str] | None
-    task: str  # "extraction" or "alignment"
-    tokeniser: str = "treebank"  # key of TOKENISERS: the one that split the texts of its corpus
-
-    @property
-    def of_pairs(self) -> bool:
-        """Whether the model reads pairs of sentences."""
-        return self.task == "alignment"
-
-    @property
-    def outputs(self) -> list[str]:
-        """Names of the outputs: the classes, or the aspects that are scored."""
-        if isinstance(self.model.head, Classes):
-            return self.labels or [str(i) for i in range(self.model.head.output.out_features)]
-        p = vars(self.parameters)
-        aspect = p.get("aspect", "score")
-        return [*find_corpus(p["corpus"]).outputs(aspect)] if "corpus" in p else [aspect]
-
-    def tokens(self, text: str) -> list[str]:
-        """Split a new text into tokens as the texts of the corpus were split; for pairs, see `tokenise.split_text`."""
-        return split_text(text, self.tokeniser)
-
-
 def _tokeniser_of(p: Settings | SimpleNamespace) -> str:
     """The tokeniser of a run's corpus. Notebooks without the parameter `corpus` read texts that have been tokenised."""
+    if is_own(vars(p).get("corpus", "")):
+        return p.tokeniser
     return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
 
 
@@ -250,30 +251,66 @@ def load_run(folder: Path | str) -> SavedRun:
     Raises
     ------
     BadInput
-        If the folder is not that of a finished training run, or its model cannot predict from new texts.
+        If the folder is not that of a finished training run, its model cannot predict from new texts, or the file is
+        damaged: another digest than the run recorded, weights that are no numbers, words that do not fit the vectors.
     """
     path = Path(folder) / "model.safetensors"
     if not path.exists():
         wanted = "the folder of a finished training run of a network (an svm saves no model)"
         raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
+    intact.check_digest(path)
     try:
         tensors, facts = read_tensors(path)
         task = facts["task"] if _format(facts, path) == FORMAT else _task_of_format_1(facts)
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
+        _load_own_parts(Path(folder), task, p)
         model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         load_trained(model, tensors)
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
+        vocabulary, labels = Vocabulary(facts["vocabulary"]), facts["labels"]
+        low, high = facts.get("scale", (0.0, 1.0))
+        scale = (float(low), float(high)) if "scale" in facts else None
+        _check_loaded(tensors, vocabulary, labels, model)
     except BadInput:
         raise
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+    except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, MemoryError,
+            RuntimeError) as error:  # fmt: skip
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
-    return SavedRun(model.eval(), Vocabulary(facts["vocabulary"]), p, facts["labels"], task, tokeniser)
+    return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale)
+
+
+def _check_loaded(
+    tensors: dict[str, Tensor], vocabulary: Vocabulary, labels: Any, model: "RationaleModel[Any]"
+) -> None:
+    """Refuse weights that are not numbers, and words or labels that do not fit them."""
+    for name, values in tensors.items():
+        if values.is_floating_point() and not torch.isfinite(values).all():
+            raise ValueError(f"{name} holds NaN or an infinite number")
+    if not all(isinstance(word, str) for word in vocabulary.words):
+        raise TypeError("the vocabulary holds something else than words")
+    if len(vocabulary) != len(tensors["vectors"]):
+        raise ValueError(f"{len(vocabulary)} words for {len(tensors['vectors'])} vectors")
+    outputs = model.head.output.out_features
+    if labels is not None and (len(labels) != outputs or not all(isinstance(label, str) for label in labels)):
+        raise ValueError(f"{len(labels)} labels for {outputs} outputs, or a label that is no text")
+
+
+def _load_own_parts(folder: Path, task: str, p: SimpleNamespace) -> None:
+    """Register the parts of one's own that a run names; its folder records their files."""
+    load_recorded(recorded_params(folder), str(folder))
+    settings = _imported(SETTINGS[task])
+    for name in (name for name in CHOOSING if name in settings.model_fields and name != "corpus"):
+        if getattr(p, name) not in choices(settings, name):
+            raise BadInput(
+                f"{folder}: {name}: no part is named {getattr(p, name)}; if it is one of your own, register it first, "
+                f"because no params.yaml there names its file"
+            )
 
 
 def _imported(place: tuple[str, str]) -> Any:
@@ -307,14 +344,16 @@ def _task_of_format_1(facts: dict) -> str:
 
 def read_metrics(folder: Path | str) -> dict:
     """`metrics.json` of a finished run."""
-    return json.loads(_file(folder, "metrics.json").read_text(encoding="utf-8"))
+    return intact.read_json(_file(folder, "metrics.json"), intact.Metrics)
 
 
 def read_history(folder: Path | str) -> "pd.DataFrame":
     """`history.csv` of a finished run: one row per epoch."""
     pd = optional("pandas", "tables of runs", "notebooks")
 
-    return pd.read_csv(_file(folder, "history.csv"), float_precision="round_trip")
+    path = _file(folder, "history.csv")
+    intact.read_table(path)
+    return pd.read_csv(path, float_precision="round_trip")
 
 
 def read_rationales(folder: Path | str, split: str | None = None) -> "pd.DataFrame":
@@ -343,8 +382,10 @@ def read_explained(folder: Path | str, split: str) -> "pd.DataFrame":
 def _texts(folder: Path | str, name: str, split: str | None) -> "pd.DataFrame":
     pd = optional("pandas", "tables of runs", "notebooks")
 
-    with _file(folder, name).open(encoding="utf-8") as file:
-        rows = pd.DataFrame(map(json.loads, file))  # the reader of pandas rounds the last digit
+    path = _file(folder, name)
+    texts = intact.read_json_lines(path, intact.Text)
+    intact.check_lengths(path, texts)
+    rows = pd.DataFrame(texts)  # not by the reader of pandas, which rounds the last digit
     return rows if split is None else rows[rows["split"] == split].reset_index(drop=True)
 
 
@@ -359,12 +400,21 @@ def _lacks(folder: Path | str, name: str) -> str:
     """Why a folder has no file of this name; for a folder that does not exist, the finished runs beside it."""
     if Path(folder).is_dir():
         return f"holds no {name}"
+    if Path(folder).is_file():
+        return "a file, not the folder of a run"
     if Path(folder).with_name(f"{Path(folder).name}.partial").is_dir():
         return "a run that has not finished; the same command continues it"
-    there = sorted(path.parent.name for path in Path(folder).parent.glob("*/run.ipynb"))
+    there = sorted(path.name for path in Path(folder).parent.glob("*") if is_finished(path))
     return f"no such run (there: {', '.join(there) or 'none; `make run` makes one'})"
 
 
 def read_parameters(folder: Path | str) -> dict:
-    """The parameters with which a finished run was made (`params.yaml`)."""
-    return modernised(yaml.safe_load(_file(folder, "params.yaml").read_text(encoding="utf-8")))
+    """The parameters of a finished run (`params.yaml`). Parts of one's own that it names are registered."""
+    path = _file(folder, "params.yaml")
+    parameters = modernised(intact.read_yaml(path))
+    for name, value in parameters.items():
+        if not has_type_of_setting(name, value):
+            raise intact.damaged(path, f"{name}: {value!r} is of another type than this setting")
+    with suppress(BadInput):  # results can be read without the part that made them
+        load_recorded(parameters, str(folder))
+    return parameters

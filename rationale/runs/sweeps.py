@@ -14,32 +14,35 @@
 
 A run's overrides are those of its own line, then of its grid, then of the sweep's grid, of `with` and of the seed.
 
-`make sweep SWEEP=name` reads `params/sweeps/<name>.yaml` and executes it with Snakemake (see Snakefile).
-`python -m rationale.sweeps NAME` checks the file and shows which runs have finished.
+`make sweep SWEEP=name`, or `python -m rationale.sweeps NAME --run --jobs N`, reads `params/sweeps/<name>.yaml` and
+makes its runs on this machine, N at once. `python -m rationale.sweeps NAME` checks the file and shows the state of each
+run.
+
+Without --snakemake, one process imports what runs need, and each run is a fork of it. This saves the seconds that the
+imports take per run, and needs no Snakemake. With --snakemake, Snakemake starts a new process per run (see Snakefile),
+as it does on a cluster, where you call Snakemake itself with a profile. Results, folders and logs are the same, and
+either way continues what the other has begun.
 """
 
-import argparse
 import hashlib
 import itertools
 import json
+import math
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from rationale.errors import BadInput, command
-from rationale.runs.fingerprint import fingerprint
-from rationale.runs.parameters import (
-    as_override,
-    defaults,
-    is_override,
-    read_file,
-    resolve,
-    settings_class,
-    shown,
-)
+from rationale.errors import BadInput, shown
+from rationale.runs.cells import defaults, settings_class
+from rationale.runs.fingerprint import NAMING, fingerprint
+from rationale.runs.memory import estimated_mb
+from rationale.runs.parameters import resolve
 from rationale.runs.workspace import notebook_path, root, run_name
+from rationale.runs.yaml_files import as_override, is_override, lines_of, read_file, read_override
 from rationale.settings import Settings, show
 
 FIELDS = {
@@ -53,6 +56,7 @@ FIELDS = {
 }
 WANTED = {str: "a notebook's name", list: "a list, in [ ]", dict: "parameters and their values, {name: [value, value]}"}
 OF_A_RUN = ("run", "grid")  # keys of a mapping among `runs`
+MOST_RUNS = 20_000  # of a sweep; planning them takes about a minute
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -64,32 +68,49 @@ class Planned:
     name: str
     items: list[str]
 
-    def content(self) -> str:
-        """A digest of what the result depends on: the notebook, the code that it imports, and all parameters."""
-        params = resolve(self.notebook, self.items)
-        return fingerprint(self.notebook, params) + hashlib.sha256(json.dumps(params).encode()).hexdigest()[:12]
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """All parameters of the run, by name."""
+        return resolve(self.notebook, self.items)
+
+    def code(self, codes: dict[tuple, str] | None = None) -> str:
+        """The fingerprint of the code on which the result depends.
+
+        Parameters
+        ----------
+        codes
+            Fingerprints that have been computed for other runs, by notebook and naming parameters; the one of this
+            run is added.
+        """
+        codes, key = {} if codes is None else codes, (self.notebook, *map(self.params.get, NAMING))
+        if key not in codes:
+            codes[key] = fingerprint(self.notebook, self.params)
+        return codes[key]
+
+    def content(self, codes: dict[tuple, str] | None = None) -> str:
+        """A digest of what the result depends on: the code, see there, and all parameters."""
+        return self.code(codes) + hashlib.sha256(json.dumps(self.params).encode()).hexdigest()[:12]
+
+    def memory_mb(self) -> int:
+        """The memory that the run needs, estimated."""
+        return estimated_mb(self.params)
 
     def folder(self, outputs: str | Path) -> Path:
         """The folder of the finished run."""
         return Path(outputs) / self.notebook.stem / self.name
 
+    def log(self, outputs: str | Path) -> Path:
+        """The log of the run, beside its folder."""
+        return Path(outputs) / self.notebook.stem / f"{self.name}.log"
+
+    def arguments(self, outputs: str | Path) -> list[str]:
+        """The runner's arguments: the run continues, waits or starts again as needed; a finished one is kept."""
+        places = ["--name", self.name, "--outputs", str(outputs)]
+        return [str(self.notebook), *self.items, *places, "--again-if-changed", "--wait"]
+
     def command(self, outputs: str | Path) -> str:
-        """The shell command of the run. It continues, waits or starts again as needed, and keeps a finished run."""
-        return shlex.join(
-            [
-                sys.executable,
-                "-m",
-                "rationale.runs",
-                str(self.notebook),
-                *self.items,
-                "--name",
-                self.name,
-                "--outputs",
-                str(outputs),
-                "--again-if-changed",
-                "--wait",
-            ]
-        )
+        """The shell command of the run."""
+        return shlex.join([sys.executable, "-m", "rationale.runs", *self.arguments(outputs)])
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,16 @@ class Sweep:
     name: str
     runs: dict[str, Planned]
     then: Planned | None
+
+    def contents(self) -> dict[str, str]:
+        """The `content` of every run, by name. The fingerprint of code that several runs share is computed once."""
+        codes: dict[tuple, str] = {}
+        return {name: run.content(codes) for name, run in self.runs.items()}
+
+    def codes(self) -> dict[str, str]:
+        """The `code` of every run, by name. The fingerprint of code that several runs share is computed once."""
+        codes: dict[tuple, str] = {}
+        return {name: run.code(codes) for name, run in self.runs.items()}
 
 
 def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
@@ -110,33 +141,47 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
         For the first mistake in the sweep's file, in a parameter file that it names, or in a seed.
     """
     path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
-    fields, where = _fields(path)
+    fields = _fields(path)
     notebook = notebook_path(fields["notebook"])
     folder = path.resolve().parent
     places = [folder.parent, root() / "params", folder]  # of parameter files, the first one that has it
-    settings = settings_class(notebook)
+    settings, lines = settings_class(notebook), lines_of(path)
+
+    def at(*place: str | int) -> str:
+        return f"{shown(path)}:{lines[place]}: "
+
+    def of_run(i: int, own: str, name: str) -> str:
+        return f"{at('runs', i, 'grid', name)}runs: {own}: grid: "
+
+    for i, item in enumerate(fields.get("with", ())):
+        if is_override(item):
+            settings.check(*read_override(item)[1:], f"{at('with', i)}with: ")
     every = [
-        _combinations(fields.get("grid", {}), settings, where.get("grid", "")),
+        _combinations(fields.get("grid", {}), settings, lambda name: f"{at('grid', name)}grid: "),
         [_items(fields.get("with", []), places)],
         [[f"seed={seed}"] for seed in fields.get("seeds", ())] or [[]],
     ]
     runs: dict[str, Planned] = {}
-    for entry in fields["runs"]:
-        own, grid = _run(entry, where["runs"])
-        grids = _combinations(grid, settings, f"{where['runs']}{own}: grid: ")
+    for i, entry in enumerate(fields["runs"]):
+        here = f"{at('runs', i)}runs: "
+        own, grid = _run(entry, here)
+        grids = _combinations(grid, settings, partial(of_run, i, own))
+        number = len(runs) + len(grids) * math.prod(map(len, every))
+        if number > MOST_RUNS:
+            raise BadInput(f"{here}{number:,} runs, give at most {MOST_RUNS:,} per sweep")
         for parts in itertools.product([_items(own.split(), places)], grids, *every):
             planned = [item for part in parts for item in part]
             name = run_name(planned)
             if name in runs:
-                raise BadInput(f"{where['runs']}two runs would be named {name}, give each of them once")
-            _check(notebook, planned, f"{where['runs']}{name}: ")
+                raise BadInput(f"{here}two runs would be named {name}, give each of them once")
             runs[name] = Planned(notebook, name, planned)
+            _check(runs[name], f"{here}{name}: ")
     then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(runs), outputs)
     return Sweep(path.stem, runs, then)
 
 
-def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The fields of a sweep's file and their places, `file:line: name: `, by name; the types of values are checked."""
+def _fields(path: Path) -> dict[str, Any]:
+    """The fields of a sweep's file by name; the types of values are checked."""
     fields: dict[str, Any] = {}
     where: dict[str, str] = {}
     for line, name, value in read_file(path):
@@ -153,10 +198,12 @@ def _fields(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
             }.get(name, "texts, at least one")
             raise BadInput(f"{at}{value} is not accepted, give a list of {wanted}")
         fields[name], where[name] = value, at
+    if "then_params" in fields and "then" not in fields:
+        raise BadInput(f"{where['then_params']}there is no notebook that they are for, give then")
     for name in ("notebook", "runs"):
         if name not in fields:
             raise BadInput(f"{shown(path)}: {name} is missing, a sweep needs notebook and runs")
-    return fields, where
+    return fields
 
 
 def _items(texts: list[str], places: list[Path]) -> list[str]:
@@ -183,28 +230,35 @@ def _run(entry: str | dict, where: str) -> tuple[str, dict]:
     return run, grid
 
 
-def _combinations(grid: dict[str, Any], settings: type[Settings], where: str) -> list[list[str]]:
-    """The overrides of each combination of a grid's values. The values of the last name change fastest."""
+def _combinations(grid: dict[str, Any], settings: type[Settings], place: Callable[[str], str]) -> list[list[str]]:
+    """The overrides of each combination of a grid's values. The values of the last name change fastest.
+
+    A message about a name begins with its `place`.
+    """
     for name, values in grid.items():
+        where = place(name)
         if not (isinstance(values, list) and values and all(isinstance(value, SCALARS) for value in values)):
             wanted = "a list of numbers, texts, true, false or null, at least one"
             raise BadInput(f"{where}{name}: {show(values)} is not accepted, give {wanted}")
         for value in values:
             settings.check(str(name), value, where)
+    number = math.prod(map(len, grid.values()))
+    if number > MOST_RUNS:
+        raise BadInput(f"{place(next(iter(grid)))}{number:,} combinations, give at most {MOST_RUNS:,}")
     each = ([as_override(name, value) for value in values] for name, values in grid.items())
     return [list(combination) for combination in itertools.product(*each)]
 
 
-def _check(notebook: Path, items: list[str], where: str) -> None:
+def _check(run: Planned, where: str) -> None:
     """Refuse what the runner would refuse. The messages of mistakes outside of parameter files begin with `where`."""
-    names = [item.split("=", 1)[0] for item in items if is_override(item)]
+    names = [item.split("=", 1)[0] for item in run.items if is_override(item)]
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"{where}{name}: given twice, give it once in the run, its grid, the sweep's grid or `with`")
     try:
-        resolve(notebook, items)
+        run.params  # noqa: B018
     except BadInput as error:
-        for own in ("command line: ", f"{shown(notebook)}: "):
+        for own in ("command line: ", f"{shown(run.notebook)}: "):
             if str(error).startswith(own):
                 raise BadInput(where + str(error).removeprefix(own)) from None
         raise
@@ -227,46 +281,3 @@ def _then(
         items.append(f"runs_dir={json.dumps(str(folder))}")
     resolve(notebook, items)
     return Planned(notebook, path.stem, items)
-
-
-@command
-def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m rationale.sweeps", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    known = ", ".join(sorted(path.stem for path in (root() / "params" / "sweeps").glob("*.yaml")))
-    parser.add_argument("sweep", metavar="SWEEP", help=f"a path (.yaml), or a name in params/sweeps/: {known}")
-    parser.add_argument(
-        "--outputs",
-        default="outputs",
-        metavar="DIR",
-        help="folder of the results, absolute or below the repository (default: outputs)",
-    )
-    parser.add_argument(
-        "--commands",
-        action="store_true",
-        help="print only the runs' commands, one per line: without Snakemake, pipe them into `tr '\\n' '\\0' | "
-        "xargs -0 -P2 -I{} sh -c '{}'`",
-    )
-    args = parser.parse_args(argv)
-    outputs = root() / args.outputs
-    sweep = read_sweep(args.sweep, outputs)
-    if args.commands:
-        print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))
-        return 0
-    for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
-        folder = planned.folder(outputs)
-        state = (
-            "finished"
-            if (folder / "run.ipynb").is_file()
-            else "unfinished"
-            if folder.with_name(f"{folder.name}.partial").is_dir()
-            else "to do"
-        )
-        print(f"{state:10}  {shown(folder)}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Locations: the repository, its notebooks, and the folder of each run."""
 
 import difflib
-import os
+import hashlib
 import re
 import time
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from rationale.errors import BadInput
-from rationale.runs.parameters import is_override
+from rationale.runs.yaml_files import is_override
 
 try:
     import fcntl
@@ -25,32 +25,46 @@ def root() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
-_kernel_locks: dict[Path, IO[str]] = {}
-
-
-def results_folder(name: str) -> Path:
-    """The folder in which notebook `name` saves its results; it is created if it does not exist.
-
-    If the runner executes the notebook, this is the folder of the run; in JupyterLab, it is `outputs/<name>/lab`.
-    """
-    given = os.environ.get("RATIONALE_RUN_DIR")
-    folder = Path(given) if given else root() / "outputs" / name / "lab"
-    folder.mkdir(parents=True, exist_ok=True)
-    if given and folder not in _kernel_locks:  # held until this process has ended, see WorkFolder
-        _kernel_locks[folder] = lock_file(folder / "kernel.lock", seconds=30)
-    return folder
+NAME_LENGTH = 80  # bytes of the name that is made of a run's arguments, at most
 
 
 def run_name(items: Iterable[str | Path]) -> str:
     """The name of a run with these files and overrides; `default` if there are none.
 
+    A file is represented by its stem, and so is a path among the values. A name of more than `NAME_LENGTH` bytes is
+    cut, and a digest of the arguments makes it differ from the names of other arguments. The seed is kept.
+
     Examples
     --------
     >>> run_name(["sst/hardkuma.yaml", "selection=0.2", "seed=2"])
     'hardkuma-selection0.2-seed2'
+    >>> run_name(["vectors=/data/vectors/glove.6B.50d.txt"])
+    'vectorsglove.6B.50d'
     """
-    parts = [item.replace("=", "", 1) if is_override(item) else Path(item).stem for item in map(str, items)]
-    return "-".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts) or "default"
+    parts, exact = [], []
+    for item in map(str, items):
+        name, _, value = item.partition("=") if is_override(item) else ("", "", item)
+        words = [_stem(word) for word in re.split(r"[][,]", value)] if name else [Path(value).stem]
+        parts.append(re.sub(r"[^\w.+-]+", "_", f"{name}{' '.join(words)}").strip("_"))
+        exact.append(item if name else parts[-1])
+    whole = "-".join(parts) or "default"
+    if len(whole.encode()) <= NAME_LENGTH:
+        return whole
+    digest = hashlib.sha256("\0".join(exact).encode()).hexdigest()[:8]
+    seed = next((f"-{part}" for part in parts if re.fullmatch(r"seed\d{1,10}", part)), "")
+    if f"{seed}-" in f"-{_cut(whole, NAME_LENGTH - 9)}":
+        seed = ""  # it is not in the part that is cut off
+    return _cut(whole, NAME_LENGTH - 9 - len(seed)).rstrip("-._+") + f"{seed}-{digest}"
+
+
+def _cut(text: str, length: int) -> str:
+    """The beginning of a text that has at most this length in bytes."""
+    return text.encode()[:length].decode(errors="ignore")
+
+
+def _stem(text: str) -> str:
+    """A path without its folders and its endings; a dot before a digit, as in `glove.6B.50d`, begins no ending."""
+    return re.sub(r"(\.[A-Za-z]+)+$", "", Path(text).name) if "/" in text else text
 
 
 def notebook_path(notebook: str | Path) -> Path:
@@ -63,14 +77,22 @@ def notebook_path(notebook: str | Path) -> Path:
     """
     folder, given = root() / "notebooks", Path(notebook)
     for path in (given, folder / given.name, folder / f"{given.name}.py"):
-        if path.suffix == ".py" and path.is_file():
+        if path.suffix == ".py" and is_file(path):
             return path.resolve()
     known = sorted(path.stem for path in folder.glob("*.py"))
     close = difflib.get_close_matches(given.stem, known, n=3, cutoff=0.4)
     raise BadInput(f"{notebook}: no such notebook, give a .py file or one of {', '.join(close or known)}")
 
 
-def lock_file(path: Path, seconds: float) -> IO[str]:
+def is_file(path: Path) -> bool:
+    """Whether this is a file; False also for what cannot be a path, such as a name that is too long."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def lock_file(path: Path, seconds: float, mode: str = "w") -> IO[str]:
     """Open and lock a file, retrying for up to `seconds`.
 
     Raises
@@ -78,22 +100,36 @@ def lock_file(path: Path, seconds: float) -> IO[str]:
     BlockingIOError
         If another process still holds the lock.
     """
-    file, deadline = open(path, "w"), time.time() + seconds  # noqa: SIM115  (open as long as the lock is held)
+    file, deadline = open(path, mode), time.monotonic() + seconds  # noqa: SIM115  (open as long as the lock is held)
     while fcntl:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if time.time() >= deadline:
+            if time.monotonic() >= deadline:
                 file.close()
                 raise
             time.sleep(0.1)
     return file
 
 
-def read_if_there(path: Path | str) -> str:
-    """The text of a file, or "" if it cannot be read."""
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a finished run: of the runner, or of plain papermill (see `plain`)."""
+    by_papermill = (folder / "params.yaml").is_file() and (folder / "metrics.json").is_file()
+    return (folder / "run.ipynb").is_file() or (by_papermill and folder.suffix != ".partial")
+
+
+def changed_at(path: Path) -> float:
+    """When a file was changed, in seconds since 1970; 0 if there is none."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def read_if_there(path: Path | str) -> str:
+    """The text of a file, or "" if it cannot be read. Bytes that are not UTF-8 become U+FFFD."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

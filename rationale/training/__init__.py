@@ -3,11 +3,12 @@
 from rationale.training.alignment import train_aligner
 from rationale.training.checkpoint import TrainingState, all_tensors, load_trained, read_tensors, write_tensors
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_metrics
-from rationale.training.extraction import Result, train, train_extractor
+from rationale.training.extraction import Result, require_words, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
-from rationale.training.linear_baseline import COSTS, features, train_svm, word_scores
+from rationale.training.linear_baseline import COSTS, features, score_by_rate, train_svm, word_scores
 from rationale.training.loop import build_optimizer, build_scheduler, choose_device, fit
 from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
+from rationale.training.own_notes import notes_about
 from rationale.training.probing import (
     AnswerLoss,
     AttributionResult,
@@ -23,12 +24,14 @@ from rationale.training.probing import (
     train_probe,
     train_probed_model,
 )
+from rationale.training.tfidf import Baseline, train_tfidf
 
 __all__ = [
     "AUTHORS_PATIENCE",
     "COSTS",
     "AnswerLoss",
     "AttributionResult",
+    "Baseline",
     "Evaluation",
     "GenerationResult",
     "ModelSelection",
@@ -51,9 +54,12 @@ __all__ = [
     "importance_quantile",
     "load_trained",
     "load_weights",
+    "notes_about",
     "predict_answers",
     "rationale_metrics",
     "read_tensors",
+    "require_words",
+    "score_by_rate",
     "train",
     "train_aligner",
     "train_extractor",
@@ -61,6 +67,7 @@ __all__ = [
     "train_probed_model",
     "train_seq2seq",
     "train_svm",
+    "train_tfidf",
     "word_scores",
     "write_tensors",
 ]

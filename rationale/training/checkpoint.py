@@ -1,21 +1,28 @@
 """Checkpoints, which hold everything that an interrupted training run needs to continue, and tensors in files."""
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rationale.digests import files_read
+from rationale.errors import BadInput, cut
 from rationale.files import write_atomically
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     """Write tensors, and facts that JSON can hold, to one safetensors file, atomically."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    first = {value.untyped_storage().data_ptr(): name for name, value in reversed(tensors.items()) if value.numel()}
+    for name, value in tensors.items():  # parts that share a module share tensors, which the format refuses
+        if value.numel() and first[value.untyped_storage().data_ptr()] != name:
+            tensors[name] = value.clone()
     write_atomically(path, lambda draft: save_file(tensors, draft, {"facts": json.dumps(facts)}))
 
 
@@ -24,6 +31,19 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
     with safe_open(path, "pt") as file:
         names = file.keys()  # `file` is not a dict: it cannot be iterated
         return {name: file.get_tensor(name) for name in names}, json.loads(file.metadata()["facts"])
+
+
+class Damaged(ValueError):
+    """A checkpoint that is not as it was written; the message is the reason."""
+
+
+def content_digest(tensors: dict[str, Tensor], facts: dict) -> str:
+    """The SHA-256 digest of names, types, shapes and values of tensors, and of facts that JSON can hold."""
+    digest = hashlib.sha256(json.dumps(facts).encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def all_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -43,6 +63,44 @@ def load_trained(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     model.load_state_dict({name: value for name, value in tensors.items() if name not in fixed})
 
 
+def _another_file(there: dict[str, str], here: dict[str, str]) -> str:
+    """The place of a file that had another content or was another file; "" if there is none.
+
+    A process may have read more files than training needs, so files that only one side has read count only if both
+    sides have such files: then one was replaced by another.
+    """
+    for place in there.keys() & here.keys():
+        if there[place] != here[place]:
+            return place
+    only_there, only_here = (sorted(a.keys() - b.keys()) for a, b in ((there, here), (here, there)))
+    return only_there[0] if only_there and only_here else ""
+
+
+def _intact(path: Path) -> tuple[dict[str, Tensor], dict]:
+    """The tensors and facts of a checkpoint, compared with the digest in it; older checkpoints have none."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror}); make it readable, or start again (--again)"
+        ) from None
+    try:
+        tensors, facts = read_tensors(path)
+        found = facts.pop("digest", None)
+    except (SafetensorError, LookupError, AttributeError, TypeError, ValueError, OSError, RuntimeError) as error:
+        raise Damaged(cut(" ".join(str(error).split())) or type(error).__name__) from None
+    if found and found != content_digest(tensors, facts):
+        raise Damaged("its content has another digest")
+    missing = {"history", "best", "scheduler", "parameters"} - facts.keys()
+    if missing:
+        raise Damaged(f"it has no {', '.join(sorted(missing))}")
+    return tensors, facts
+
+
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in tensors.items()}
+
+
 @dataclass
 class TrainingState:
     """Everything that changes while a model is trained: what a checkpoint holds."""
@@ -55,6 +113,7 @@ class TrainingState:
     best: dict | None = None  # row of the history of the evaluation that is kept
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # of the run; a checkpoint of other parameters is not continued
+    files: dict[str, str] = field(default_factory=files_read)  # that training depends on: place -> size and sha256
 
     def keep(self, row: dict) -> None:
         """Keep the current weights as the best so far; `row` is their row of the history."""
@@ -69,12 +128,17 @@ class TrainingState:
         for i, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items()}
         tensors["random.cpu"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        device = self._gpu()
+        if device is not None:
+            tensors["random.cuda"] = torch.cuda.get_rng_state(device)
         facts = {"history": self.history, "best": self.best, "scheduler": self.scheduler.state_dict()}
-        facts["parameters"] = self.parameters
+        facts |= {"parameters": self.parameters, "files": self.files}
         facts["learning_rates"] = [group["lr"] for group in self.optimizer.param_groups]
-        write_tensors(path, tensors, facts)
+        write_tensors(path, tensors, facts | {"digest": content_digest(tensors, facts)})
+
+    def _gpu(self) -> torch.device | None:
+        """The GPU on which the model is trained; None for a CPU, so that a run there does not use the GPU's memory."""
+        return next((value.device for value in self.model.state_dict().values() if value.is_cuda), None)
 
     def load(self, path: Path) -> bool:
         """Load a checkpoint to continue from it.
@@ -84,9 +148,22 @@ class TrainingState:
         Returns
         -------
         bool
-            False if the checkpoint was written with other parameters; then nothing has been loaded.
+            False if the checkpoint was written with other parameters or for another model; then nothing has been
+            loaded.
+
+        Raises
+        ------
+        Damaged
+            The checkpoint is not as it was written; then nothing has been loaded.
+        BadInput
+            The checkpoint cannot be read, or a file that was read before training began is another one now; then
+            nothing has been loaded.
         """
-        tensors, facts = read_tensors(path)
+        tensors, facts = _intact(path)
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
+
         free = {"epochs", "device", "tensorboard"}
         there, here = ({k: v for k, v in p.items() if k not in free} for p in (facts["parameters"], self.parameters))
         rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints have one group
@@ -96,11 +173,15 @@ class TrainingState:
             there != here
             or len(rates) != len(groups)
             or len(facts["history"]) > self.parameters.get("epochs", math.inf)
+            or _shapes(part("model")) != _shapes(self.model.state_dict())
+            or _shapes(part("objective")) != _shapes(self.objective.state_dict())
         ):
             return False
 
-        def part(name: str) -> dict[str, Tensor]:
-            return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
+        other = _another_file(facts.get("files", {}), self.files)
+        if other:
+            problem = f"{other} has changed since this training began"
+            raise BadInput(f"{path}: {problem}; put the old file back, or start again (--again)")
 
         self.model.load_state_dict(part("model"))
         self.objective.load_state_dict(part("objective"))
@@ -112,7 +193,8 @@ class TrainingState:
         self.optimizer.load_state_dict(state)
         self.scheduler.load_state_dict(facts["scheduler"])
         torch.set_rng_state(tensors["random.cpu"])
-        if torch.cuda.is_available() and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"])
+        device = self._gpu()
+        if device is not None and "random.cuda" in tensors:  # a run that began on a CPU has none
+            torch.cuda.set_rng_state(tensors["random.cuda"], device)
         self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
         return True

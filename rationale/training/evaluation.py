@@ -1,5 +1,6 @@
 """Evaluate an extractor or an aligner on one split: task score, selection rates and precision."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ class Evaluation:
     prediction: Tensor  # [N, C]
     z: list[Tensor]  # [T_i] gate values at test time
     answer: Tensor  # [N] classes or [N, C] scores, as they are shown and saved
+    standard_error: float = math.nan  # of the head's score, a mean over N texts; NaN for a single text
 
 
 @torch.no_grad()
@@ -50,7 +52,9 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
         order.append(batch.rows)
     place = torch.cat(order).argsort()
-    score, task, rate = torch.cat(rows).double().mean(0).tolist()
+    measured = torch.cat(rows).double()  # [N, 3]
+    score, task, rate = measured.mean(0).tolist()
+    error = (measured[:, 0].std() / len(measured) ** 0.5).item() if len(measured) > 1 else math.nan
     lengths = torch.cat([length for _, length, _ in flat])
     values = torch.cat([value for value, _, _ in flat])
     pieces = values.cpu().split(lengths.tolist())
@@ -58,7 +62,7 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
     scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
-    return Evaluation(scores, prediction, z, model.head.answer(prediction))
+    return Evaluation(scores, prediction, z, model.head.answer(prediction), error)
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Train and evaluate a rationale extractor."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,28 @@ import torch
 
 from rationale.data.batches import Batches, Vocabulary
 from rationale.data.example import Example
-from rationale.data.vectors import build_vocabulary
+from rationale.data.vectors import build_vocabulary, require_vectors
+from rationale.data.word_pieces import build_pieces
+from rationale.errors import BadInput
 from rationale.models.extractor import build_extractor
+from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
+from rationale.nn.encoders import ENCODERS
+from rationale.nn.rules import RULES
 from rationale.objectives.loss import PriceSettings, build_objective
+from rationale.progress import report_phase
+from rationale.training.epochs import EpochRecorder
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
-from rationale.training.loop import choose_device, fit
-from rationale.training.model_selection import AUTHORS_PATIENCE, ModelSelection
+from rationale.training.loop import build_optimizer, choose_device, fit
+from rationale.training.memory import require_memory
+from rationale.training.model_selection import (
+    AUTHORS_PATIENCE,
+    EXPECTED,
+    SELECTED,
+    ModelSelection,
+    adaptive_tolerance,
+)
+from rationale.training.steps import StepSettings
 
 if TYPE_CHECKING:
     from rationale.training.settings.alignment import AlignmentSettings
@@ -34,8 +50,40 @@ class Result:
     best: dict  # row of the history of the epoch that was kept
 
 
+def require_words(p: "ExtractionSettings") -> None:
+    """Stop, before anything is read, if the word vectors, the pretrained encoder or the GPU of a run are not there.
+
+    Raises
+    ------
+    BadInput
+        If they are not.
+    """
+    if ENCODERS[p.encoder].reads_pieces:
+        ENCODERS[p.encoder].tokenizer(p)
+        require_precision(p)
+    else:
+        require_vectors(p.vectors)
+
+
+def require_precision(p: "ExtractionSettings") -> None:
+    """Stop if a run is to multiply in bfloat16 and not on a GPU.
+
+    Raises
+    ------
+    BadInput
+        If it is.
+    """
+    if PretrainedSettings.of(p).bfloat16 and choose_device(p.device).type != "cuda":
+        raise BadInput("bfloat16: true is not accepted on a CPU; give false, or train on a machine with a GPU")
+
+
 def train_extractor(
-    p: "ExtractionSettings", splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
+    p: "ExtractionSettings",
+    splits: dict[str, list[Example]],
+    head: str,
+    num_outputs: int,
+    folder: Path,
+    watched: Sequence[int] = (),
 ) -> Result:
     """Train an extractor on examples and evaluate it. The test split is used once, at the end.
 
@@ -50,16 +98,27 @@ def train_extractor(
         Number of classes or scores.
     folder : Path
         Where checkpoints are written; an unfinished run in this folder is continued.
+    watched : sequence of int
+        Numbers of dev texts whose gates are saved after each epoch (`EpochRecorder`). This changes no result.
     """
     device = choose_device(p.device)
+    require_precision(p)
     torch.manual_seed(p.seed)
-    vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+    if ENCODERS[p.encoder].reads_pieces:
+        vocabulary, vectors = build_pieces(splits, ENCODERS[p.encoder].tokenizer(p))
+    else:
+        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
+    limits = {"train": StepSettings.of(p).batch_tokens}
     batches = {
-        name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name))
         for name, examples in splits.items()
     }
-    result = train(p, model, batches, folder)
+    watch = None
+    if watched:
+        texts = Batches([splits["dev"][i] for i in watched], vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        watch = EpochRecorder(model, texts, p.selection, folder)
+    result = train(p, model, batches, folder, watch)
     if p.model == "attention" and p.rule == "top_k":  # the same budget over all reviews, instead of in each of them
         model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
         objective = build_objective(p, has_gates=model.has_gates).to(device)
@@ -70,8 +129,24 @@ def train_extractor(
     return result
 
 
+def loss_of_constant(batches: Batches) -> float:
+    """The loss of the best answer that is the same for every text.
+
+    The entropy of the classes in nats, or the variance of the scores; at least 1e-6, also for texts with equal labels.
+    """
+    targets = batches.targets
+    if targets.is_floating_point():
+        return max(targets.double().var(0, unbiased=False).mean().item(), 1e-6)
+    shares = targets.bincount().double() / len(targets)
+    return max(torch.special.entr(shares).sum().item(), 1e-6)
+
+
 def train(
-    p: "ExtractionSettings | AlignmentSettings", model: RationaleModel[Any], batches: dict[str, Batches], folder: Path
+    p: "ExtractionSettings | AlignmentSettings",
+    model: RationaleModel[Any],
+    batches: dict[str, Batches],
+    folder: Path,
+    after_epoch: Callable[[int], None] | None = None,
 ) -> Result:
     """Train a model, keep the epoch that model selection chooses, and evaluate it on dev and test.
 
@@ -81,27 +156,51 @@ def train(
     model : RationaleModel
     batches : "train", "dev" and "test" batches
     folder : Path
+    after_epoch : function
+        Called with the number of each epoch, see `fit`.
     """
-    objective = build_objective(p, len(batches["train"]), model.has_gates).to(batches["train"].device)
+    require_memory(model, batches)
+    if p.start == "target":
+        model.selector.start_at(p.selection)
+    objective = build_objective(p, len(batches["train"]), model.has_gates, loss_of_constant(batches["train"]))
+    objective.to(batches["train"].device)
+    tolerance = p.tolerance
+    if tolerance is None:  # only texts with a target have something to be tolerant about
+        tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
     warmup = math.ceil(PriceSettings.of(p).warmup)
     selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",
         higher_is_better=model.head.higher_is_better,
-        rate="dev_rate_selected" if p.measure == "selected" else "dev_rate_expected",
+        rate=SELECTED if p.measure == "selected" else EXPECTED,
         target=p.selection if objective.selection is not None else None,
-        tolerance=p.tolerance,
+        tolerance=tolerance,
         patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else warmup),
     )
+    last: dict[str, Evaluation] = {}  # the last evaluation on dev that was made in this process
+
+    def evaluate() -> dict[str, float]:
+        last["dev"] = evaluate_extractor(model, batches["dev"], objective)
+        return last["dev"].metrics
+
     state = fit(
         model,
         objective,
         batches["train"],
-        lambda: evaluate_extractor(model, batches["dev"], objective).metrics,
+        evaluate,
         selection,
         p,
         folder,
+        build_optimizer(model, p),
+        after_epoch=after_epoch,
     )
-    evaluations = {name: evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")}
+    report_phase("evaluation")
+    if state.best["epoch"] != len(state.history) or RULES[p.rule].is_random:
+        last.clear()  # the weights have changed since, or a run that is continued could not repeat the draws
+    evaluations = {
+        name: last.get(name) or evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")
+    }
+    for note in selection.notes(state.history, state.best, evaluations["dev"].standard_error):
+        print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}
     return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best)

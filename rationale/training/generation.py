@@ -12,6 +12,7 @@ from rationale.data.targets import END, Targets, build_text_vocabularies
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
+from rationale.progress import report_phase
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
 
@@ -69,6 +70,7 @@ def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, fo
     state = fit(model, objective, batches["train"], evaluate, selection, p, folder)
     result = GenerationResult(model, (source, target), {}, {}, state.history, state.best)
     for name in ("dev", "test"):
+        report_phase(f"generation of texts for {name}")
         in_order: list[Generation | None] = [None] * len(targets.splits[name])
         for batch in batches[name].in_order():
             sides = batch.tokens

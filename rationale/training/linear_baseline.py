@@ -16,7 +16,8 @@ from torch import Tensor
 
 from rationale.data.example import Example
 from rationale.errors import BadInput, optional
-from rationale.nn.gates import top_k
+from rationale.nn.rules import top_k
+from rationale.progress import report_phase
 from rationale.training.evaluation import Evaluation, rationale_metrics
 from rationale.training.extraction import Result
 
@@ -79,6 +80,7 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
     if len(splits["train"]) < 2 or (classes and len(labels) < 2):
         few = f"{len(splits['train'])} reviews to train on, {len(labels)} different labels"
         raise BadInput(f"num_train: {few}; accepted with model svm: at least 2, of both classes if there are classes")
+    report_phase("support vector machines")
     vectorizer = TfidfVectorizer(analyzer=lambda tokens: list(features(tokens)), sublinear_tf=True, min_df=2)
     fitted = vectorizer.fit_transform([example.tokens for example in splits["train"]])
     inputs = {name: vectorizer.transform([e.tokens for e in splits[name]]) for name in ("dev", "test")}
@@ -116,6 +118,58 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
     row = {"epoch": 1, "seconds": time.perf_counter() - start, "cost": best}
     row |= {f"dev_{name}": value for name, value in evaluations["dev"].metrics.items()}
     return Result(None, None, splits, evaluations, [row], row)
+
+
+def score_by_rate(
+    splits: dict[str, list[Example]], head: str, rates: Sequence[float], seed: int = 1
+) -> dict[str, list[float]]:
+    """What a linear model scores on dev if it reads only a share of the words: a first idea of the rate to ask for.
+
+    A linear model (a support vector machine for classes, ridge regression for scores) is fitted to whole training
+    texts. Of each dev text it then reads the words with the largest absolute weights, or random ones.
+
+    Parameters
+    ----------
+    splits : {"train", "dev"} -> examples
+    head : "classes" or "scores"
+    rates : shares of words, in (0, 1]
+    seed : int
+        Of the random words and of the fit.
+
+    Returns
+    -------
+    dict: "largest weights" and "random words" -> accuracy (classes) or mean squared error (scores) for each rate
+    """
+    optional("sklearn", "a linear model", "baselines")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import Ridge
+    from sklearn.svm import LinearSVC
+
+    vectorizer = TfidfVectorizer(analyzer=lambda tokens: list(tokens), sublinear_tf=True)
+    inputs = vectorizer.fit_transform([example.tokens for example in splits["train"]])
+    labels = [example.label if head == "classes" else example.label[0] for example in splits["train"]]
+    machine = (LinearSVC if head == "classes" else Ridge)(random_state=seed).fit(inputs, labels)
+    weights = np.abs(np.atleast_2d(machine.coef_)).max(0)
+    weight_of = dict(zip(vectorizer.get_feature_names_out(), weights.tolist(), strict=True))
+    texts, generator = [example.tokens for example in splits["dev"]], np.random.default_rng(seed)
+    gold = np.array([example.label if head == "classes" else example.label[0] for example in splits["dev"]])
+    importance = {
+        "largest weights": [np.array([weight_of.get(word, 0.0) for word in words]) for words in texts],
+        "random words": [generator.random(len(words)) for words in texts],
+    }
+    scores: dict[str, list[float]] = {}
+    for name, values in importance.items():
+        scores[name] = []
+        for rate in rates:
+            kept = [top_k(torch.tensor(value), None, rate).bool() for value in values]
+            parts = [
+                [w for w, keep in zip(words, keeps, strict=True) if keep]
+                for words, keeps in zip(texts, kept, strict=True)
+            ]
+            predicted = machine.predict(vectorizer.transform(parts))
+            score = predicted == gold if head == "classes" else np.square(predicted.clip(0, 1) - gold)
+            scores[name].append(float(score.mean()))
+    return scores
 
 
 def _weights(machines: list, names: np.ndarray, num_classes: int | None) -> list[dict[str, float]]:

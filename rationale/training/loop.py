@@ -6,20 +6,23 @@ metrics.
 """
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from rationale.data.batches import Batch, Batches
+from rationale.data.batches import Batches
 from rationale.errors import BadInput, optional
+from rationale.progress import Progress
 from rationale.settings import Settings, setting
-from rationale.training.checkpoint import TrainingState
+from rationale.training.adam import Adam
+from rationale.training.checkpoint import Damaged, TrainingState
+from rationale.training.graphs import RecordedSteps
 from rationale.training.model_selection import ModelSelection
+from rationale.training.steps import StepSettings, Warmup, grouped
 
 
 class OptimiserSettings(Settings):
@@ -61,8 +64,23 @@ def choose_device(name: str) -> torch.device:
 
 
 def build_optimizer(model: nn.Module, p: OptimiserSettings) -> torch.optim.Optimizer:
-    """Adam with the learning_rate and weight_decay of a run, in its fused form, which changes only the speed."""
-    return torch.optim.Adam(model.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
+    """Adam with the learning_rate and weight_decay of a run, in its fused form, which changes only the speed.
+
+    Weights inside a module whose attribute `keeps_weights` is True are pretrained: those that are trained form a second
+    group, with pretrained_learning_rate.
+    """
+    kept = {
+        parameter
+        for part in model.modules()
+        if getattr(part, "keeps_weights", False)
+        for parameter in part.parameters()
+    }
+    new = [parameter for parameter in model.parameters() if parameter not in kept]
+    groups: list[dict[str, Any]] = [{"params": new}]
+    if kept:
+        pretrained = [one for one in model.parameters() if one in kept and one.requires_grad]
+        groups.append({"params": pretrained, "lr": p.pretrained_learning_rate})  # type: ignore[attr-defined]
+    return Adam(groups, lr=p.learning_rate, weight_decay=p.weight_decay, fused=True)
 
 
 def build_scheduler(optimizer: torch.optim.Optimizer, p: OptimiserSettings) -> torch.optim.lr_scheduler.LRScheduler:
@@ -98,13 +116,15 @@ def fit(
     p: FitSettings,
     folder: Path,
     optimizer: torch.optim.Optimizer | None = None,
+    part: str = "",
+    after_epoch: Callable[[int], None] | None = None,
 ) -> TrainingState:
     """Train a model, evaluate it after every epoch, and keep the best weights; continue an interrupted run.
 
     A checkpoint is written atomically to `folder/checkpoint.safetensors` after every epoch. Batches are a
     function of (seed, epoch) and the random state is part of the checkpoint, so a resumed run ends with the
-    same numbers as an uninterrupted one (on the same machine, with the same number of threads). In the end `model` has
-    the weights that `selection` has chosen.
+    same numbers as an uninterrupted one (on the same machine, with the same number of threads). A damaged checkpoint is
+    reported, and training begins anew. In the end `model` has the weights that `selection` has chosen.
 
     Parameters
     ----------
@@ -115,10 +135,16 @@ def fit(
     selection : ModelSelection
         Chooses the epoch whose weights are kept.
     p : parameters
-        Uses epochs, learning_rate, min_learning_rate, schedule, weight_decay, clip_norm, tensorboard.
+        Uses epochs, learning_rate, min_learning_rate, schedule, weight_decay, clip_norm, tensorboard, and, if it has
+        them: learning_rate_warmup, accumulate.
     optimizer : Optimizer or None
         An optimiser with several parameter groups, for example, each with its own learning rate. None: that of
         `build_optimizer`.
+    part : str
+        What is trained, for reports of progress, if a run trains more than one thing.
+    after_epoch : function
+        Called with the number of each epoch after the model, in evaluation mode, has been evaluated. It comes before
+        the checkpoint, so that a run which is continued has called it for every epoch.
 
     Raises
     ------
@@ -130,16 +156,24 @@ def fit(
     state = TrainingState(model, objective, optimizer, scheduler, parameters=vars(p))
     checkpoint = folder / "checkpoint.safetensors"
     if checkpoint.exists():
-        if state.load(checkpoint):
-            print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
-        else:
-            print("the checkpoint here has other parameters: training starts again", flush=True)
+        try:
+            if state.load(checkpoint):
+                print(f"resumed after epoch {len(state.history)} of {p.epochs}", flush=True)
+            else:
+                print("the checkpoint here has other parameters: training starts again", flush=True)
+        except Damaged as error:
+            print(f"{checkpoint}: damaged ({error}): training starts again", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
+    steps = StepSettings.of(p)
+    per_epoch = math.ceil(len(train) / steps.accumulate)
+    progress = Progress(p.epochs, len(state.history), selection.score.removeprefix("dev_"), part)
     for epoch in range(len(state.history) + 1, p.epochs + 1):
         row = {"epoch": epoch}
         for i, group in enumerate(optimizer.param_groups):
             row["learning_rate" if i == 0 else f"learning_rate_{i}"] = group["lr"]
-        row |= _train_epoch(state, train, epoch, p.clip_norm)
+        warmup = Warmup(optimizer, round(steps.learning_rate_warmup * per_epoch), (epoch - 1) * per_epoch)
+        row |= _train_epoch(state, train, epoch, p.clip_norm, progress, steps.accumulate, warmup)
+        warmup.restore()
         model.eval()
         objective.eval()
         row |= {f"dev_{name}": value for name, value in evaluate().items()}
@@ -147,30 +181,55 @@ def fit(
             numbers = value.flatten().tolist()
             row |= {name if len(numbers) == 1 else f"{name}_{i}": number for i, number in enumerate(numbers)}
         _check_finite({"dev_task": row["dev_task"]}, epoch)
+        if after_epoch is not None:
+            after_epoch(epoch)
         scheduler.step(*[row["dev_task"]] * (p.schedule == "plateau"))
         if selection.better(row, state.best):
             state.keep(row)
         state.history.append(row)
         state.save(checkpoint)
+        progress.end_epoch(row[selection.score])
         _report(row, selection, p.epochs, log)
     model.load_state_dict(state.best_weights)
     model.eval()
     return state
 
 
-def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: float) -> dict[str, float]:
-    """Make one pass over the training batches; return the means of the logged parts, and the seconds."""
+def _train_epoch(
+    state: TrainingState,
+    train: Batches,
+    epoch: int,
+    clip_norm: float,
+    progress: Progress,
+    accumulate: int = 1,
+    warmup: Warmup | None = None,
+    recorded: RecordedSteps | None = None,
+) -> dict[str, float]:
+    """Make one pass over the training batches; return the means of the logged parts, and the seconds.
+
+    Each training step has the gradients of `accumulate` batches. `recorded` computes the gradients of a batch instead,
+    from CUDA graphs.
+    """
     state.model.train()
     state.objective.train()
     parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
     start, parts = time.perf_counter(), []
-    for batch in _with_bar(train.epoch(epoch), f"epoch {epoch}", len(train)):
-        output = state.objective(state.model, batch)
-        state.optimizer.zero_grad()
-        output.loss.backward()
-        nn.utils.clip_grad_norm_(parameters, clip_norm)
+    for group in grouped(progress.batches(epoch, train.epoch(epoch), len(train)), accumulate):
+        if recorded is None:
+            state.optimizer.zero_grad()
+        for batch, share in group:
+            if recorded is not None:
+                output = recorded(batch)
+            else:
+                output = state.objective(state.model, batch)
+                (output.loss if share == 1 else output.loss * share).backward()
+            parts.append(torch.stack([output.loss.detach(), *output.parts.values()]))
+        if recorded is None:
+            nn.utils.clip_grad_norm_(parameters, clip_norm)
+        if warmup is not None:
+            warmup.advance()
         state.optimizer.step()
-        parts.append(torch.stack([output.loss.detach(), *output.parts.values()]))
+        progress.report(output.loss.detach(), output.parts)
     names = ("loss", *output.parts)
     means = torch.stack(parts).mean(0).tolist()
     row = {f"train_{name}": value for name, value in zip(names, means, strict=True)}
@@ -178,20 +237,11 @@ def _train_epoch(state: TrainingState, train: Batches, epoch: int, clip_norm: fl
     return row | {"seconds": time.perf_counter() - start}
 
 
-def _with_bar(batches: Iterable[Batch], title: str, total: int) -> Iterable[Batch]:
-    """The batches; if tqdm (of the extra `notebooks`) is installed, with a progress bar on a terminal."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return batches
-    quiet = True if "RATIONALE_RUN_DIR" in os.environ else None  # None: a bar only on a terminal
-    return tqdm(batches, title, total, leave=False, disable=quiet)
-
-
 def _check_finite(row: dict[str, float], epoch: int) -> None:
     if not all(map(math.isfinite, row.values())):
         shown = ", ".join(f"{name} {value:.4g}" for name, value in row.items())
-        raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}")
+        hint = "a smaller learning_rate or clip_norm may help"
+        raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}; {hint}")
 
 
 def _report(row: dict, selection: ModelSelection, epochs: int, log) -> None:

@@ -1,11 +1,15 @@
 """Model selection: which epoch's weights are kept."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from rationale.settings import Settings, setting
 
 AUTHORS_PATIENCE = 3  # epochs, on SST
+LONG_ENOUGH = 6  # epochs of a run in which an early epoch means something
+FAR = 0.25  # of the target: how far the share of selected words may be from it without a note
+EXPECTED, SELECTED = "dev_rate_expected", "dev_rate_selected"  # columns of the history
 
 
 class ModelSelectionSettings(Settings):
@@ -14,8 +18,38 @@ class ModelSelectionSettings(Settings):
     model_choice: Literal["within_tolerance", "authors"] = setting(
         "within_tolerance", "which epoch's model is kept: best score at the right rate, or lowest dev loss"
     )
-    tolerance: float = setting(0.01, "largest distance between the rate of the kept model and its target", "[0, 1]")
+    tolerance: float | None = setting(
+        0.01, "largest distance between the rate of the kept model and its target; null = by target and dev", "[0, 1]"
+    )
     patience: int = setting(0, "first epochs, whose models are kept only if there is no later epoch", "[0, inf)")
+
+
+def adaptive_tolerance(target: float, texts: int) -> float:
+    """The distance from the target within which rates count as equal: a tenth of the target, or more if dev is small.
+
+        tolerance = target max(1/10, 1/sqrt(N))
+
+    The share of words that are selected differs between texts. If its standard deviation is half of the target, the
+    mean over N texts of dev has a standard error of target / (2 sqrt(N)), and nothing within two of them is a
+    difference.
+
+    Parameters
+    ----------
+    target : float, in (0, 1)
+    texts : int >= 1
+        N, the number of dev texts.
+
+    Examples
+    --------
+    >>> round(adaptive_tolerance(0.2, 250), 4), round(adaptive_tolerance(0.2, 25), 4)
+    (0.02, 0.04)
+    """
+    return target * max(0.1, texts**-0.5)
+
+
+def is_far(selected: float, target: float) -> bool:
+    """Whether the share of words that a model selects is so far from its target that a user should know."""
+    return abs(selected - target) > FAR * target
 
 
 @dataclass(frozen=True)
@@ -60,5 +94,90 @@ class ModelSelection:
 
     def _order(self, row: dict) -> tuple[bool, float, float]:
         early = row["epoch"] <= self.patience
-        outside = 0.0 if self.target is None else max(0.0, abs(row[self.rate] - self.target) - self.tolerance)
-        return early, outside, -row[self.score] if self.higher_is_better else row[self.score]
+        return early, self._outside(row), self._loss(row)
+
+    def _outside(self, row: dict) -> float:
+        """How far the rate of an epoch is outside the tolerance around the target; 0 within it or without a target."""
+        return 0.0 if self.target is None else max(0.0, abs(row[self.rate] - self.target) - self.tolerance)
+
+    def _loss(self, row: dict) -> float:
+        """The task score of an epoch, turned so that lower is better."""
+        return -row[self.score] if self.higher_is_better else row[self.score]
+
+    def notes(self, history: list[dict], kept: dict, standard_error: float) -> list[str]:
+        """What a user should know about the epoch that was kept: at most one line per reason, usually none.
+
+            early     the epoch is in the first third of a run of at least `LONG_ENOUGH` epochs
+            outside   its rate is not within the tolerance of the target
+            far       its expected rate is, but the share of words that it selects is far from the target
+            worse     another epoch has a better score, by more than a standard error
+
+        Parameters
+        ----------
+        history : rows of all epochs
+        kept : the row of the epoch that was kept
+        standard_error : float, >= 0 or NaN
+            Of the kept epoch's score on dev; NaN if it is not known (dev has a single text), then no scores are
+            compared.
+        """
+        reasons = {
+            "which is early": self._why_early(history, kept, standard_error),
+            "outside the tolerance": self._why_outside(history, kept),
+            "which selects another share of the words than its target": self._why_far(kept),
+            "which is not the best": self._why_worse(history, kept, standard_error),
+        }
+        return [f"epoch {kept['epoch']} is kept, {what}: {why}" for what, why in reasons.items() if why]
+
+    def _why_early(self, history: list[dict], kept: dict, standard_error: float) -> str:
+        if len(history) < LONG_ENOUGH or 3 * kept["epoch"] > len(history) or math.isnan(standard_error):
+            return ""
+        late = min(history[-(len(history) // 3) :], key=self._order)
+        text = f"{self._score_of(kept)} of {len(history)} epochs; in the last third at best {self._score_of(late)}"
+        within = f"a standard error ({standard_error:.2g})"
+        if self._outside(late) > self._outside(kept):
+            rate = f"the {_words(self.rate)} {late[self.rate]:.4g} is farther from the target"
+            return f"{text}, where {rate}; a larger tolerance may keep a later epoch"
+        if self._loss(late) - self._loss(kept) > standard_error:
+            return f"{text}, worse by more than {within}: the model may overfit; try fewer epochs or more dropout"
+        return f"{text}, as good within {within}: the choice between them is chance; fewer epochs would do"
+
+    def _why_outside(self, history: list[dict], kept: dict) -> str:
+        if not self._outside(kept):
+            return ""
+        nearer = any(self._outside(row) < self._outside(kept) for row in history)
+        cause = "no epoch came nearer, so more epochs, a larger multiplier_rate or a larger tolerance may help"
+        if nearer and self.kind == "authors":
+            cause = "another epoch came nearer, but model_choice=authors does not look at the rate"
+        elif nearer:
+            cause = f"only among the first {self.patience} epochs, which are not chosen, one came nearer"
+        there, wanted = f"{_words(self.rate)} is {kept[self.rate]:.4g}", f"{self.target:g} ± {self.tolerance:.4g}"
+        return f"the {there}, the target {wanted}; {cause}"
+
+    def _why_far(self, kept: dict) -> str:
+        if self.target is None or self.rate != EXPECTED or self._outside(kept) or SELECTED not in kept:
+            return ""
+        if not is_far(kept[SELECTED], self.target):
+            return ""
+        rates = f"the {_words(SELECTED)} is {kept[SELECTED]:.4g}, the {_words(EXPECTED)} {kept[EXPECTED]:.4g}"
+        return f"{rates}, the target {self.target:g}; many gates are undecided, and measure=selected counts open gates"
+
+    def _why_worse(self, history: list[dict], kept: dict, standard_error: float) -> str:
+        best = min(history, key=self._loss)
+        if not self._loss(kept) - self._loss(best) > standard_error:
+            return ""
+        rate = f"there the {_words(self.rate)} {best.get(self.rate, 1):.4g} is farther from the target"
+        cause = f"{rate}; a larger selection or tolerance may keep it"
+        if best["epoch"] <= self.patience:
+            cause = f"the first {self.patience} epochs are not chosen"
+        elif self.kind == "authors":
+            cause = "model_choice=authors compares the dev loss, not the score"
+        scores = f"{self._score_of(kept)}, {self._score_of(best)}"
+        return f"{scores}, more than a standard error ({standard_error:.2g}) better; {cause}"
+
+    def _score_of(self, row: dict) -> str:
+        return f"{_words(self.score)} {row[self.score]:.4g} (epoch {row['epoch']})"
+
+
+def _words(column: str) -> str:
+    """The name of a column of the history in words: `dev_accuracy` is "dev accuracy"."""
+    return column.replace("_", " ")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -31,6 +32,7 @@ from rationale.models import transformers
 from rationale.models.digit_counter import DigitCounter
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
+from rationale.progress import report_phase
 from rationale.training.checkpoint import read_tensors
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
@@ -60,7 +62,7 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     ----------
     p : parameters
         Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
-        otherwise pretrained, searchable and reader, and embedding_size with the reader gru.
+        otherwise pretrained, searchable, bfloat16 and reader, and embedding_size with the reader gru.
     """
     corpus, device = find_corpus(p.corpus), choose_device(p.device)
     torch.manual_seed(p.seed)
@@ -85,6 +87,7 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
         model = transformers.EmbeddingGRU(encoder.embeddings.word_embeddings, p.embedding_size, len(corpus.labels))
     else:
         model = transformers.Classifier(encoder, len(corpus.labels), tokenizer.sep_token_id)
+    model.in_bfloat16 = p.bfloat16
     pieces, used = word_pieces.WordPieces(tokenizer), limits(p)
     batches = {
         name: Batches(part[: used[name] or None], pieces, p.batch_size, p.seed, device=device)
@@ -166,7 +169,10 @@ def train_probed_model(
         checkpoint_folder = folder / "subject"
         checkpoint_folder.mkdir(parents=True, exist_ok=True)
         selection = ModelSelection("within_tolerance", score="dev_accuracy", higher_is_better=True)
-        fit(model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), selection, settings, checkpoint_folder)
+        fit(
+            model, AnswerLoss(), batches["train"], lambda: evaluate("dev"), selection, settings, checkpoint_folder,
+            part="model to be probed",
+        )  # fmt: skip
     model.requires_grad_(False).eval()
     return freeze(model), {split: evaluate(split) for split in ("dev", "test")}
 
@@ -194,15 +200,19 @@ def load_weights(model: nn.Module, run: Path, name: str = "subject") -> nn.Modul
     path = run / "model.safetensors"
     if not path.exists():
         raise BadInput(f"subject: {run} holds no model.safetensors; accepted is a finished run of 14_train_probes")
-    tensors = read_tensors(path)[0].items()
-    weights = {key.removeprefix(f"{name}."): value for key, value in tensors if key.startswith(f"{name}.")}
     try:
+        tensors = read_tensors(path)[0].items()
+        weights = {key.removeprefix(f"{name}."): value for key, value in tensors if key.startswith(f"{name}.")}
         model.load_state_dict(weights)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except (SafetensorError, LookupError, TypeError, ValueError, OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:120]
         raise BadInput(
-            f"subject: {run} holds another kind of model ({reason}); accepted is a run with the same model"
+            f"subject: {path} is damaged or holds another kind of model ({reason}); "
+            "accepted is a run with the same model"
         ) from None
+    for key, values in weights.items():
+        if values.is_floating_point() and not torch.isfinite(values).all():
+            raise BadInput(f"subject: {path}: {key} holds NaN or an infinite number; make the run again with --again")
     return model
 
 
@@ -235,6 +245,7 @@ def attribute(
     torch.manual_seed(p.seed)
     if facts.is_probe:
         return train_probe(p, build_probe(p, method, frozen, batches["train"]), task, folder / method)
+    report_phase(f"attributions: {method}")
     start = time.perf_counter()
     moments = attributions.state_moments(frozen, batches["train"].in_order()) if facts.needs_moments else None
     test, values = batches["test"], []
@@ -313,7 +324,8 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
         return evaluate_probe(probe, batches["dev"], score)[0]
 
     print(f"probe of {folder.name}", flush=True)
-    state = fit(probe, objective, batches["train"], evaluate, selection, p, folder)
+    state = fit(probe, objective, batches["train"], evaluate, selection, p, folder, part=f"probe of {folder.name}")
+    report_phase(f"evaluation of the probe of {folder.name}")
     evaluations = {split: evaluate_probe(probe, batches[split], score) for split in ("dev", "test")}
     metrics = {split: scores for split, (scores, _) in evaluations.items()}
     values = {split: keep for split, (_, keep) in evaluations.items()}

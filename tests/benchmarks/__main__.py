@@ -9,13 +9,14 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 
 from rationale.errors import BadInput
 from rationale.runs.environment import USUAL
+from tools.speed import authors_lines, last_duration
 
 EPILOG = """\
 Close other programs first: a busy machine changes all figures, the ratios least.
@@ -23,15 +24,16 @@ Close other programs first: a busy machine changes all figures, the ratios least
 How the figures are made. The callables of a group are called in turn, round after round, so that a machine
 that slows down does so for all of them; the first two rounds are thrown away. `times as fast` compares each with
 the first of its group, round by round: the median of these ratios, and their quartiles in brackets.
-Whole runs and sweeps are made once, without rounds; their figures are seconds. Memory is kept as in runs
-(GLIBC_TUNABLES; see `USUAL` in rationale/runs/environment.py).
+Whole runs, sweeps, readings of files and predictions are made once, without rounds; their figures are seconds, and
+for predictions also the largest memory of the process. Memory is kept as in runs (GLIBC_TUNABLES; see `USUAL` in
+rationale/runs/environment.py).
 
 examples:
-  python -m tests.benchmarks                               everything, some ten minutes
+  python -m tests.benchmarks                               everything; how long it takes is printed first
   python -m tests.benchmarks --only step                   only groups or files with "step" in their name
   python -m tests.benchmarks --only "run of SST" --epochs 25      a whole run, as long as a real one
   python -m tests.benchmarks --threads 2 --rounds 50       more rounds, with two threads only
-  python -m tests.benchmarks --json outputs/reference/bench.json
+  make speed                                               everything, and the section Speed of RESULTS.md
 
 The benchmarks of reading and the run of SST want real data: set RATIONALE_DATA to the folder that holds it.
 """
@@ -91,9 +93,10 @@ def table(taken: dict[str, list[float]], compared: bool) -> list[dict]:
 def show(title: str, rows: list[dict]) -> None:
     width = max(len(row["name"]) for row in rows)
     if "seconds" in rows[0]:
-        print(f"\n{title}\n  {'':{width}}    seconds")
+        print(f"\n{title}\n  {'':{width}}    seconds" + "  peak memory, MiB" * ("peak_mib" in rows[0]))
         for row in rows:
-            print(f"  {row['name']:{width}}  {row['seconds']:9.2f}", flush=True)
+            memory = f"  {row['peak_mib']:16,.0f}" if "peak_mib" in row else ""
+            print(f"  {row['name']:{width}}  {row['seconds']:9.2f}{memory}", flush=True)
         return
     compared = "times_as_fast" in rows[0]
     print(f"\n{title}\n  {'':{width}}  median ms     min ms" + compared * "  times as fast")
@@ -103,6 +106,36 @@ def show(title: str, rows: list[dict]) -> None:
             low, middle, high = row["times_as_fast"]
             line += f"  {middle:5.2f} ({low:.2f} to {high:.2f})"
         print(line, flush=True)
+
+
+def measured(path: Path, asked: argparse.Namespace) -> Iterator[dict]:
+    """Measure and print the groups of a file that are asked for. A group whose data are missing has no ways."""
+    module = importlib.import_module(f"{__package__}.{path.stem}")
+    compared, once = getattr(module, "COMPARED", True), getattr(module, "ONCE", False)
+    groups = module.cases(epochs=asked.epochs) if once else module.cases()
+    for group, ways in groups.items():
+        if asked.only.lower() not in f"{path.stem} {group}".lower():
+            continue
+        if once:
+            try:
+                rows = [
+                    {"name": name} | (value if isinstance(value, dict) else {"seconds": value})
+                    for name, value in ways().items()
+                ]
+            except BadInput as error:
+                rows = []
+                print(f"\n{group}: skipped, {error}", flush=True)
+            else:
+                show(group, rows)
+            yield {"group": group, "threads": 1, "ways": rows}
+            continue
+        for threads in asked.threads if compared else asked.threads[:1]:
+            torch.set_num_threads(threads)
+            rows = table(times(ways, asked.rounds, asked.seconds), compared)
+            show(f"{group}; {threads} thread{'s' * (threads > 1)}" if compared else group, rows)
+            for line in authors_lines(group, rows, threads):
+                print(f"  {line}", flush=True)
+            yield {"group": group, "threads": threads, "ways": rows}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
                         help="numbers of threads to compare with, one after the other; default: 2 1")  # fmt: skip
     parser.add_argument("--rounds", metavar="N", type=int, default=0,
                         help="rounds of a group; default: as many as fit into --seconds, 5 to 60")  # fmt: skip
-    parser.add_argument("--seconds", metavar="S", type=float, default=30, help="time for a group; default: 30")
+    parser.add_argument("--seconds", metavar="S", type=float, default=15, help="time for a group; default: 15")
     parser.add_argument("--epochs", metavar="N", type=int, default=1, help="of the run of SST; default: 1")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures to FILE")
     asked = parser.parse_args(arguments)
@@ -123,33 +156,17 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--threads and --epochs take whole numbers from 1, --rounds from 0")
     facts = machine()
     print("{cpu}, {cores} cores, load {load}; Python {python}, torch {torch}".format(**facts))
-    found, matched = [], False
-    for path in sorted(Path(__file__).parent.glob("bench_*.py")):
-        module = importlib.import_module(f"{__package__}.{path.stem}")
-        compared, once = getattr(module, "COMPARED", True), getattr(module, "ONCE", False)
-        groups = module.cases(epochs=asked.epochs) if once else module.cases()
-        for group, ways in groups.items():
-            if asked.only.lower() not in f"{path.stem} {group}".lower():
-                continue
-            matched = True
-            if once:
-                try:
-                    rows = [{"name": name, "seconds": value} for name, value in ways().items()]
-                except BadInput as error:
-                    print(f"\n{group}: skipped, {error}", flush=True)
-                    continue
-                show(group, rows)
-                found.append({"group": group, "threads": 1, "ways": rows})
-                continue
-            for threads in asked.threads if compared else asked.threads[:1]:
-                torch.set_num_threads(threads)
-                rows = table(times(ways, asked.rounds, asked.seconds), compared)
-                show(f"{group}; {threads} thread{'s' * (threads > 1)}" if compared else group, rows)
-                found.append({"group": group, "threads": threads, "ways": rows})
-    if not matched:
+    began, expected = time.monotonic(), "" if asked.only else last_duration()
+    if expected:
+        print(expected)
+    found = [group for path in sorted(Path(__file__).parent.glob("bench_*.py")) for group in measured(path, asked)]
+    if not found:
         parser.error(f"--only {asked.only}: no group or file has this in its name")
     if asked.json:
-        record = {"date": datetime.date.today().isoformat(), "machine": facts, "groups": found}
+        record = {"date": datetime.date.today().isoformat(), "machine": facts}
+        if not asked.only:
+            record["minutes"] = (time.monotonic() - began) / 60
+        record["groups"] = [group for group in found if group["ways"]]
         text = json.dumps(record, indent=1, default=str)
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(text + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Explorers in a browser: from a key on a slider to its new picture on the screen, in JupyterLab.
 
-The clock is the page's: it runs from the event of the key to the frame in which the new picture stands. Between them
-are the browser, the server, the kernel that draws, and the way back. Left out where there is no chromium (`make
+The clock is the page's: it runs from the event of the key to the frame in which the new picture stands. The browser
+draws it and asks no kernel. Left out where there is no chromium (`make
 test-browser` installs Playwright). Alone: python -m tests.benchmarks --only explorers
 """
 
@@ -19,11 +19,11 @@ from tests import browser
 COMPARED = False
 EXPLORERS = {"shapes": "explore_shapes()", "attention": "explore_mappings(lam=0.2)"}
 # what stands in the page: `window.taken` becomes the milliseconds from the last key to the picture it led to
-CLOCK = """image => {
+CLOCK = """explorer => {
     document.addEventListener('keydown', () => { window.pressed = performance.now(); window.taken = null; }, true);
-    image.addEventListener('load', () => requestAnimationFrame(() => {
+    new MutationObserver(() => requestAnimationFrame(() => {
         if (window.taken === null) window.taken = performance.now() - window.pressed;
-    }));
+    })).observe(explorer, {attributes: true, attributeFilter: ['data-milliseconds']});
 }"""
 
 
@@ -37,9 +37,9 @@ def _open() -> tuple[Any, browser.Server]:
 
 
 def clocked(shown: Any) -> Any:
-    """The handle of the first level slider in an output area, focused; its picture is clocked from now on."""
-    shown.locator("img.widget-image").first.evaluate(CLOCK)
-    handle = shown.locator(".widget-hslider .noUi-handle").first
+    """The first slider of an explorer in an output area, focused; its picture is clocked from now on."""
+    shown.locator(".rationale-explorer").first.evaluate(CLOCK)
+    handle = shown.locator(".rationale-explorer input[type=range]").first
     handle.focus()
     return handle
 

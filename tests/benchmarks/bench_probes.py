@@ -15,7 +15,7 @@ from rationale import models, training
 from rationale.data import Batch
 from rationale.explain import FrozenModel, ProbeObjective
 from rationale.runs import notebook_path
-from rationale.runs.parameters import notebook_settings
+from rationale.runs.cells import notebook_settings
 
 WORDS, LAYERS, SIZE = 30, 6, 384
 

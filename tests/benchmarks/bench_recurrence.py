@@ -97,13 +97,18 @@ def cases(rows: int = 64, steps: int = 128) -> dict[str, dict[str, Callable]]:
         "the same, look-ahead": package(measure="training", look_ahead=True),
         "the same, independent gates": package(measure="training", dependent=False),
     }
+    reader = model_of(parameters(**BEER))
+    floor = encoder_pass(reader.selector.encoder, reader.embed(batch.tokens), batch.mask)
+    ways["the floor (the selector's encoder alone)"] = floor
     torch.manual_seed(0)
     encoder, inputs = RCNNEncoder(SIZE, BEER["hidden_size"]), 0.4 * torch.randn(rows, steps, SIZE)
     sizes = f"{rows} texts of {steps} tokens"
     return {
         f"one training step, dependent hardkuma, RCNN, {sizes}": ways,
         f"RCNN encoder, forward and backward, {sizes}": {
-            "one step after the other": encoder_pass(functools.partial(plain.read, encoder), inputs, batch.mask),
-            "the scan": encoder_pass(encoder, inputs, batch.mask),
+            "the usual way (one step after the other)": encoder_pass(
+                functools.partial(plain.read, encoder), inputs, batch.mask
+            ),
+            "the package (the scan)": encoder_pass(encoder, inputs, batch.mask),
         },
     }

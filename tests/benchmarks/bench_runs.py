@@ -2,8 +2,8 @@
 
 overhead     wall time of a run less the time in which its notebook's cells ran: Python and imports of the runner,
              checks, kernel start, papermill between the cells, the HTML page, files
-in cells     what the cells took, by what they do: imports, figures, and the rest, which is the run's work
-             (reading, training, evaluation, judging)
+in cells     what the cells took, by what they do: imports, figures, judging (if the notebook judges its rationales),
+             and the rest, which is the run's work (reading, training, evaluation)
 beyond       wall time less the seconds in training epochs (metrics.json): overhead, imports, figures, reading,
              evaluation, judging, and the first optimiser of a process, for which torch imports its compiler
 
@@ -60,9 +60,8 @@ def parts(run: Path, began: float, ended: float) -> dict[str, float]:
     first, last = _seconds(facts[0]["start_time"]), _seconds(facts[-1]["end_time"])
     took = {"imports": 0.0, "figures": 0.0, "work": 0.0}
     for cell, fact in zip(cells, facts, strict=True):
-        imports = "".join(cell["source"]).startswith(("import ", "from "))
-        figure = "figure" in cell["metadata"].get("tags", [])
-        took["imports" if imports else "figures" if figure else "work"] += fact["duration"]
+        kind = _kind("".join(cell["source"]), cell["metadata"].get("tags", []))
+        took[kind] = took.get(kind, 0.0) + fact["duration"]
     training = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["seconds"]
     inside = sum(took.values())
     return {
@@ -76,6 +75,13 @@ def parts(run: Path, began: float, ended: float) -> dict[str, float]:
         "training epochs": training,
         "beyond training epochs": ended - began - training,
     }
+
+
+def _kind(source: str, tags: list[str]) -> str:
+    """What a cell is for."""
+    if source.startswith(("import ", "from ")):
+        return "imports"
+    return "figures" if "figure" in tags else "judging" if "measure_faithfulness(" in source else "work"
 
 
 def _seconds(moment: str) -> float:
@@ -94,7 +100,7 @@ def whole_run(epochs: int = 1, *items: str) -> dict[str, float]:
         return parts(Path(outputs) / SST[0] / "bench", began, time.time())
 
 
-def sweep(number: int = 8, cores: int | None = None) -> dict[str, float]:
+def sweep(number: int = 8, cores: int | None = None, by_snakemake: bool = False) -> dict[str, float]:
     """Seconds a run of a sweep of tiny runs, in a folder that goes away.
 
     Parameters
@@ -102,7 +108,9 @@ def sweep(number: int = 8, cores: int | None = None) -> dict[str, float]:
     number : int
         Runs, which differ in their seed.
     cores : int or None
-        Through Snakemake, on so many cores; None: the same commands one after the other.
+        As a sweep, on so many cores; None: the commands of its runs one after the other.
+    by_snakemake : bool
+        The sweep is executed by Snakemake, otherwise by the pool.
     """
     with tempfile.TemporaryDirectory() as place:
         file, outputs = Path(place) / "params" / "sweeps" / "tiny.yaml", Path(place) / "outputs"
@@ -117,8 +125,8 @@ def sweep(number: int = 8, cores: int | None = None) -> dict[str, float]:
                 execute([*shlex.split(run.command(outputs)), "--threads", "1"], root())
                 found.append(parts(run.folder(outputs), began, time.time()))
             return {name: mean(part[name] for part in found) for name in found[0]}
-        command = [sys.executable, "-m", "snakemake", "--snakefile", str(root() / "Snakefile"), "--directory", place]
-        command += ["--config", f"sweep={file}", f"outputs={outputs}", "--cores", str(cores)]
+        command = [sys.executable, "-m", "rationale.sweeps", str(file), "--outputs", str(outputs), "--run", "--quiet"]
+        command += ["--jobs", str(cores), *["--snakemake"] * by_snakemake]
         began = time.time()
         execute(command, root())
         ended = time.time()
@@ -132,12 +140,13 @@ def sweep(number: int = 8, cores: int | None = None) -> dict[str, float]:
 
 
 def cases(epochs: int = 1, number: int = 8) -> dict[str, Callable[[], dict[str, float]]]:
-    """A run of SST with so many epochs, and a sweep of so many tiny runs, with and without Snakemake."""
+    """A run of SST with so many epochs, and a sweep of so many tiny runs, executed in several ways."""
     tiny = f"a sweep of {number} tiny runs, seconds a run"
     groups = {
         f"a run of SST, hardkuma, {epochs} epoch{'s' * (epochs > 1)}": functools.partial(whole_run, epochs),
         f"{tiny}, one command after the other": functools.partial(sweep, number),
     }
+    groups[f"{tiny}, {CORES} at a time"] = functools.partial(sweep, number, CORES)
     if importlib.util.find_spec("snakemake"):
-        groups[f"{tiny}, Snakemake, {CORES} at a time"] = functools.partial(sweep, number, CORES)
+        groups[f"{tiny}, Snakemake, {CORES} at a time"] = functools.partial(sweep, number, CORES, by_snakemake=True)
     return groups

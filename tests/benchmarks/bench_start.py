@@ -1,20 +1,19 @@
-"""What stands between a command and its first training step: imports, reading, batches; and an evaluation.
+"""What stands between a command and its first training step: imports and batches; and an evaluation.
 
 Each entry stands for itself. An import is timed inside a fresh process, after `import torch`, so that it is
-what the package adds to that.
+what the package adds to that. A cold start is timed from outside: from the command to its end, or to the first answer
+of the kernel.
 """
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import torch
 
 from rationale import training
-from rationale.data import Batches, Vocabulary, read_vectors
-from rationale.data.corpora.sst import read_sst
-from rationale.data.vectors import available
-from rationale.errors import BadInput
+from rationale.data import Batches, Vocabulary
 from rationale.models import build_extractor
 from rationale.objectives import build_objective
 from tests.benchmarks.bench_training import parameters, sentences
@@ -41,8 +40,41 @@ def fresh_import(before: str, modules: str) -> float:
     return float(done.stdout)
 
 
+def program(source: str) -> float:
+    """Seconds from the start of a Python process that executes `source` to its end."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", source], check=True)
+    return time.perf_counter() - start
+
+
+def kernel_start() -> float:
+    """Seconds from the start of a Jupyter kernel to its first answer."""
+    from jupyter_client.manager import KernelManager
+    from traitlets.config import Config
+
+    start = time.perf_counter()
+    manager = KernelManager(kernel_name="python3", config=Config({"KernelManager": {"transport_encryption": "auto"}}))
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        return time.perf_counter() - start
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+COLD = {
+    "python, nothing imported": lambda: program("pass"),
+    "python -c 'import rationale'": lambda: program("import rationale"),
+    "python -c 'import rationale.training'": lambda: program("import rationale.training"),
+    "a kernel, until it answers": kernel_start,
+}
+
+
 def cases(number: int | None = None, **changes) -> dict[str, dict[str, Callable]]:
-    """Imports in fresh processes; files of the data folder, as far as they are there; batches; evaluation."""
+    """Imports in fresh processes; batches; evaluation."""
     imports = {name: lambda pair=pair: fresh_import(*pair) for name, pair in IMPORTS.items()}
     source, examples = sentences(number)
     words = sorted({word for example in examples for word in example.tokens})
@@ -57,13 +89,4 @@ def cases(number: int | None = None, **changes) -> dict[str, dict[str, Callable]
             training.evaluate_extractor(model, dev, objective)
         ),
     }
-    groups = {"imports": imports, f"batches and evaluation, {source}": work}
-    files = {}
-    try:
-        read_sst()
-        files["trees of SST, three splits"] = lambda: len(read_sst())
-    except BadInput:
-        pass
-    for name in available():
-        files[f"vectors {name}, words of SST"] = lambda name=name: len(read_vectors(name, words)[0])
-    return groups | ({"files of the data folder": files} if files else {})
+    return {"cold starts": COLD, "imports": imports, f"batches and evaluation, {source}": work}

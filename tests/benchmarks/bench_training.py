@@ -34,7 +34,9 @@ from rationale.data.corpora.sst import read_sst
 from rationale.errors import BadInput
 from rationale.models import Extractor, build_extractor
 from rationale.objectives import build_objective
-from rationale.runs.parameters import notebook_settings, read_file
+from rationale.progress import Progress
+from rationale.runs.cells import notebook_settings
+from rationale.runs.yaml_files import read_file
 from rationale.training import loop
 
 ROOT = Path(__file__).parents[2]
@@ -247,8 +249,23 @@ def package_steps(model: Extractor, few: Few, p: SimpleNamespace) -> Callable[[]
 
     def steps() -> float:
         with contextlib.redirect_stderr(io.StringIO()):  # no terminal, no progress bar
-            row = loop._train_epoch(state, few, 1, p.clip_norm)
+            row = loop._train_epoch(state, few, 1, p.clip_norm, Progress(epochs=1))
         return row["seconds"] / len(few)
+
+    return steps
+
+
+def floor_steps(model: Extractor, few: Few) -> Callable[[], float]:
+    """A callable that runs only the LSTMs of the model over these batches, and returns the seconds of a step."""
+    encoders = [part.encoder for part in (model.selector, model.predictor) if part is not None]
+
+    def steps() -> float:
+        start = time.perf_counter()
+        for batch in few.epoch(1):
+            embedded = model.embed(batch.tokens)
+            read = [part for encoder in encoders for part in encoder(embedded, batch.mask)]
+            torch.autograd.grad(sum(part.sum() for part in read), [p for e in encoders for p in e.parameters()])
+        return (time.perf_counter() - start) / len(few)
 
     return steps
 
@@ -320,5 +337,8 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
                 ways["the package, no pass to measure the rate"] = package(measure="training")
             ways["the package, random batches"] = package(bucketed=False)
         ways["the usual way, batches of like length"] = usual(bucketed=True)
+        ways["the floor (the LSTMs alone)"] = floor_steps(
+            models(parameters(**changes, model=name), vectors)[0], few[True]
+        )
         groups[f"one training step, {name}, batches of {p.batch_size} {source}"] = ways
     return groups

@@ -4,7 +4,9 @@ README's reading order -> executed notebooks -> Markdown -> MkDocs with its Mate
 A notebook is executed only if no finished run shows its current text; the pages are built from the runs.
 """
 
+import argparse
 import hashlib
+import html
 import logging
 import re
 import shutil
@@ -18,16 +20,37 @@ import jupytext
 import nbformat
 import yaml
 
+from rationale.data import data_folder
 from rationale.errors import BadInput
 from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root, run
-from rationale.runs.parameters import defaults
+from rationale.runs.cells import defaults
+from rationale.runs.committed import FIGURES
 from rationale.runs.workspace import TRIALS
 from tools.book.links import broken, link_equations
-from tools.book.pages import file_page, modules, notebook_page, reading_order, short, summary, title
-from tools.smoke import smoke
+from tools.book.pages import download, file_page, modules, notebook_page, reading_order, short, summary, title
+from tools.book.questions import as_markdown, questions_file, read_questions
+from tools.smoke import needed_first, smoke
 
 SMALL = "book"  # name of the runs made here, one of TRIALS
+THEORY = ("0", "4", "5")  # how the names of notebooks begin that show their point with their defaults
+RENAMED = {  # pages that have moved, and where to; of a notebook that was divided, the first part
+    "01_kumaraswamy": "02_kumaraswamy",
+    "02_hardkuma": "03_hardkuma",
+    "03_explore_shapes": "04_explore_shapes",
+    "04_selecting_text": "05_count_words",
+    "05_reinforce": "08_reinforce",
+    "06_sparse_attention": "40_sparse_attention",
+    "07_diffmask": "41_diffmask",
+    "08_explorers": "50_explorers",
+}
+MOVED = """<!doctype html>
+<meta charset="utf-8">
+<title>This page has moved</title>
+<meta http-equiv="refresh" content="1; url={page}">
+<script>location.replace("{page}" + location.hash)</script>
+<p>This page has moved to <a href="{page}">{name}</a>.</p>
+"""
 
 
 def executed(notebook: Path, outputs: Path) -> Path:
@@ -36,35 +59,42 @@ def executed(notebook: Path, outputs: Path) -> Path:
     Theory and comparisons run with their defaults, the first notebook as in `make demo`. For any other notebook, the
     newest finished run with the notebook's current cells is taken, or else a new small run is made.
     """
-    if notebook.stem.startswith("0") or defaults(notebook).get("runs") == []:  # without runs, outputs/reference is read
+    reads_committed = defaults(notebook).get("runs") == []
+    if notebook.stem.startswith(THEORY) or reads_committed:
         return _drawn_as_now(notebook, [], outputs, SMALL)
     if notebook.stem.startswith("10"):
         return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
+    return newest_run(notebook, outputs) or smoke(notebook, outputs, SMALL)
+
+
+def newest_run(notebook: Path, outputs: Path, trials: bool = False) -> Path | None:
+    """The folder of the newest finished run that has the current cells of a notebook; `trials` may count, too."""
     runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
-    runs = [folder for folder in runs if folder.name not in TRIALS and not folder.name.endswith(".partial")]
+    runs = [folder for folder in runs if (trials or folder.name not in TRIALS) and folder.suffix != ".partial"]
     for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
-        if _shows(folder, notebook):
+        if shows(folder, notebook):
             return folder
-    return smoke(notebook, outputs, SMALL)
+    return None
 
 
-def _shows(folder: Path, notebook: Path) -> bool:
+def shows(folder: Path, notebook: Path) -> bool:
     """Whether the finished run in a folder has the current cells of the notebook, text cells included."""
     return (folder / "run.ipynb").exists() and (
-        _cells(nbformat.read(folder / "run.ipynb", 4)) == _cells(jupytext.read(notebook))
+        source_cells(nbformat.read(folder / "run.ipynb", 4)) == source_cells(jupytext.read(notebook))
     )
 
 
-def _cells(notebook) -> list[str]:
+def source_cells(notebook) -> list[str]:
     return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
 
 
 def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) -> Path:
     """Run a notebook. Run it again if its code, its prose or the drawing code has changed; the runner ignores prose."""
-    drawing = sorted(file for room in ("figures", "explorers") for file in (root() / "rationale" / room).glob("*.py"))
+    rooms = (root() / "rationale" / room for room in ("figures", "explorers"))
+    drawing = sorted(file for room in rooms for file in room.iterdir() if file.suffix in (".py", ".js"))
     now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
     mark = outputs / notebook.stem / name / "drawn_with.txt"
-    changed = not (mark.exists() and mark.read_text() == now and _shows(mark.parent, notebook))
+    changed = not (mark.exists() and mark.read_text() == now and shows(mark.parent, notebook))
     folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
     write_text(folder / mark.name, now)
     return folder
@@ -74,7 +104,8 @@ def how(notebook: Path, folder: Path) -> str:
     """The box below the title, with the parameters of the run, its date and its duration."""
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     start = defaults(notebook)
-    changed = ", ".join(f"`{key}: {value}`" for key, value in params.items() if value != start.get(key))
+    given = {key: str(value).replace("`", "'") for key, value in params.items() if value != start.get(key)}
+    changed = ", ".join(f"`{key}: {value}`" for key, value in given.items())
     about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
     small = folder.name == SMALL and changed
     kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
@@ -119,10 +150,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         for page, file in files.items():
             write_text(pages / f"{page}.md", file_page((root() / file).read_text("utf-8"), names))
         for name, (notebook, note) in notebooks.items():
-            page = notebook_page(notebook, name, note, pages / "img")
-            write_text(
-                pages / f"{name}.md", page.replace(f"{root()}/", "")
-            )  # pages do not contain paths of the machine
+            questions = as_markdown(read_questions(questions_file(name)))
+            page = notebook_page(notebook, name, note, pages / "img", questions)
+            write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # no paths of the machine
+            nbformat.write(download(notebook, questions), pages / f"{name}.ipynb")
         rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
         write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
         for module in modules():
@@ -137,6 +168,9 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         config = load_config(str(root() / "tools" / "book" / "mkdocs.yml"), docs_dir=draft, site_dir=str(site), nav=nav)
         build_site(config)
         (site / "404.html").unlink()
+    for old, new in RENAMED.items():
+        if new in notebooks:
+            write_text(site / f"{old}.html", MOVED.format(page=f"{new}.html", name=new))
     linked = link_equations(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
     lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
@@ -154,23 +188,63 @@ class _Warnings(logging.Handler):
         self.messages.append(record.getMessage())
 
 
-def main() -> int:
-    """Execute the notebooks that have no current run, build the book and print where it is."""
-    outputs, notebooks, wrong = root() / "outputs", {}, []
+def committed_pictures(notebook: Path) -> list[str]:
+    """Names of the committed pictures that show what a notebook shows.
+
+    They are its own, or else those of notebooks on the same runs, as `31_selection_rates` is on runs of `12_train_sst`.
+    """
+
+    def trained(name: str) -> str:
+        """The notebook whose runs this one makes or reads."""
+        first = needed_first(root() / "notebooks" / f"{name}.py")
+        return first.stem if first else name
+
+    of = {Path(file).name: Path(file).parts[0] for file in FIGURES}
+    own = [picture for picture, name in of.items() if name == notebook.stem]
+    return own or [picture for picture, name in of.items() if trained(name) == trained(notebook.stem)]
+
+
+def instead(notebook: Path, reason: str) -> str:
+    """The box on the page of a notebook that could not run, with the committed pictures of runs like its own."""
+    reason = reason.replace(str(data_folder()), "the data folder")  # pages do not contain paths of the machine
+    lines = ['!!! warning "Not executed here"', f"    {reason}"]
+    pictures = committed_pictures(notebook)
+    if pictures:
+        lines += ["", "    These pictures are committed; they were drawn from finished runs with all data.", ""]
+        folder = "outputs/reference/figures"
+        lines += [f"    ![{Path(name).stem.replace('_', ' ')}]({folder}/{name})\n" for name in pictures]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Execute the notebooks that have no current run, build the book and print where it is.
+
+    A notebook whose data are missing is shown without outputs and named in the last line; that is no failure.
+    """
+    form = argparse.ArgumentParser(
+        "python -m tools.book", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    form.parse_args(arguments)
+    outputs, notebooks, wrong, left_out = root() / "outputs", {}, [], []
     readme = (root() / "README.md").read_text("utf-8")
     for name in reading_order(readme):
         notebook = notebook_path(name)
         try:
             folder = executed(notebook, outputs)
             notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
-        except (BadInput, RunFailed) as error:
+        except BadInput as error:  # such as data that are not here
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            left_out.append(name)
+            notebooks[name] = jupytext.read(notebook), instead(notebook, str(error))
+        except RunFailed as error:
             wrong.append(f"{name}: {error}")
-            note = f'!!! failure "Not executed"\n    {str(error).splitlines()[-1]}'
+            note = f'!!! failure "Not executed"\n    {html.escape(str(error).splitlines()[-1])}'
             notebooks[name] = jupytext.read(notebook), note
     began, site = time.time(), outputs / "book"
     wrong += build(notebooks, readme, site)
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
-    print(f"the book: {site / 'index.html'}, written in {time.time() - began:.0f} s")
+    text = f"the book: {site / 'index.html'}, written in {time.time() - began:.0f} s"
+    print(f"{text}; not executed: {', '.join(left_out)} (see above)" if left_out else text)
     return 1 if wrong else 0
 
 

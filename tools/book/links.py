@@ -75,7 +75,7 @@ def broken(site: Path) -> list[str]:
     found = []
     for path, text in pages.items():
         place = path.relative_to(site.resolve())
-        for tag, name, target in re.findall(r'<(\w+)\b[^>]*?\s(href|src)="([^"]*)"', text):
+        for tag, name, target in re.findall(r'<(\w+)\b[^>]*?\s(href|src|srcset)="([^"]*)"', text):
             target, _, anchor = unquote(html.unescape(target)).partition("#")
             if re.match(r"(https?:)?//", target):
                 if tag != "a":

@@ -7,12 +7,16 @@ from base64 import b64decode
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from rationale.runs import root
+from rationale.runs.exercises import TASK, Exercise, exercises
+from rationale.runs.folding import SHOW_ALL, code_name, collapse, source_line, summary_line
 
+KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 WIDGET = "application/vnd.jupyter.widget-view+json"
-OPEN, CLOSE = '<details class="solution" markdown>\n<summary>Solution</summary>', "</details>"
+DOWNLOAD = "[Download this page as a notebook]({name}.ipynb){{ .download download={name}.ipynb }}"
 NO_SLIDERS = '!!! tip "The sliders work in the notebook"\n    Open this notebook to use them: `make lab`.'
 
 
@@ -26,22 +30,81 @@ def title(notebook) -> str:
     return re.search(r"^# (.+)$", notebook.cells[0].source, re.M)[1]
 
 
-def notebook_page(notebook, name: str, note: str, images: Path) -> str:
+def notebook_page(notebook, name: str, note: str, images: Path, questions: str = "") -> str:
     """An executed notebook as Markdown; its pictures are written into the folder `images`, named after it.
 
-    `note`, on how the notebook was executed, stands below the title. Adjacent cells tagged `solution` are folded away
-    together.
+    `note`, on how the notebook was executed, stands below the title, and so does a link to the file `<name>.ipynb`.
+    Code is folded away, also that of the package that a cell shows. At the end of the page stand the `questions` and
+    then the exercises, each with its solution and its check, folded together.
     """
-    parts, folded = [], False
+    tasks, parts = exercises(notebook), []
+    at_the_end = {index for task in tasks for index in (task.solution, task.check)}
+    sources: list[str] = []  # of consecutive code cells, and their names
+    names: list[str] = []
+
+    def fold() -> None:
+        if sources:
+            parts.append(folded("code", summary_line(names), sources))
+        sources.clear()
+        names.clear()
+
     for number, cell in enumerate(notebook.cells):
-        solution = "solution" in cell.metadata.get("tags", [])
-        if solution != folded:
-            parts.append(OPEN if solution else CLOSE)
-            folded = solution
-        parts += [blocks(cell.source)] if cell.cell_type == "markdown" else _code(cell, f"{name}-{number}", images)
-        if number == 0:
-            parts[0] = re.sub(r"^(# .+)$", lambda found: f"{found[1]}\n\n{note}", parts[0], count=1, flags=re.M)
-    return "\n\n".join(parts + [CLOSE] * folded) + "\n"
+        if number in at_the_end:
+            continue
+        if cell.cell_type == "markdown":
+            fold()
+            parts.append(blocks(_pointing(cell.source)))
+            continue
+        if code := _source(cell):
+            sources.append(code)
+            names.append(code_name(cell))
+        if outputs := _outputs(cell, f"{name}-{number}", images):
+            fold()
+            parts += outputs
+    fold()
+    parts += [questions] * bool(questions) + _exercises(notebook, tasks, name, images)
+    if questions or tasks:
+        parts.append(DOWNLOAD.format(name=name))
+    below, page = f"{note}\n\n{SHOW_ALL}\n\n{DOWNLOAD.format(name=name)}", "\n\n".join(parts) + "\n"
+    return re.sub(r"^(# .+)$", lambda found: f"{found[1]}\n\n{below}", page, count=1, flags=re.M)
+
+
+def download(notebook, questions: str = "") -> NotebookNode:
+    """The notebook that a page offers for download: the cells without outputs, and the questions."""
+    cells = []
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        new = new_code_cell if cell.cell_type == "code" else new_markdown_cell
+        if "injected-parameters" not in tags:
+            cells.append(new(cell.source, metadata={"tags": list(tags)} if tags else {}))
+    cells += [new_markdown_cell(questions)] * bool(questions)
+    return collapse(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}))
+
+
+def _pointing(text: str) -> str:
+    """The text of a cell, with a line in place of the exercise that it ends with."""
+    line = r"*Here belongs [exercise \1](#exercise-\1){ #for-exercise-\1 }, at the end of this page.*"
+    return re.sub(TASK.pattern + ".*", line, text, flags=re.S)
+
+
+def _exercises(notebook, tasks: list[Exercise], name: str, images: Path) -> list[str]:
+    """The section with the exercises, if there are any."""
+    parts = ["## Exercises"] * bool(tasks)
+    for task in tasks:
+        text = TASK.sub(r"*Predict, change, explain; \2 minutes; [to its section](#for-exercise-\1).*", task.task)
+        parts += [f"### Exercise {task.number} {{ #exercise-{task.number} }}", blocks(text)]
+        solution = []
+        for index in (task.solution, task.check):
+            cell = notebook.cells[index]
+            solution += [_source(cell), *_outputs(cell, f"{name}-{index}", images)]
+        parts.append(folded("solution", "Solution", solution))
+    return parts
+
+
+def folded(kind: str, line: str, parts: list[str]) -> str:
+    """Parts of a page folded away behind a line."""
+    inside = "\n\n".join(parts)
+    return f'<details class="{kind}" markdown>\n<summary>{html.escape(line)}</summary>\n\n{inside}\n\n</details>'
 
 
 def blocks(text: str) -> str:
@@ -65,21 +128,25 @@ def fence(text: str, info: str) -> str:
     return f"{ticks} {info}\n{text}\n{ticks}"
 
 
-def _code(cell, name: str, images: Path) -> list[str]:
-    """A code cell and its outputs, each as a block."""
+def _source(cell) -> str:
+    """The code of a cell as a block, or "" if it has none."""
     tags = set(cell.metadata.get("tags", []))
     heading = {"check": ' title="check"', "parameters": ' title="parameters"'}.get(min(tags, default=""), "")
     heading = ' title="parameters of this run"' if "injected-parameters" in tags else heading
-    parts = [fence(cell.source, f"{{ .python{heading} }}")] if cell.source.strip() else []
+    return fence(cell.source, f"{{ .python{heading} }}") if cell.source.strip() else ""
+
+
+def _outputs(cell, name: str, images: Path) -> list[str]:
+    """The outputs of a cell, each as a block."""
+    parts = []
     for number, output in enumerate(_joined(cell.get("outputs", []))):
         data = output.get("data", {})
-        if WIDGET in data:
+        if WIDGET in data and "text/html" in data:  # an explorer that needs no kernel
+            parts.append(f'<div class="moving">{data["text/html"]}</div>')
+        elif WIDGET in data:
             parts.append(NO_SLIDERS)
         elif "image/png" in data:
-            about, file = output.metadata.get("image/png", {}), images / f"{name}-{number}.png"
-            file.write_bytes(b64decode(data["image/png"]))
-            alt, width = html.escape(about.get("alt", "figure"), quote=True), about.get("width", 640)
-            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}" width="{width}"></p>')
+            parts.append(_picture(data["image/png"], output.metadata.get("image/png", {}), images, f"{name}-{number}"))
         elif "image/svg+xml" in data:
             file = images / f"{name}-{number}.svg"
             file.write_text(data["image/svg+xml"], encoding="utf-8")
@@ -87,10 +154,23 @@ def _code(cell, name: str, images: Path) -> list[str]:
         elif "text/html" in data:
             parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
         elif "text/markdown" in data:  # `figures.show_source`
-            parts.append(data["text/markdown"].replace("```python", '``` { .python title="from the package" }', 1))
+            line, text = source_line(data["text/markdown"]), data["text/markdown"]
+            text = text.replace("```python", '``` { .python title="from the package" }', 1)
+            parts.append(folded("code", line, [text]) if line else text)
         elif text := ANSI.sub("", output.get("text", data.get("text/plain", ""))).rstrip():
             parts.append(fence(text, "{ .text .output }"))
     return parts
+
+
+def _picture(png: str, about: dict, images: Path, name: str) -> str:
+    """A figure, and the same figure arranged for a phone if the notebook has it."""
+    (images / f"{name}.png").write_bytes(b64decode(png))
+    alt, width = html.escape(about.get("alt", "figure"), quote=True), about.get("width", 640)
+    picture, narrow = f'<img src="{images.name}/{name}.png" alt="{alt}" width="{width}">', ""
+    if "narrow" in about:
+        (images / f"{name}-narrow.png").write_bytes(b64decode(about["narrow"]))
+        narrow = f'<source media="(max-width: 600px)" srcset="{images.name}/{name}-narrow.png">'
+    return f'<p class="figure"><picture>{narrow}{picture}</picture></p>'
 
 
 def _joined(outputs: list) -> list:

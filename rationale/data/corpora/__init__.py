@@ -9,14 +9,15 @@ import pkgutil
 from functools import cache
 
 from rationale.data.archives import Archive
-from rationale.data.corpus import TASKS, Corpus
+from rationale.data.corpus import OWN_CORPORA, TASKS, Corpus
+from rationale.data.own.settings import is_own
 from rationale.errors import BadInput
 
 MADE_UP = "synthetic"  # the corpus that needs no files
 
 
 def find_corpus(name: str) -> Corpus:
-    """The corpus of this name; its file is imported by this call.
+    """The corpus of this name; its file is imported by this call. The facts of texts of one's own are in their files.
 
     Raises
     ------
@@ -25,6 +26,10 @@ def find_corpus(name: str) -> Corpus:
     ValueError
         Its file defines no `CORPUS` of this name.
     """
+    if name not in corpus_names() and is_own(name):
+        return Corpus(name, "texts of one's own")  # its labels are told from its files, see `data.own`
+    if name in OWN_CORPORA and name not in _files(tuple(__path__)):
+        return OWN_CORPORA[name]
     if name not in corpus_names():
         raise BadInput(f"corpus: {name!r} is unknown; accepted: {', '.join(corpus_names())}")
     module = importlib.import_module(f"{__name__}.{name}")
@@ -49,7 +54,7 @@ def corpus_names(task: str | None = None) -> tuple[str, ...]:
     """
     if task not in (None, *TASKS):
         raise ValueError(f"task: {task!r} is unknown; accepted: {', '.join(TASKS)}")
-    names = _files(tuple(__path__))
+    names = tuple(dict.fromkeys((*_files(tuple(__path__)), *OWN_CORPORA)))
     return tuple(name for name in names if task is None or task in find_corpus(name).tasks)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, locate
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example
-from rationale.data.files import count_differences, members, only_file, readable
+from rationale.data.example import Example, filled
+from rationale.data.files import count_differences, decoded, members, only_file, readable
 from rationale.data.targets import END, Targets
 from rationale.data.tokenise import split_words
 from rationale.errors import BadInput
@@ -37,15 +37,17 @@ def read_mails(path: Path | str | None = None, max_tokens: int = 120, max_subjec
     splits: dict[str, list[Example]] = {"train": [], "dev": [], "test": []}
     references: dict[str, list[list[str]]] = {"dev": [], "test": []}
     place = locate(ARCHIVE, path, "*.subject")
-    mails = {name: read().decode("utf-8", "replace") for name, read in members(place) if name.endswith(".subject")}
+    mails = {name: read() for name, read in members(place) if name.endswith(".subject")}
     for name in sorted(mails):
         split = Path(name).parent.name
-        body, subjects = parse_mail(mails[name], f"{place}:{name}", max_tokens)
+        if split not in splits:
+            raise BadInput(f"{place}:{name}: in a folder {split!r}; accepted: {', '.join(splits)}")
+        body, subjects = parse_mail(decoded(mails[name], f"{place}:{name}"), f"{place}:{name}", max_tokens)
         target = subjects[0][:max_subject] if split == "train" else subjects[0]
         splits[split].append(Example(tuple(body), 0, second=(*target, END)))
         if split != "train":
             references[split].append([" ".join(subject) for subject in subjects])
-    return Targets(splits, references)
+    return Targets(filled(splits, place), references)
 
 
 def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[str], list[list[str]]]:
@@ -68,7 +70,7 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
 def check_aeslc(root: Path) -> list[str]:
     """AESLC: the number of mails of each split."""
     counts = Counter(
-        name.split("/")[-2]
+        Path(name).parent.name
         for name, _ in members(only_file(root, "aeslc/*enron_subject_line*"))
         if name.endswith(".subject")
     )

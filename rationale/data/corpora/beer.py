@@ -6,17 +6,15 @@ Source: McAuley et al. 2012; Lei et al. 2016, whose files these are: `reviews.as
 `synthetic.write_beer_format` writes others of the same format.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from sys import intern
 from typing import TypeVar
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, data_folder
-from rationale.data.files import count_differences, intact, only_file, open_text, readable
-from rationale.errors import BadInput
+from rationale.data.example import Example, data_folder, filled
+from rationale.data.files import count_differences, only_file, parse_json, read_text, readable
+from rationale.errors import BadInput, cut, excerpt
 
 T = TypeVar("T")
 SCORES = ("look", "smell", "palate", "taste", "overall")  # the columns of the files
@@ -61,7 +59,7 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
         splits[split] = [_example(scores, tokens[:max_tokens], column) for scores, tokens in reviews if tokens]
     annotated = parsed(_find(place, "annotations.json"), parse_annotation)
     splits["test"] = [_example(scores, tokens, column, ranges) for scores, tokens, ranges in annotated]
-    return splits
+    return filled(splits, place)
 
 
 def parse_review(line: str) -> tuple[tuple[float, ...], list[str]]:
@@ -74,7 +72,7 @@ def parse_review(line: str) -> tuple[tuple[float, ...], list[str]]:
     """
     scores, tab, text = line.partition("\t")
     if not tab:
-        raise ValueError(f"{line[:40]!r} has no tab; accepted: five scores in [0, 1], a tab, tokens")
+        raise ValueError(f"{excerpt(line)} has no tab; accepted: five scores in [0, 1], a tab, tokens")
     return _scores(scores.split()), text.split()
 
 
@@ -86,27 +84,27 @@ def parse_annotation(line: str) -> tuple[tuple[float, ...], list[str], list[list
     ValueError
         The message says what is wrong and what is accepted; `read_beer` adds file and line.
     """
+    accepted = 'a JSON object with "x" (tokens), "y" (five scores), "0" ... "4" (lists of [start, end))'
+    record = parse_json(line, "", accepted)
     try:
-        record = json.loads(line)
         tokens, scores = record["x"], record["y"]
         ranges = [[(start, end) for start, end in record[str(column)]] for column in range(len(SCORES))]
     except (KeyError, TypeError, ValueError) as error:
-        accepted = 'a JSON object with "x" (tokens), "y" (five scores), "0" ... "4" (lists of [start, end))'
-        raise ValueError(f"{line[:40]!r} ({type(error).__name__}: {error}); accepted: {accepted}") from None
+        raise ValueError(f"{excerpt(line)} ({type(error).__name__}: {error}); accepted: {accepted}") from None
     if not (isinstance(tokens, list) and tokens and all(isinstance(token, str) for token in tokens)):
-        raise ValueError(f'"x" is {str(tokens)[:40]!r}; accepted: a list of at least one token, all of them texts')
-    if not isinstance(scores, list):
-        raise ValueError(f'"y" is {str(scores)[:40]!r}; accepted: a list of {len(SCORES)} numbers in [0, 1]')
+        raise ValueError(f'"x" is {cut(str(tokens), 40)!r}; accepted: a list of at least one token, all of them texts')
+    if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
+        raise ValueError(f'"y" is {cut(str(scores), 40)!r}; accepted: a list of {len(SCORES)} numbers in [0, 1]')
     for start, end in (pair for pairs in ranges for pair in pairs):
-        if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(tokens)):
-            raise ValueError(f"range [{start}, {end}); accepted: 0 <= start < end <= {len(tokens)} tokens")
+        if not (type(start) is int and type(end) is int and 0 <= start < end <= len(tokens)):
+            shown = cut(f"[{start}, {end})")
+            raise ValueError(f"range {shown}; accepted: 0 <= start < end <= {len(tokens)} tokens")
     return _scores(scores), tokens, ranges
 
 
 def parsed(path: Path, parse: Callable[[str], T]) -> Iterator[T]:
     """Every line of a file, parsed, without empty lines at the end; the number of a malformed line is in the error."""
-    with intact(path), open_text(path) as file:
-        lines = file.read().rstrip("\r\n").split("\n")
+    lines = read_text(path).rstrip("\r\n").split("\n")
     for number, line in enumerate(lines, start=1):
         try:
             yield parse(line)
@@ -117,10 +115,11 @@ def parsed(path: Path, parse: Callable[[str], T]) -> Iterator[T]:
 def _scores(fields: list) -> tuple[float, ...]:
     try:
         scores = tuple(float(field) for field in fields)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         scores = ()
-    if len(scores) != len(SCORES) or not all(0 <= score <= 1 for score in scores):
-        raise ValueError(f"scores {fields}; accepted: {len(SCORES)} numbers in [0, 1]")
+    is_plain = not any("_" in field for field in fields if isinstance(field, str))  # Python reads 1_0 as 10
+    if not is_plain or len(scores) != len(SCORES) or not all(0 <= score <= 1 for score in scores):
+        raise ValueError(f"scores {excerpt(fields)}; accepted: {len(SCORES)} numbers in [0, 1]")
     return scores
 
 
@@ -132,7 +131,7 @@ def _find(place: Path, name: str) -> Path:
 
 
 def _example(scores: tuple[float, ...], words: list[str], column: int | None, ranges: list | None = None) -> Example:
-    tokens = tuple(map(intern, words))
+    tokens = tuple(words)
     if column is None:
         return Example(tokens, scores)
     marked = ranges[column] if ranges else []

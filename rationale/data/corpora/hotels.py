@@ -15,13 +15,14 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download, locate
 from rationale.data.corpus import SPLITS, Corpus, Request
-from rationale.data.example import Example
-from rationale.data.files import count_differences, intact, members, only_file, readable
+from rationale.data.example import Example, filled
+from rationale.data.files import count_differences, decoded, members, only_file, readable
 from rationale.data.tokenise import split_words
-from rationale.errors import BadInput
+from rationale.errors import BadInput, excerpt
 
 RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
 SCORES = ("value", "rooms", "location", "cleanliness", "service")
+POSSIBLE = [str(rating) for rating in range(-1, 6)]
 HEADLINE_ONLY = ("showReview(", " " * 5)  # marks of a review whose text was not crawled
 
 
@@ -62,7 +63,8 @@ def read_hotels(
             raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
     columns = [RATINGS.index(name) for name in (SCORES if aspect == "all" else [aspect])]
     rows: dict[str, list[tuple[bytes, str, tuple[float, ...]]]] = {split: [] for split in SPLITS}
-    for hotel, number, text, ratings in reviews(locate(ARCHIVE, path, "*_parsed.txt")):
+    place = locate(ARCHIVE, path, "*_parsed.txt")
+    for hotel, number, text, ratings in reviews(place):
         scores = tuple((ratings[column] - 1) / 4 for column in columns)
         if min(scores) >= 0 and not any(sign in text for sign in HEADLINE_ONLY):
             rows[split_of(hotel)].append((sha256(f"{hotel} {number}".encode()).digest(), text, scores))
@@ -72,15 +74,14 @@ def read_hotels(
         pairs = ((tuple(split_words(text, max_tokens)), scores) for _, text, scores in part)
         examples = (Example(tokens, scores) for tokens, scores in pairs if tokens)
         splits[split] = list(islice(examples, limit))
-    return splits
+    return filled(splits, place)
 
 
 def reviews(place: Path) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
     """(hotel, line, text, eight ratings) for every review of an archive or a folder, in one pass."""
-    with intact(place):
-        for name, read in members(place):
-            if name.endswith("_parsed.txt") and "__MACOSX" not in name:
-                yield from _parse(f"{place}/{name}", read().decode("utf-8"))
+    for name, read in members(place):
+        if name.endswith("_parsed.txt") and "__MACOSX" not in name:
+            yield from _parse(f"{place}/{name}", decoded(read(), f"{place}/{name}"))
 
 
 def split_of(hotel: str) -> str:
@@ -91,7 +92,7 @@ def split_of(hotel: str) -> str:
 
 def _parse(name: str, content: str) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
     hotel = name.rsplit("/", 1)[-1].split("_")[1]
-    text = None
+    text, num_reviews = None, 0
     for number, line in enumerate(content.split("\n"), start=1):
         if line.startswith("<Content>") and text is None:
             text = line.removeprefix("<Content>").rstrip("\r")
@@ -99,23 +100,22 @@ def _parse(name: str, content: str) -> Iterator[tuple[str, int, str, tuple[int, 
             ratings = _ratings(line.removeprefix("<Rating>").strip())
             if text is None or ratings is None:
                 accepted = f"after a <Content>, <Rating> and {len(RATINGS)} whole numbers from -1 to 5 with tabs"
-                raise BadInput(f"{name}:{number}: {line.strip()!r}; accepted: {accepted}")
+                raise BadInput(f"{name}:{number}: {excerpt(line.strip())}; accepted: {accepted}")
             yield hotel, number, text, ratings
-            text = None
+            text, num_reviews = None, num_reviews + 1
         elif line.startswith("<Content>") or line[:1] not in ("", "\r", "<"):
             accepted = "lines that begin with a name in <>, a <Rating> after each <Content>"
             raise BadInput(f"{name}:{number}: {line[:40]!r}; accepted: {accepted}")
-    if text is not None:
-        raise BadInput(f"{name}:{number}: the end; accepted: a <Rating> after each <Content>")
+    if text is not None or not num_reviews:
+        raise BadInput(f"{name}:{number}: the end; accepted: at least one <Content>, a <Rating> after each")
 
 
 @cache
 def _ratings(fields: str) -> tuple[int, ...] | None:
-    try:
-        ratings = tuple(map(int, fields.split("\t")))
-    except ValueError:
+    ratings = fields.split("\t")
+    if len(ratings) != len(RATINGS) or not all(rating in POSSIBLE for rating in ratings):
         return None
-    return ratings if len(ratings) == len(RATINGS) and all(-1 <= rating <= 5 for rating in ratings) else None
+    return tuple(map(int, ratings))
 
 
 @readable

@@ -9,16 +9,15 @@ several times, the occurrence nearest to the position is used. 5,074 reasons are
 """
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import SPLITS, Corpus, in_turn
-from rationale.data.example import Example, data_folder
-from rationale.data.files import count_differences, intact, open_text, readable
+from rationale.data.example import Example, data_folder, filled
+from rationale.data.files import count_differences, parse_json, read_lines, read_text, readable
 from rationale.data.tokenise import split_words
-from rationale.errors import BadInput
+from rationale.errors import BadInput, excerpt
 
 LABELS = ("negative", "positive")
 
@@ -53,7 +52,7 @@ def read_imdb_rationales(path: Path | str | None = None, hold_out: bool = False)
         if hold_out and split != "dev":
             split = "train" if rationale is None else "test"
         splits[split].append(Example(tuple(tokens), LABELS.index(label), rationale))
-    return splits
+    return filled(splits, path or data_folder() / "imdb_rationales")
 
 
 def counts(path: Path | str | None = None) -> dict[str, int]:
@@ -100,33 +99,41 @@ def _documents(path: Path | str | None) -> Iterator[tuple[str, str, list[str], l
 def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
     """(label, batch, text) of each review; the two reviews of a pair are consecutive."""
     first = None
-    with intact(file), open_text(file) as lines:
-        reader = csv.DictReader(lines, delimiter="\t")
-        for row in reader:
-            label, batch = (row.get("Sentiment") or "").lower(), row.get("batch_id")
-            if label not in LABELS or not row.get("Text") or not batch or first not in (None, batch):
-                accepted = "Sentiment (Positive or Negative), Text and batch_id with tabs, in pairs of a batch_id"
-                raise BadInput(f"{file}:{reader.line_num}: {str(row)[:80]}; accepted: {accepted}")
-            yield label, batch, row["Text"]
-            first = batch if first is None else None
+    accepted = "Sentiment (Positive or Negative), Text and batch_id with tabs, in pairs of a batch_id"
+    reader = csv.DictReader((f"{line}\n" for line in read_lines(file)), delimiter="\t")
+    rows = iter(reader)
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise BadInput(f"{file}:{reader.line_num}: {error}; accepted: {accepted}") from None
+        if row is None:
+            break
+        label, batch = (row.get("Sentiment") or "").lower(), row.get("batch_id") or ""
+        is_whole = None not in row and label in LABELS and row.get("Text") and batch  # None: fields without a name
+        if not is_whole or first not in (None, batch):
+            raise BadInput(f"{file}:{reader.line_num}: {excerpt(row)}; accepted: {accepted}")
+        yield label, batch, row["Text"]
+        first = batch if first is None else None
     if first is not None:
         raise BadInput(f"{file}:{reader.line_num}: only one review of batch_id {first}; accepted: pairs")
 
 
 def _spans(file: Path) -> dict[tuple[str, str], list[tuple[str, int]]]:
     """(label, batch) -> (text, approximate first token) of each span."""
-    spans, record = {}, None
-    with intact(file), open_text(file) as text:
-        try:
-            for record in json.load(text):
-                name = next(key for key in record if key.endswith(".txt"))
-                label, batch = name.removesuffix(".txt").split("_")
-                spans[label, batch] = [(span["text"], int(span["start_token"])) for span in record[name]]
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{file}:{error.lineno}: {error.msg}; accepted: JSON") from None
-        except (KeyError, TypeError, ValueError, StopIteration):
-            accepted = '{"negative_1006.txt": [{"text": "so bad", "start_token": 48, ...}, ...], ...}'
-            raise BadInput(f"{file}: {str(record)[:80]}; accepted: {accepted}") from None
+    accepted = 'a list of {"negative_1006.txt": [{"text": "so bad", "start_token": 48, ...}, ...], ...}'
+    spans: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    records = record = parse_json(read_text(file), str(file), accepted)
+    try:
+        for record in records:
+            name = next(key for key in record if key.endswith(".txt"))
+            label, batch = name.removesuffix(".txt").split("_")
+            marked = [(span["text"], int(span["start_token"])) for span in record[name]]
+            if not all(isinstance(text, str) for text, _ in marked) or (label, batch) in spans:
+                raise ValueError(name)
+            spans[label, batch] = marked
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, StopIteration):
+        raise BadInput(f"{file}: {excerpt(record)}; accepted: {accepted}, each review once") from None
     return spans
 
 

@@ -8,12 +8,11 @@ negR_000 .. negR_899 have one file each (latin-1, tokens separated by spaces, re
 import re
 from collections import Counter
 from pathlib import Path
-from sys import intern
 
 from rationale.data.archives import Archive, locate
 from rationale.data.corpus import Corpus, in_turn
-from rationale.data.example import Example
-from rationale.data.files import count_differences, intact, members, only_file, readable
+from rationale.data.example import Example, filled
+from rationale.data.files import BYTE_ORDER_MARK, count_differences, members, only_file, readable
 from rationale.data.tokenise import split_clitics
 from rationale.errors import BadInput
 
@@ -54,18 +53,21 @@ def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list
         raise BadInput(f"fold: {fold!r}; accepted: {FOLDS[0]} to {FOLDS[-1]}, the folds with rationales")
     place = locate(ARCHIVE, path, "withRats_*/*.txt")
     documents = {}
-    with intact(place):
-        for name, read in members(place):
-            known = _NAME.search(name)
-            if known:
-                documents[known[0]] = parse(f"{place}/{name}", read().decode("latin-1"))
+    for name, read in members(place):
+        known = _NAME.search(name)
+        if known:
+            documents[known[0]] = parse(f"{place}/{name}", _text(read()))
     splits: dict[str, list[Example]] = {"train": [], "dev": [], "test": []}
     for name, (tokens, flags, _) in sorted(documents.items()):
         kind, annotated, hundreds = _NAME.findall(name)[0]
         split = {fold: "test", (fold - 1) % len(FOLDS): "dev"}.get(int(hundreds), "train")
         rationale = tuple(flags) if annotated else None
         splits[split].append(Example(tuple(tokens), int(kind == "pos"), rationale))
-    return splits
+    return filled(splits, place)
+
+
+def _text(content: bytes) -> str:
+    return content.removeprefix(BYTE_ORDER_MARK).decode("latin-1")
 
 
 def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
@@ -91,7 +93,7 @@ def parse(name: str, text: str) -> tuple[list[str], list[bool], int]:
                 inside = not inside
                 num_spans += inside
             else:
-                tokens.append(intern(piece))
+                tokens.append(piece)
                 flags.append(inside)
     if inside or not tokens:
         problem = f"<{tag}> never closed" if inside else "no tokens"
@@ -106,8 +108,8 @@ def check_movies(root: Path) -> list[str]:
     for name, read in members(only_file(root, "movies/review_polarity_rationales.tar.*")):
         if not name.endswith(".txt"):
             continue
-        kind = name.split("/")[-2]
-        spans = parse(name, read().decode("latin-1"))[2] if "withRats" in kind else 0
+        kind = Path(name).parent.name
+        spans = parse(name, _text(read()))[2] if "withRats" in kind else 0
         counts.update({f"{kind} files": 1, f"{kind} spans": spans, f"{kind} files with spans": spans > 0})
     return count_differences(
         counts,

@@ -43,6 +43,11 @@ ARCHIVE = Archive(
             "test neutral": 3219,
         },
     ),
+    sha256={
+        "nli_small/train.jsonl.xz": "562ed81044141bb16270d79419bb14be1e9a545fad20912d9f4dd4b7331978c0",
+        "nli_small/dev.jsonl.xz": "8f9c2d42a93777c645a3651acbac5176ea4859a87a286c54440807d93b2bd3c2",
+        "nli_small/test.jsonl.xz": "49dbde2f3149e77d33771a029a6bf067c5701c82ff1009f1bb0bd3690a77ffbf",
+    },
     by_hand=MADE_HERE.format("nli_small/") + ": python -m rationale.data fetch snli",
 )
 CORPUS = Corpus(

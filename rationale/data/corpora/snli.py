@@ -37,6 +37,7 @@ ARCHIVE = Archive(
         Download(
             "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
             "snli/snli_1.0.zip",
+            sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
             members=tuple(
                 (f"snli_1.0/snli_1.0_{split}.jsonl", f"snli/snli_1.0_{split}.jsonl")
                 for split in ("train", "dev", "test")

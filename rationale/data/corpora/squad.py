@@ -12,6 +12,11 @@ from rationale.data.squad_format import check_questions, read_squad_file, split_
 
 OFFICIAL_COUNTS = {"train-v1.1.json": (442, 87_599), "dev-v1.1.json": (48, 10_570)}  # articles, questions
 
+SHA256 = {
+    "train-v1.1.json": "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+    "dev-v1.1.json": "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+}
+
 
 def read_squad(path: Path | str | None = None) -> dict[str, list[Question]]:
     """The last 22 training articles are dev; the official dev set, whose answers are public, is test.
@@ -43,6 +48,7 @@ ARCHIVE = Archive(
         Download(
             f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{split}-v1.1.json",
             f"squad/{split}-v1.1.json",
+            sha256=SHA256[f"{split}-v1.1.json"],
         )
         for split in ("train", "dev")
     ),

@@ -5,13 +5,15 @@ Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one
 """
 
 import zipfile
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
-from rationale.data.files import readable
-from rationale.errors import BadInput, typed
+from rationale.data.files import DAMAGE, decoded, intact, read_text, readable, recorded
+from rationale.errors import BadInput, excerpt, typed
 
 LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -52,7 +54,7 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
         trees.
     """
     trees = _trees_folder(Path(path) if path is not None else data_folder() / "sst")
-    splits = {split: _read_trees(trees / f"{split}.txt") for split in SPLITS}
+    splits = {split: list(_read_trees(trees, f"{split}.txt")) for split in SPLITS}
     _refuse_dev_in_train(splits, trees)
     return splits
 
@@ -78,10 +80,10 @@ def parse_tree(line: str) -> Example:
         raise ValueError("empty line; accepted: one tree per line")
     for piece in line.strip(" ").replace("\\", "").split(" "):  # not at other spaces: '2\u00a01/2' is one word
         if labels and not open_nodes:
-            raise ValueError(f"{piece!r} after the end of the tree; accepted: one tree per line")
+            raise ValueError(f"{excerpt(piece)} after the end of the tree; accepted: one tree per line")
         if piece[:1] == "(":
             if piece[1:] not in _NUMBERS:
-                raise ValueError(f"{piece!r} opens no node; accepted: '(', a label from 0 to 4, a space")
+                raise ValueError(f"{excerpt(piece)} opens no node; accepted: '(', a label from 0 to 4, a space")
             open_nodes.append(len(labels))
             labels.append(_NUMBERS[piece[1:]])
             starts.append(len(tokens))
@@ -91,10 +93,10 @@ def parse_tree(line: str) -> Example:
         word = piece.rstrip(")")
         closings = len(piece) - len(word)
         if not opened or not closings or not word or "(" in word or ")" in word:
-            raise ValueError(f"{piece!r} is no leaf; accepted: one word after its label, as in '(3 film)'")
+            raise ValueError(f"{excerpt(piece)} is no leaf; accepted: one word after its label, as in '(3 film)'")
         if closings > len(open_nodes):
             extra = closings - len(open_nodes)
-            raise ValueError(f"{extra} ')' too many after {word!r}; accepted: one for every '('")
+            raise ValueError(f"{extra} ')' too many after {excerpt(word)}; accepted: one for every '('")
         tokens.append(word)
         word_labels.append(labels[-1])
         for _ in range(closings):
@@ -102,7 +104,7 @@ def parse_tree(line: str) -> Example:
         opened = False
     if open_nodes:
         raise ValueError(f"{len(open_nodes)} '(' never closed; accepted: one ')' for every '('")
-    phrases = tuple(zip(starts, ends, labels, strict=True))
+    phrases = tuple(map(_node, starts, ends, labels))
     return Example(tuple(tokens), labels[0], word_labels=tuple(word_labels), phrases=phrases)
 
 
@@ -121,42 +123,45 @@ def differences(splits: dict[str, list[Example]]) -> list[str]:
     return lines
 
 
+@lru_cache(maxsize=1 << 16)
+def _node(start: int, end: int, label: int) -> tuple[int, int, int]:
+    """One node of a tree; equal nodes of different trees are the same tuple, which saves half of the memory."""
+    return start, end, label
+
+
 _NUMBERS = {str(label): label for label in range(len(LABELS))}
 
 
-def _trees_folder(path: Path) -> Path | zipfile.Path:
+def _trees_folder(path: Path) -> Path:
     """The place of the three files: `path`, its folder `trees`, or the official archive (read without unpacking)."""
     archive = path if path.suffix == ".zip" else path / Path(OFFICIAL_URL).name
-    places: list[Path | zipfile.Path] = [path, path / "trees"]
+    for folder in (path, path / "trees"):
+        if all((folder / f"{split}.txt").is_file() for split in SPLITS):
+            return folder
     if archive.is_file():
-        try:
-            places.append(zipfile.Path(archive) / "trees")
-        except zipfile.BadZipFile as error:
-            raise BadInput(f"{archive}: {error}; accepted: the official archive {OFFICIAL_URL}") from error
-    for place in places:
-        if all((place / f"{split}.txt").is_file() for split in SPLITS):
-            return place
+        return archive
     raise BadInput(
         f"{path}: no train.txt, dev.txt and test.txt of the Stanford Sentiment Treebank; set RATIONALE_DATA "
         f"to the folder that holds sst/, or run `{typed('rationale.data fetch sst')}`"
     )
 
 
-def _read_trees(path: Path | zipfile.Path) -> list[Example]:
-    try:
-        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not UTF-8 text ({error}); accepted: the official files") from error
-    examples = []
-    for number, line in enumerate(lines, start=1):
+def _read_trees(place: Path, name: str) -> Iterator[Example]:
+    """The trees of one file of a folder, or of the folder `trees` of the official archive."""
+    if place.is_dir():
+        file, text = f"{place / name}", read_text(place / name)
+    else:
+        file = f"{place}/trees/{name}"
+        with intact(place, DAMAGE), zipfile.ZipFile(recorded(place)) as archive:
+            text = decoded(archive.read(f"trees/{name}"), file)
+    for number, line in enumerate(text.rstrip("\n").split("\n"), start=1):
         try:
-            examples.append(parse_tree(line))
+            yield parse_tree(line.removesuffix("\r"))
         except ValueError as error:
-            raise BadInput(f"{path}:{number}: {error}") from None
-    return examples
+            raise BadInput(f"{file}:{number}: {error}") from None
 
 
-def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path | zipfile.Path) -> None:
+def _refuse_dev_in_train(splits: dict[str, list[Example]], trees: Path) -> None:
     """A well-known copy of the treebank has all dev trees at the end of train.txt."""
     official, dev = sum(EXPECTED_LABELS["train"]), splits["dev"]
     if len(splits["train"]) == official + len(dev) and splits["train"][official:] == dev:
@@ -185,10 +190,16 @@ ARCHIVE = Archive(
     places=(("sst/train.txt", "sst/dev.txt", "sst/test.txt"), ("sst/trainDevTestTrees_PTB.zip",)),
     counts="8544 / 1101 / 2210 trees, labels of sentences and of words",
     check=check_sst,
+    sha256={
+        "sst/train.txt": "e2f3f41b0b1e6d4dddc0effe3bfc2d27ed8928079aa9a03d652311614fc5feb7",
+        "sst/dev.txt": "0e9336aed6e4730e19f58d00a77b3f0297efdb755f7b5e598c98a05e3f97ea40",
+        "sst/test.txt": "6e54806dee95cf80cd918e7dfb3f6770f6df24bf826f289a4d1f709e1c8f6761",
+    },
     downloads=(
         Download(
             OFFICIAL_URL,
             "sst/trainDevTestTrees_PTB.zip",
+            sha256="5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
             members=tuple((f"trees/{split}.txt", f"sst/{split}.txt") for split in ("train", "dev", "test")),
         ),
     ),

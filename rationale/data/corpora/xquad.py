@@ -40,6 +40,7 @@ ARCHIVE = Archive(
         Download(
             "https://raw.githubusercontent.com/google-deepmind/xquad/master/xquad.en.json",
             "xquad/xquad.en.json",
+            sha256="e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29",
         ),
     ),
 )

@@ -9,7 +9,9 @@ from rationale.training.settings.alignment import AlignmentSettings
 from rationale.training.settings.common import CommonSettings
 from rationale.training.settings.extraction import ExtractionSettings, FirstSettings, ReviewSettings
 from rationale.training.settings.generation import GenerationSettings
+from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.settings.probing import ProbingSettings
+from rationale.training.settings.sst import SSTSettings
 
 __all__ = [
     "AlignmentSettings",
@@ -17,6 +19,8 @@ __all__ = [
     "ExtractionSettings",
     "FirstSettings",
     "GenerationSettings",
+    "OwnTextSettings",
     "ProbingSettings",
     "ReviewSettings",
+    "SSTSettings",
 ]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from rationale.data.batches import BatchSettings
 from rationale.data.corpora import corpus_names
+from rationale.data.own.settings import IN_WORDS, PairFileSettings, absolute
 from rationale.data.vectors import VectorSettings
 from rationale.models.aligner import AlignerSettings
 from rationale.nn.gates import GATES
@@ -15,6 +16,7 @@ from rationale.training.settings.common import CommonSettings
 
 
 class AlignmentSettings(
+    PairFileSettings,
     AlignerSettings,
     ConstraintSettings,
     VectorSettings,
@@ -36,8 +38,16 @@ class AlignmentSettings(
 ):
     """An aligner of sentence pairs, at the paper's size, for a corpus one eighth as large."""
 
-    corpus: Annotated[str, OneOf(lambda: corpus_names("alignment"))] = setting(meaning="pairs of sentences")
+    corpus: Annotated[str, OneOf(lambda: corpus_names("alignment"), absolute, IN_WORDS)] = setting(
+        meaning="pairs of sentences"
+    )
 
     def refused(self) -> Iterator[Refusal]:
         held = self.selection is not None and self.model not in GATES
-        yield Refusal(held, "selection", f"with model {self.model}", "null, or hardkuma")
+        model = f"with model {self.model}"
+        yield Refusal(held, "selection", model, "null, or hardkuma", meaningless=True)
+        started = self.start == "target"
+        accepted = "none, or a model with gates"
+        yield Refusal(started and self.model not in GATES, "start", model, accepted, meaningless=True)
+        accepted = "none, or a number for selection"
+        yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)

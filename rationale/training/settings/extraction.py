@@ -7,13 +7,16 @@ from rationale.data.batches import BatchSettings
 from rationale.data.corpora import MADE_UP, corpus_names, find_corpus
 from rationale.data.vectors import ScaledVectorSettings
 from rationale.models.extractor import ExtractorSettings, extractor_models
+from rationale.nn.encoders import ENCODERS
 from rationale.nn.gates import GATES
+from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
 from rationale.objectives.loss import PriceSettings
 from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
 from rationale.training.settings.common import CommonSettings
+from rationale.training.steps import StepSettings
 
 
 class ExtractionSettings(
@@ -25,6 +28,7 @@ class ExtractionSettings(
     ScaledVectorSettings,
     BatchSettings,
     ModelSelectionSettings,
+    StepSettings,
     CommonSettings,
 ):
     """A rationale extractor, at the size of the paper's experiment on SST."""
@@ -33,22 +37,40 @@ class ExtractionSettings(
         gate = GATES.get(self.model)
         model = f"with model {self.model}"
         held = self.selection is not None or self.transitions is not None
+        started = self.start == "target"
+        yield Refusal(started and gate is None, "start", model, "none, or a model with gates", meaningless=True)
+        accepted = "none, or a number for selection"
+        yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
+        network = f"with encoder {self.encoder}"
+        if not ENCODERS[self.encoder].reads_pieces:
+            accepted = "false, or encoder=minilm"
+            yield Refusal(self.shared_encoder, "shared_encoder", network, accepted, meaningless=True)
+            yield Refusal(self.frozen_layers > 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
+            yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
+        in_order = self.batch_tokens is not None and not self.bucketed
+        yield Refusal(in_order, "batch_tokens", "with bucketed false", "null, or bucketed=true")
         if gate is None:
-            yield Refusal(self.dependent, "dependent", model, "false")
-            yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates")
-            yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates")
-            yield Refusal(self.samples > 1, "samples", model, "1, or a model with gates")
+            yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
+            yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
+            yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates", meaningless=True)
+            yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates", meaningless=True)
+            yield Refusal(self.samples > 1, "samples", model, "1, or a model with gates", meaningless=True)
         scored = gate is not None and not gate.has_rsample
         yield Refusal(
             self.look_ahead and (scored or not self.dependent),
             "look_ahead",
             f"{model}, dependent={str(self.dependent).lower()}",
             "false, or dependent gates whose draws pass gradients",
+            meaningless=True,
         )
         binary = gate is not None and gate.binary
-        yield Refusal(self.entropy > 0 and not binary, "entropy", model, "0, or model=bernoulli")
-        yield Refusal(self.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli")
-        yield Refusal(self.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli")
+        yield Refusal(self.entropy > 0 and not binary, "entropy", model, "0, or model=bernoulli", meaningless=True)
+        yield Refusal(
+            self.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli", meaningless=True
+        )
+        yield Refusal(
+            self.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli", meaningless=True
+        )
         if scored and held:
             yield Refusal(
                 self.penalty == "sampled" and self.dynamics == "signed",
@@ -69,11 +91,17 @@ class ExtractionSettings(
             "zero",
         )
         yield Refusal(
-            self.model == "attention" and self.pool not in ("final", "attention"), "pool", model, "final or attention"
+            self.model == "attention" and self.pool not in ("final", "attention"),
+            "pool",
+            model,
+            "final or attention",
+            meaningless=True,
         )
-        yield Refusal(self.rule == "top_k" and self.model == "full_text", "rule", model, "argmax")
         yield Refusal(
-            self.rule == "top_k" and self.dependent,
+            RULES[self.rule].has_budget and self.model == "full_text", "rule", model, "argmax", meaningless=True
+        )
+        yield Refusal(
+            self.dependent and not RULES[self.rule].in_order,
             "rule",
             "with dependent gates, which are decided one after the other",
             "another rule, such as argmax",

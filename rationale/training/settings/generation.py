@@ -29,4 +29,4 @@ class GenerationSettings(
 
     def refused(self) -> Iterator[Refusal]:
         other = self.language != "de" and not find_corpus(self.corpus).languages
-        yield Refusal(other, "language", f"with corpus {self.corpus}", "de")
+        yield Refusal(other, "language", f"with corpus {self.corpus}", "de", meaningless=True)

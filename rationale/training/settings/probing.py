@@ -20,6 +20,9 @@ class ProbingSettings(
     corpus: Annotated[str, OneOf(lambda: corpus_names("probing"))] = setting(meaning="where the texts come from")
     subject: str = setting("", "folder of a run whose model is probed again; empty = a new model is trained")
     pretrained: str = setting("minilm", "transformer: minilm, a folder, or a name on the hub")
+    bfloat16: bool = setting(
+        False, "the transformer multiplies in bfloat16: for speed on a GPU, with 8 bits of precision"
+    )
     reader: Literal["transformer", "gru"] = setting(
         "transformer", "what reads texts: a transformer, or a GRU on its word embeddings"
     )
@@ -36,7 +39,15 @@ class ProbingSettings(
 
     def refused(self) -> Iterator[Refusal]:
         corpus = find_corpus(self.corpus)
+        yield Refusal(not self.methods, "methods", "as nothing would be attributed", f"some of {', '.join(METHODS)}")
         words = not corpus.alphabet  # texts of symbols have a model of their own
+        yield Refusal(
+            self.bfloat16 and (not words or self.reader == "gru"),
+            "bfloat16",
+            "without a transformer",
+            "false",
+            meaningless=True,
+        )
         for name in self.methods:
             missing = METHODS[name].missing(
                 single_answer=not corpus.spans,

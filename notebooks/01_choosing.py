@@ -1,0 +1,515 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Choose words, and look for the gradient
+#
+# **You will** put a switch on each word of a three-word text, find out why gradient descent cannot train such a
+# switch, and train it all the same, with dice.
+#
+# **You will learn**
+# - why the choice of a word has no useful derivative, and why weighing words is not the same as choosing them;
+# - what becomes differentiable when the choice is left to chance, and what the exact gradient costs;
+# - how REINFORCE estimates this gradient from draws, and how noisy the estimate is;
+# - which four properties you would wish a gate to have.
+#
+# **You need** the idea of gradient descent, and `10_first_rationale` if you want to see the goal first; no data, no
+# GPU. It runs in seconds; reading and the two exercises take about an hour.
+
+# %% tags=["parameters"]
+seed: int = 0  # of the draws
+sparsity: float = 0.05  # price of a selected word, in nats
+num_samples: int = 20000  # draws behind each measured mean
+num_steps: int = 300  # steps of gradient descent
+learning_rate: float = 1.0  # step size of gradient descent on three logits
+
+# %%
+import math
+
+import pandas as pd
+import torch
+from torch.nn.functional import logsigmoid
+
+from rationale import figures
+from rationale.objectives import count_selected
+from rationale.objectives.enumeration import CostTable, all_selections, descend, score_gradients
+from rationale.runs import results_folder, validated
+
+# %%
+p = validated(globals())
+folder = results_folder("01_choosing") / "figures"
+torch.manual_seed(p.seed)
+rounding = 1e-12
+
+# %% [markdown]
+# ## 1. A choice has no slope
+#
+# In `10_first_rationale`, a model selected a few words of a review, and another part of it predicted the score from
+# these words alone. Nobody told the model which words to select. How can it have learned that? This notebook looks
+# for the gradient that taught it. We take the smallest text on which the question is interesting. It has three words.
+#
+# > not &nbsp; very &nbsp; good
+#
+# The text is negative. A predictor sees only the words that we select, and it gives the probability of "negative". To
+# keep everything in view, we write it down instead of training it. The word *good* speaks for "positive" unless *not*
+# stands before it. The word *very* makes a selected *good* count a little more. Alone, *not* speaks faintly for
+# "negative". If it sees no word, the predictor says one half.
+#
+# Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is what the predictor loses, in
+# nats, plus a price $\lambda$ per selected word:
+#
+# $$c(z) = -\ln p(\text{negative} \mid \text{selected words}) + \lambda \sum_t z_t. \tag{C1}$$
+#
+# Without the price, it would be best to select everything, and nothing would have been explained.
+
+# %%
+words = ["not", "very", "good"]
+
+
+def task_loss(z):
+    """What the predictor loses if it sees the words times z, [..., 3] -> [...]."""
+    alone, very, good = z.unbind(-1)
+    return -logsigmoid(0.5 * alone + 2 * good * (1 + very / 4) * (2 * alone - 1))
+
+
+def phrase(selected):
+    """The selected words, as a text."""
+    return " ".join(word for word, kept in zip(words, selected, strict=True) if kept) or "(nothing)"
+
+
+selections = all_selections(3)  # [8, 3]
+cost = task_loss(selections) + p.sparsity * count_selected(selections)
+names = [phrase(row) for row in selections]
+table = pd.DataFrame({"selection": names, "task loss": task_loss(selections), "cost": cost})
+figures.show_table(table.sort_values("cost"))
+
+# %% tags=["check"]
+cheapest = names[cost.argmin()]
+assert task_loss(selections)[-1] == task_loss(selections).min(), "without a price, everything is best"
+assert abs(task_loss(selections)[0] - math.log(2)) < rounding, "who sees nothing says one half"
+if 0.03 < p.sparsity < 0.3:
+    assert cheapest == "not good", "the rationale that we would have chosen ourselves"
+
+# %% [markdown]
+# The table has eight rows, because three switches have eight positions. With the price in the `parameters` cell the
+# cheapest row is *not good*, which is the rationale that you would have chosen yourself. The word *very* would lower
+# the loss further, but by less than its price. So for three words the problem is solved, and we have not needed a
+# gradient.
+#
+# A text of thirty words has a billion rows, and we want to learn from many texts. So we have to choose without
+# looking at all the rows. Let a network compute a score $o_t$ for each word, and let us select the words with a
+# positive score:
+#
+# $$z_t = \mathbb 1[o_t > 0], \qquad \frac{\partial z_t}{\partial o_t} = 0 \text{ for } o_t \ne 0. \tag{C2}$$
+#
+# We would like to move the scores downhill on the cost. The next picture shows what this hill looks like. The word
+# *not* is selected, *very* is not, and the score of *good* goes from left to right.
+
+# %%
+scores = torch.linspace(-4, 4, 161, dtype=torch.float64)
+with_good = torch.stack([torch.ones_like(scores), torch.zeros_like(scores), (scores > 0).double()], -1)
+staircase = task_loss(with_good) + p.sparsity * count_selected(with_good)
+weighed = torch.stack([torch.ones_like(scores), torch.zeros_like(scores), scores.sigmoid()], -1)
+weighed_cost = task_loss(weighed) + p.sparsity * (1 + scores.sigmoid())
+
+# %% tags=["check"]
+steps_up = staircase.diff()
+assert (steps_up != 0).sum() == 1, "one jump, and everything else is flat: the derivative is 0 or does not exist"
+assert (weighed_cost.diff() != 0).all() and (weighed[:, 2] > 0).all(), "a slope everywhere, and no word left out"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+lines = {"chosen: z is 0 or 1": staircase, "weighed: z = σ(o)": weighed_cost}
+figures.draw_lines(scores, lines, ax, title="A choice is a step without a slope; a weight has a slope",
+                   xlabel="score o of the word good", ylabel="cost (nats)")  # fmt: skip
+figures.save_figure(fig, folder, "staircase")
+fig
+
+# %% [markdown]
+# On the step, gradient descent cannot move. To the left of 0 the derivative is 0, to the right it is 0, and at 0
+# itself there is none. A score of $-3$ and a score of $-0.1$ get the same derivative, although for one of them a
+# small step would be enough. This is the whole problem, and the rest of the repository is about ways around it.
+#
+# The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
+# number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what has been lost.
+# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. It is trained, too, so it can even learn to
+# undo the weights: it only has to multiply by a hundred what arrives at one per cent. If you then show a person "the
+# words with large weights", you do not know whether the prediction depends on these words. We want the other words to
+# be *gone*.
+#
+# ## 2. Leave the choice to chance
+#
+# Here is another way to get a slope, and it keeps every word entirely in or entirely out. Toss a coin for each word.
+# The score now decides how the coin is loaded: word $t$ is selected with probability $p_t = \sigma(o_t) = 1/(1 +
+# e^{-o_t})$, independently of the others. A single toss is still a choice without a slope. But the cost *on average*
+# is a sum over the eight rows of our table, each times its probability, and the probabilities are smooth:
+#
+# $$\mathrm E[c] = \sum_{z \in \{0, 1\}^n} p(z)\, c(z), \qquad p(z) = \prod_t p_t^{z_t} (1 - p_t)^{1 - z_t}. \tag{C3}$$
+#
+# For one word, the expected cost is a straight line in $p_t$, from the cost without the word to the cost with it. Its
+# slope by the score is therefore that difference, times $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
+#
+# $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
+# z_t = 0]\big). \tag{C4}$$
+#
+# > Read the bracket aloud: what does the selection cost with this word, and what without it, on average over the
+# > other words? To decide about a word you need exactly this difference. The derivative of the step did not contain
+# > it, because it looks at one side of the step only.
+#
+# So let us descend. All coins are fair at first, and each step moves the scores against the exact gradient.
+
+# %%
+fair = CostTable(torch.zeros(3, dtype=torch.float64), cost)  # logits and costs
+path = descend(fair, p.num_steps, p.learning_rate)  # [steps + 1, 3]
+opens = path.sigmoid()
+expected = torch.stack([fair.moved(logits).expected_cost for logits in path])
+
+# %% tags=["check"]
+knobs = fair.logits.clone().requires_grad_()
+by_autograd = torch.autograd.grad(fair.moved(knobs).expected_cost, knobs)[0]
+assert torch.allclose(fair.gradient, by_autograd, atol=rounding), "the sum over eight rows, differentiated"
+for t in range(3):
+    chosen = selections[:, t] == 1
+    slope = (cost[chosen].mean() - cost[~chosen].mean()) / 4  # all eight rows are equally likely
+    assert abs(slope - fair.gradient[t]) < rounding, "eq. (C4)"
+if p.num_steps >= 300 and p.learning_rate == 1 and 0.03 < p.sparsity < 0.08:
+    assert (opens[-1] > 0.5).tolist() == [True, False, True], "the scores have found `not good`"
+    assert opens[:, 2].min() < 0.45, "after a detour of the word good"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+lines = dict(zip(words, opens.T, strict=True))
+figures.draw_lines(range(len(opens)), lines, ax, title=f"The exact gradient ends at “{phrase(opens[-1] > 0.5)}”",
+                   xlabel="step of gradient descent", ylabel="probability of being selected")  # fmt: skip
+figures.save_figure(fig, folder, "exact_descent")
+fig
+
+# %%
+print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at the end; cheapest row {cost.min():.3f}")
+
+# %% [markdown]
+# Follow the word *good* in the picture. At first its probability falls, although it belongs to the best selection.
+# While *not* is a coin toss, *good* alone is often shown to the predictor, which then says "positive", and that is
+# costly. As soon as *not* is selected most of the time, *good* is worth its price, and its probability rises again.
+# The two words are worth something only together. Equation (C4) takes this into account, because it averages over the
+# other words.
+#
+# At the end two of the coins are nearly certain, and the third, for *very*, slowly follows, because little depends on
+# it. Nothing in the objective mentions certainty. But an average of costs is never below the smallest of them, so
+# chance costs something, and the descent removes it.
+#
+# **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should open if and only if *not* is likely
+# enough to be selected. *Predict* how likely it has to be, roughly: `guess`, a probability, from the table in section
+# 1. *Change* the logit of *not* from $-5$ to 5, with the other two coins fair, and find the probability of *not* at
+# which the gradient by the score of *good* changes its sign: `turning`. *Explain* with (C4) why it is far above one
+# half.
+
+# %% tags=["solution"]
+guess = 0.8
+not_logits = torch.linspace(-5, 5, 2001, dtype=torch.float64)
+slopes = torch.stack([fair.moved(torch.stack([o, o * 0, o * 0])).gradient[2] for o in not_logits])
+turning = not_logits[(slopes > 0).sum()].sigmoid().item()
+print(f"good opens where not is selected with a probability above {turning:.2f}")
+# Without `not`, the word good costs about 1.6 nats more than no word; with `not`, it saves about 0.4. The gain is a
+# quarter of the loss, so it has to come about four times as often as the loss.
+
+# %% tags=["check"]
+share = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
+with_it = [cost[(selections[:, 0] == first) & (selections[:, 2] == 1)].mean() for first in (0, 1)]
+without = [cost[(selections[:, 0] == first) & (selections[:, 2] == 0)].mean() for first in (0, 1)]
+loss, gain = with_it[0] - without[0], without[1] - with_it[1]
+assert abs(turning - loss / (loss + gain)) < 0.01, f"`turning`: good pays above {loss / (loss + gain):.3f}"
+assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two rows with good and without not"
+
+# %% [markdown]
+# ## 3. Why not go on like this?
+#
+# We have a gradient, it is exact, and it finds the right words. There is one difficulty. The sum (C3) has $2^n$
+# terms, and for each of them the predictor has to be computed once. For three words that is nothing.
+
+# %%
+lengths = [3, 10, 20, 30, 100]
+ages = {n: 2.0**n / 1e6 / 3600 for n in lengths}  # hours, if a predictor reads a million selections per second
+sums = pd.DataFrame({"words": lengths, "selections": [f"{2.0**n:.3g}" for n in lengths],
+                     "hours, at a million per second": [f"{hours:.2g}" for hours in ages.values()]})  # fmt: skip
+figures.show_table(sums)
+
+# %% [markdown]
+# A sentence of the Stanford Sentiment Treebank has about twenty words, and a beer review has more than a hundred. So
+# the sum is out of the question, for a single step and for a single text.
+#
+# When a sum is too long, we sample. Toss the coins, look up the cost, and average: the mean over many tosses tends to
+# the expected cost (C3). Does this rescue the gradient, too? Let us look at a toss more closely. We draw a number $u$
+# between 0 and 1 and select the word if $u < p_t$. For a fixed $u$ this is again the step of section 1. Automatic
+# differentiation goes back from the cost to the draw, and there it ends.
+
+# %%
+free = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+tossed = (torch.rand(p.num_samples, 3, dtype=torch.float64) < free.sigmoid()).double()  # [N, 3]
+mean_cost = fair.cost_of(tossed).mean()
+
+# %% tags=["check"]
+error = fair.cost_of(tossed).std() / math.sqrt(p.num_samples)
+assert abs(mean_cost - fair.expected_cost) < 4.5 * error, "the mean of the tosses is the expected cost ..."
+assert not tossed.requires_grad and not mean_cost.requires_grad, "... and it does not know where the tosses came from"
+print(f"expected cost {fair.expected_cost:.4f}, mean of {p.num_samples:,} tosses {mean_cost:.4f}, gradient: none")
+
+# %% [markdown]
+# ## 4. REINFORCE: let the draws vote
+#
+# There is an old trick that gets a gradient from draws after all. It needs one line of algebra. In the gradient of
+# (C3) only the probabilities depend on the scores, and a derivative of a probability can be written as the
+# probability times something: $\nabla p = p\, \nabla \ln p$. The probability in front turns the sum back into an
+# average, and an average can be sampled:
+#
+# $$\nabla\, \mathrm E[c] = \sum_z c(z)\, \nabla p(z) = \sum_z p(z)\, c(z)\, \nabla \ln p(z) = \mathrm E\big[c(z)\,
+# \nabla \ln p(z)\big], \qquad \frac{\partial \ln p(z)}{\partial o_t} = z_t - p_t. \tag{C5}$$
+#
+# Williams called it REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016. One draw is
+# enough for an estimate: toss the coins, compute the predictor *once*, and multiply the cost by $z_t - p_t$. What
+# does a step of descent do with this estimate? It makes the choices of this draw less likely. Words that were
+# selected get a lower score, words that were left out get a higher one. The costlier the draw, the larger is the
+# step. No derivative of the predictor is needed, so $z$ may be exactly 0 or 1.
+#
+# > You may object that in one draw the same cost is charged to every word, whether the word mattered or not. That is
+# > true, and it is why the estimate is noisy. It is right on average only because a word that does not matter is
+# > selected in cheap and in costly draws alike, so that its steps up and its steps down cancel over many draws.
+
+# %%
+draws = fair.draw(p.num_samples)  # [1, N, 3]
+votes = score_gradients(fair.logits, draws, fair.cost_of(draws))  # [N, 3]: c (z - p), one estimate per draw
+
+# %% tags=["check"]
+by_hand = fair.cost_of(draws[0]).unsqueeze(1) * (draws[0] - fair.logits.sigmoid())
+assert torch.allclose(votes, by_hand, atol=rounding), "eq. (C5), one draw per estimate"
+standard_error = votes.std(0) / math.sqrt(p.num_samples)
+assert ((votes.mean(0) - fair.gradient).abs() < 4.5 * standard_error).all(), "unbiased: within its standard errors"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+noise = fair.noise()
+finding = f"The mean of the draws is right; a single draw is off by {noise.norm() / fair.gradient.norm():.1f} gradients"
+pair = {"exact gradient": fair.gradient, "mean of the draws, and the spread of one": votes.mean(0)}
+figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="{:.2f}",
+                  errors={"mean of the draws, and the spread of one": noise})  # fmt: skip
+figures.save_figure(fig, folder, "one_draw")
+fig
+
+# %% [markdown]
+# The two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the exact
+# gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
+# usually off. For every word they reach across zero, so one draw often pushes in the wrong direction.
+#
+# ## 5. Measure the noise
+#
+# How large is the noise, exactly? For a short text its variance is a sum over the table, like everything else:
+#
+# $$\mathrm{Var}\big[c(z)\,(z_t - p_t)\big] = \mathrm E\big[c(z)^2 (z_t - p_t)^2\big] - \Big(\frac{\partial\, \mathrm
+# E[c]}{\partial o_t}\Big)^2. \tag{C6}$$
+#
+# The first term contains the *whole* cost, whether or not word $t$ had a part in it. So let us make the text longer
+# without changing the task. We add words on which the prediction does not depend, such as *the* or *a*. Each is a
+# fair coin with a price, and the gradients of our three words stay as they are. What happens to the noise of one
+# draw?
+
+# %%
+added = [0, 2, 4, 6, 8]
+
+
+def lengthened(losses, m, price=p.sparsity):
+    """The table of the text with m more words, of which the predictor takes no notice."""
+    z = all_selections(3 + m)
+    return CostTable(torch.zeros(3 + m, dtype=torch.float64), losses.repeat_interleave(2**m) + price * z.sum(1))
+
+
+longer = [lengthened(task_loss(selections), m) for m in added]
+relative = [(one.noise().norm() / one.gradient.norm()).item() for one in longer]
+
+# %% tags=["check"]
+for one in longer:
+    assert torch.allclose(one.gradient[:3], fair.gradient, atol=rounding), "the gradients of the three words stay"
+assert relative == sorted(relative) and relative[-1] > 1.5 * relative[0], "and the noise grows with the length"
+spread = votes.std(0) / noise
+assert ((spread - 1).abs() < 6 / math.sqrt(p.num_samples)).all(), "eq. (C6) is the spread of the draws in section 4"
+
+# %%
+print("noise of one draw, in lengths of the gradient: "
+      + ", ".join(f"{3 + m} words {ratio:.1f}" for m, ratio in zip(added, relative, strict=True)))  # fmt: skip
+
+# %% [markdown]
+# To each added word the same cost is charged as to all others. So each brings noise of its own, while the gradient
+# hardly grows. Real texts have hundreds of words. The mean of $K$ draws has a noise that is smaller by $\sqrt K$
+# only, and each draw costs a pass of the predictor.
+#
+# Does the noise matter, or does it average out over the steps? We descend again, with one draw per step, five times
+# with other random numbers.
+
+# %%
+torch.manual_seed(p.seed + 1)
+noisy_paths = [descend(fair, p.num_steps, p.learning_rate, num_draws=1) for _ in range(5)]
+noisy_costs = torch.stack([torch.stack([fair.moved(o).expected_cost for o in one]) for one in noisy_paths])  # [5, S]
+ends = [phrase(one[-1] > 0) for one in noisy_paths]
+
+# %% tags=["check"]
+assert (noisy_costs >= cost.min() - rounding).all() and torch.allclose(noisy_costs[:, 0], expected[0])
+later = (noisy_costs < 0.3).double().argmax(1).min()
+if p.num_steps >= 300 and p.learning_rate == 1 and p.sparsity == 0.05:
+    assert noisy_costs[:, -1].max() < 0.3 and later > (expected < 0.3).double().argmax() - 5, "all five, but later"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+right = sum(end == "not good" for end in ends)
+band = {"one draw per step, five times": (noisy_costs.min(0).values, noisy_costs.max(0).values)}
+lines = {"exact gradient": expected, "one draw per step, five times": noisy_costs.median(0).values}
+figures.draw_lines(range(len(expected)), lines, ax, bands=band, xlabel="step", ylabel="expected cost (nats)",
+                   title=f"With one draw per step, {right} of 5 descents find “not good”")  # fmt: skip
+figures.save_figure(fig, folder, "noisy_descent")
+fig
+
+# %%
+print("selected at the end:", "; ".join(ends))
+
+# %% [markdown]
+# The band shows the best and the worst of the five at each step. All of them come down, but later than the exact
+# gradient, and not all to the same selection: some keep *very*, which is not worth its price. How can that be? If a
+# word has become nearly certain by accident, selected or not, the other choice is hardly ever drawn again, and
+# nothing more is learned about it. Smaller steps make this rarer and training slower. `08_reinforce` is about better
+# remedies.
+#
+# **Exercise 2** (predict, change, explain; 10 minutes). How many draws must you average so that the gradient by the
+# score of *good* has the right sign in about 98 of 100 cases, that is, so that its noise is half of its size?
+# *Predict* whether eight added words, on which the prediction does not depend, change this number (`more_needed`,
+# True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added words (0 and 8)
+# to the number of draws. *Explain* it with (C6).
+
+# %% tags=["solution"]
+more_needed = True
+draws_needed = {m: math.ceil((2 * one.noise()[2] / one.gradient[2]).square().item())
+                for m, one in zip(added, longer, strict=True) if m in (0, 8)}
+print(f"draws per step for one reliable sign: {draws_needed}")
+# The mean of K draws has 1 / sqrt(K) of the noise, so K is (2 noise / gradient)^2. The added words raise the cost of
+# every selection, and (C6) has the square of the whole cost, so the noise of `good` rises, and its gradient does not.
+
+# %% tags=["check"]
+for m, needed in draws_needed.items():
+    one = lengthened(task_loss(selections), m)
+    size = abs(one.gradient[2].item())
+    assert one.noise()[2] / math.sqrt(needed) <= size / 2, f"{needed} draws are too few with {m} words added"
+    assert one.noise()[2] / math.sqrt(max(1, needed - 1)) > size / 2 or needed == 1, f"fewer suffice with {m} added"
+assert set(draws_needed) == {0, 8}, "`draws_needed` has an entry for 0 and one for 8"
+assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not what you found"
+
+# %% [markdown]
+# ## 6. What one would wish for
+#
+# Let us put down what we have. A weight has a slope, but no word is ever gone. With a coin, words are gone, but there
+# is no slope, and REINFORCE replaces it by an average over many draws. It uses a single number per draw, the cost.
+# There is more to be had: we can differentiate the loss by each $z_t$ and learn which of the words made the draw
+# costly. If only that derivative could go on through the draw!
+#
+# Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes
+# *smoothly* with the score while the noise stays the same. Then the chain rule does the rest, one draw is one
+# backward pass, and a word on which the prediction does not depend gets no noise at all:
+#
+# $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = \mathrm E\Big[\frac{\partial c}{\partial z_t}\, \frac{\partial
+# h(u_t, o_t)}{\partial o_t}\Big]. \tag{C7}$$
+#
+# Can such a draw still be *exactly* 0 or 1? Try the simplest thing. Take a uniform number between $-1$ and 1, add the
+# score, and cut off what lies outside the unit interval:
+#
+# $$z_t = \min\big(1, \max(0, \tfrac12 + o_t + u_t)\big), \quad u_t \sim \mathrm{Uniform}(-1, 1), \qquad \frac{\partial
+# z_t}{\partial o_t} = \mathbb 1[0 < z_t < 1]. \tag{C8}$$
+#
+# At a score of 0 a quarter of the draws is exactly 0 and a quarter exactly 1. The other half lies between, and there
+# the derivative is 1. Our predictor accepts such numbers, because (C1) was written with products of $z$.
+
+# %%
+def clipped(o, u):
+    return (0.5 + o + u).clamp(0, 1)
+
+
+u = 2 * torch.rand(p.num_samples, 3, dtype=torch.float64) - 1
+o = torch.zeros(p.num_samples, 3, dtype=torch.float64, requires_grad=True)  # a score of its own for each draw
+(through,) = torch.autograd.grad(task_loss(clipped(o, u)).sum(), o)  # [N, 3]: one estimate per draw
+
+
+# %% [markdown]
+# We can check the mean of these estimates without any derivative. If the score of a word moves up a little, the draw
+# gains at the end 1 what it loses at the end 0, so the exact gradient is half the difference between the two ends,
+# averaged over the other words. This is (C4) again, with another factor in front.
+
+# %%
+def with_word(t, value):
+    """Mean task loss if word t has a fixed value and the others are drawn."""
+    z = clipped(0, u).clone()
+    z[:, t] = value
+    return task_loss(z)
+
+
+halves = torch.stack([(with_word(t, 1.0) - with_word(t, 0.0)) / 2 for t in range(3)], -1)  # [N, 3]
+per_word = {m: lengthened(task_loss(selections), m, price=0.0) for m in added}
+by_votes = [(one.noise().norm() / one.gradient.norm()).item() for one in per_word.values()]
+by_slopes = (through.std(0).norm() / through.mean(0).norm()).item()
+
+# %% tags=["check"]
+error = (halves - through).std(0) / math.sqrt(p.num_samples)
+assert ((halves - through).mean(0).abs() < 4.5 * error).all(), "eq. (C7): unbiased, against differences of two ends"
+exactly = torch.stack([(clipped(0, u) == end).double().mean() for end in (0, 1)])
+assert ((exactly - 0.25).abs() < 4.5 * 0.433 / math.sqrt(3 * p.num_samples)).all(), "a quarter at 0, a quarter at 1"
+assert by_slopes < min(by_votes), "less noise than the votes of coins, for any length"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+finding = f"{3 + added[-1]} words: noise of {by_votes[-1]:.1f} gradients with coins, {by_slopes:.1f} through the draw"
+lines = {"coins, REINFORCE": by_votes, "clipped draws, chain rule": [by_slopes] * len(added)}
+figures.draw_lines([3 + m for m in added], lines, ax, title=finding, xlabel="words of the text", markers=True,
+                   ylabel="noise of one draw, in gradients")  # fmt: skip
+figures.save_figure(fig, folder, "votes_and_slopes")
+fig
+
+# %% [markdown]
+# Both lines are about the task's loss alone. The noise through the draw stays the same for every length, because for
+# an added word $\partial c / \partial z_t = 0$ in *every* draw, and not only on average.
+#
+# Has the wish been granted, then? Not quite. Move the score of a word to $-2$ and look again.
+
+# %%
+far = torch.full((p.num_samples, 3), -2.0, dtype=torch.float64, requires_grad=True)
+(stuck,) = torch.autograd.grad(task_loss(clipped(far, u)).sum(), far)
+
+# %% tags=["check"]
+assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no draw says how to open it again"
+
+# %% [markdown]
+# Beyond a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
+# section 1. And the price per selected word is missing: $z_t$ counts as selected if it is not 0, and this count is
+# again a step. Its *expectation* is no step, but then we have to know the probability of 0 as a formula.
+#
+# So here is the wish, in four parts:
+#
+# 1. a gate is **exactly 0** often, so that words are gone, and exactly 1 often, so that words are simply there;
+# 2. a **gradient goes through the draw**, because the draw is a smooth function of the parameters for fixed noise;
+# 3. the **probability of 0 is a formula**, so that selected words can be counted, and priced, without drawing;
+# 4. no value of the parameters makes the gate **certain**, so that its gradient never vanishes.
+#
+# Our clipped uniform has the first three within its range, and not the fourth. What we need in place of the uniform
+# is a distribution on an interval whose shape can be learned, which is smooth in its parameters, and whose cumulative
+# distribution function and quantile function are both elementary.
+#
+# ## Summary
+#
+# The choice of a word is a step and has no slope; a weight has one, but no word is gone. The expected cost of a
+# random choice is smooth, and its exact gradient is a sum over $2^n$ selections. REINFORCE estimates this gradient
+# from draws. It is right on average and noisy, and the more words a text has, the noisier it is. A draw that is a
+# smooth function of its parameters has much less noise. The list of four wishes says what such a draw should look
+# like.
+#
+# ## Next
+#
+# `02_kumaraswamy` builds the distribution that replaces the uniform here, and `03_hardkuma` stretches and clips it,
+# which grants all four wishes. `08_reinforce` takes the other road and makes the coins work.

@@ -1,0 +1,641 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Hold a rate
+#
+# In `05_count_words` you learned to count. The expected rate $S$ is the share of words that the gates are expected to
+# select, it has a gradient, and nothing in the training objective keeps it small. In this notebook we hold $S$ at a
+# number that we choose. You will see that a fixed price cannot do this, and that the published rule has a trap.
+#
+# **You will** set a price for text by hand and see it fail, let a multiplier find the price, and compare two rules
+# for this multiplier on the same gate.
+#
+# **You will learn**
+# - why no fixed price holds a rate, and what the right price means;
+# - why a constraint needs log-odds once gates are shut;
+# - how the authors' multiplier and a signed multiplier move, and why the first cannot undo an overshoot;
+# - what *winding up* is, and when to limit it.
+#
+# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in a minute or two,
+# and reading takes an hour with the exercises.
+
+# %% tags=["parameters"]
+seed: int = 0  # of the toy texts and the draws
+left: float = -0.1  # lower end of the support of the stretched gate
+right: float = 1.1  # upper end of that support
+selection: float = 0.4  # target share of words, in (0, 1)
+multiplier_rate: float = 0.2  # step of the signed multiplier
+smoothing: float = 0.8  # share of the past in the averages of the signed rule
+quadratic: float = 50.0  # weight of the squared violation
+batch_size: int = 25  # texts in a training step
+num_steps: int = 800  # training steps of each toy run
+learning_rate: float = 0.05  # of Adam on the two numbers of a toy gate
+num_samples: int = 20000  # draws when sampling is compared with the exact value
+
+# %%
+import math
+
+import pandas as pd
+import torch
+from torch.nn.functional import softplus
+
+from rationale import figures, objectives
+from rationale.distributions import HardKuma
+from rationale.objectives import Constraint, log_mean
+from rationale.runs import results_folder, validated
+from rationale.training import toy_gates
+
+# %%
+p = validated(globals())
+folder = results_folder("06_hold_a_rate") / "figures"
+torch.set_default_dtype(torch.float64)  # checks with all digits
+torch.manual_seed(p.seed)
+signed = {"step": p.multiplier_rate, "smoothing": p.smoothing, "quadratic": p.quadratic}
+training = {"num_steps": p.num_steps, "learning_rate": p.learning_rate, "seed": p.seed}
+settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else toys may miss their targets
+one_word = toy_gates.one_word_texts(p.batch_size)  # texts of one word, so all gates are one gate
+
+
+def train_one_gate(constraint, raw_a=0.0, raw_b=0.0):
+    """Train the two numbers of one gate under a constraint; the trace has one entry per training step."""
+    return toy_gates.hold_rate(constraint, toy_gates.toy_gate(p.left, p.right, raw_a, raw_b), one_word, **training)
+
+
+# %% [markdown]
+# ## 1. A price that is set by hand
+#
+# Here is the smallest problem that we could think of. A text has one word and one gate. If the predictor sees
+# nothing, it gives the right class the probability 0.2, and if it sees the whole word, 0.9. We would like the gate to
+# be open with probability 0.4. We write $\tau$ for such a **target**, a rate between 0 and 1.
+#
+# Lei et al. (2016) charge a price for each selected word. So we add the price times the expected rate $S$ to the
+# loss, and train the gate with three prices. Which of them will give a rate of 0.4?
+
+# %%
+prices = (1.0, 2.0, 3.0)  # nats per unit of rate
+by_price = {f"price {price:g}": train_one_gate(toy_gates.FixedPrice(price)).rate for price in prices}
+steps = range(1, 1 + p.num_steps)
+
+# %% tags=["figure"]
+figures.draw_panel(figures.draw_lines, steps, by_price, title="A price opens the gate or shuts it",
+                   xlabel="training step", ylabel="expected rate", target=p.selection, size=(9, 4.4),
+                   save=folder / "prices")
+
+# %% tags=["check"]
+ends = torch.stack([rate[-50:].mean() for rate in by_price.values()])
+assert ends[0] > ends[-1], "a higher price, a lower rate"
+if settles:
+    assert ((ends > 0.95) | (ends < 0.05)).all(), "each price opens the gate or shuts it, and none gives 0.4"
+
+# %%
+for name, end in zip(by_price, ends.tolist(), strict=True):
+    print(f"{name:9}: the rate of the last 50 steps is {end:.3f}")
+
+# %% [markdown]
+# None of them. Somewhere between two of these prices the result jumps from an open gate to a shut one. To hold a rate
+# between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the price.
+#
+# Before we write one down, we look at two things that you will need. The first is a measure of the violation that
+# still has a gradient when all gates are shut. The second is the meaning of the price.
+
+# %% [markdown]
+# ## 2. Keep a gradient when the gates are shut
+#
+# The paper constrains the difference $S - \tau$. Suppose that your gate is nearly shut and $S$ is far below the
+# target. Is the gradient of $S$ still large enough to open it?
+#
+# The network computes the second shape of the gate from a raw output, which we call $v$, as
+# $b = \mathrm{softplus}(v)$. A large $v$ shuts the gate. We move $v$ from $-6$ to 60 and draw the size of two
+# gradients by $v$. One is the gradient of $S$. The other is the gradient of a second measure of the violation, $c$,
+# which we define below the figure.
+
+# %%
+raw = torch.linspace(-6, 60, 331).requires_grad_()
+closing = HardKuma(torch.tensor(2.0).log(), softplus(raw), p.left, p.right)  # a = softplus(0)
+share = closing.log_prob_nonzero.exp()
+odds = closing.log_prob_nonzero - closing.log_prob_zero
+violation = p.selection * (1 - p.selection) * (odds - torch.tensor(p.selection).logit())
+slope_rate = torch.autograd.grad(share.sum(), raw, retain_graph=True)[0]
+slope_odds = torch.autograd.grad(violation.sum(), raw)[0]
+share, violation, raw = share.detach(), violation.detach(), raw.detach()
+
+# %% tags=["figure"]
+lines = {"of the rate S": -slope_rate, "of the violation c in log-odds": -slope_odds}
+figures.draw_panel(figures.draw_lines, raw, lines, yscale="log", size=(8, 4.4), save=folder / "gradient_of_the_rate",
+                   title="The gradient of S vanishes when the gate shuts, that of c does not",
+                   xlabel="raw output v for b (the gate shuts to the right)", ylabel="size of the gradient by v")
+
+# %%
+for at in (50, 130, 330):
+    slopes_here = f"dS/dv = {slope_rate[at]:.1e}, dc/dv = {slope_odds[at]:.3f}"
+    print(f"v = {raw[at]:2.0f}: S = {share[at]:.1e}, {slopes_here}")
+
+# %% [markdown]
+# You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says
+# $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The derivative of the
+# *log-odds* of $S$ has no such factor, because they are divided by $S$. So we measure the violation of the target by
+# a number $c$ in log-odds. We write $\sigma$ for the logistic function, which is the derivative of the softplus:
+#
+# $$\frac{\partial S}{\partial v} = S \ln(1 - k_0^{\,a})\,\sigma(v), \qquad
+# c = \tau(1-\tau)\,\big(\mathrm{logit}\,S - \mathrm{logit}\,\tau\big), \qquad \frac{\partial c}{\partial v} =
+# \frac{\tau (1-\tau)}{S(1-S)}\,\frac{\partial S}{\partial v}. \tag{S6}$$
+#
+# > Why the factor $\tau(1-\tau)$? It makes the slope of $c$ by $S$ equal to 1 at the target, so near the target the
+# > two measures agree, $c = S - \tau + O((S-\tau)^2)$. Far from the target they differ. As $S \to 0$, the slope of
+# > $c$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau on the right of the
+# > figure.
+
+# %% tags=["check"]
+pull = torch.tensor(1 - (-p.left / (p.right - p.left)) ** closing.a[0].item()).log()  # ln(1 - k0^a)
+assert torch.allclose(slope_rate, share * pull * raw.sigmoid(), rtol=1e-6, atol=0), "proportional to S"
+plateau = p.selection * (1 - p.selection) * pull
+assert torch.allclose(slope_odds, plateau * raw.sigmoid() / (1 - share)), "for S -> 0 a constant"
+near = (share - p.selection).abs() < 0.02
+second_order = 0.02**2 / (p.selection * (1 - p.selection))
+assert torch.allclose(violation[near], share[near] - p.selection, atol=second_order), "the same near tau"
+
+# %% [markdown]
+# A batch has many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all gates are shut,
+# each probability may be too small for a float, and the mean underflows to 0. Take three such gates, with
+# $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`, which
+# stays in logarithms throughout. Which of the three do you think is pushed most?
+
+# %%
+log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
+in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool())
+in_logs.backward()
+print(f"mean of the three in float32: {log_nonzero.exp().mean().item()}; its logarithm: {in_logs.item():.1f}")
+
+# %% tags=["figure"]
+names = [f"ln P(z ≠ 0)\n= {value:.0f}" for value in log_nonzero[0].tolist()]
+figures.draw_panel(figures.draw_bars, names, {"share of the push": log_nonzero.grad[0]}, size=(7, 3.8),
+                   title="The least shut gate gets nearly all of the push", ylabel="weight in the gradient",
+                   save=folder / "push_on_shut_gates")
+
+# %% [markdown]
+# We see that the gates share the gradient in proportion to their probabilities. Text $i$ of the batch has $n_i$
+# words, there are $B$ texts, and $z_{it}$ is the gate on word $t$ of text $i$:
+#
+# $$\ln \bar S = \ln \frac1B \sum_i \frac1{n_i} \sum_t e^{\ln P(z_{it} \ne 0)}, \qquad \frac{\partial \ln \bar
+# S}{\partial \ln P(z_{it} \ne 0)} = \frac{P(z_{it} \ne 0)}{B\, n_i\, \bar S}. \tag{S7}$$
+#
+# > You can check that the derivatives on the right sum to one. So a batch of shut gates always receives the same
+# > total push, however firmly it is shut. Most of it goes to the gates that are least shut, and these open first.
+
+# %% tags=["check"]
+in_full = log_nonzero.detach().double()
+assert log_nonzero.exp().mean() == 0, "the mean itself is 0 in float32, and its logarithm minus infinity"
+assert torch.allclose(log_nonzero.grad.double(), in_full.softmax(1), atol=1e-6), "weights of (S7)"
+assert torch.allclose(log_mean(in_full, torch.ones(1, 3).bool()), in_full.exp().mean().log())
+
+# %% [markdown]
+# ## 3. Pay a price for text
+#
+# What *is* the right price? We measure it. For each rate we find the smallest task loss that this rate allows, for
+# two problems. The first is the one gate from above. The second has texts of twelve words. Most of their words are
+# worth little and a few are worth much, and a selector that sees a noisy clue picks the words with the best clues
+# first.
+#
+# The loss falls as the rate grows. We call the loss that one more unit of rate saves the **price of text**. You can
+# read it off the figure, because it is minus the slope of each line. Before you look, guess which of the two lines is
+# straight.
+
+# %%
+texts = toy_gates.make_texts(p.batch_size, seed=p.seed)
+target_rates = torch.linspace(0.02, 0.98, 49)
+best_texts = toy_gates.smallest_losses(texts, target_rates)
+loss_unseen, loss_seen = -torch.tensor([0.2, 0.9]).log()
+best_gate = (1 - target_rates) * loss_unseen + target_rates * loss_seen
+price_gate = -(best_gate.diff() / target_rates.diff())
+price_texts = -(best_texts[[0, 24, 48]].diff() / target_rates[[0, 24, 48]].diff())  # lower half, upper half
+
+# %% tags=["figure"]
+lines = {"one gate": best_gate, "texts of 12 words, best clues first": best_texts}
+figures.draw_panel(figures.draw_lines, target_rates, lines, xlabel="rate", ylabel="smallest task loss (nats)",
+                   title="Text has one price for one gate, a falling price for many words", size=(8, 4.4),
+                   save=folder / "price")
+
+# %% tags=["check"]
+assert torch.allclose(price_gate, torch.tensor(4.5).log()), "one gate: one price, ln(0.9 / 0.2)"
+assert prices[0] < price_gate[0] < prices[1], "the prices of section 1 lie on both sides of it"
+assert price_texts[0] > 2 * price_texts[1] > 0, "texts: the first half of the words is worth more"
+
+# %%
+print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} everywhere; "
+      f"texts {price_texts[0]:.2f} below rate {target_rates[24]:.2f}, {price_texts[1]:.2f} above")
+
+# %% [markdown]
+# For one gate the line is straight. The best gate of rate $\tau$ is a coin that shows the whole word with probability
+# $\tau$, so the smallest loss is $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every
+# rate. Now you can explain the first figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to
+# open the gate, and the others lie above, so it pays to shut it. At exactly this price, nothing in the loss makes one
+# rate better than another. With many words the words selected first are worth most, so the price falls with the rate.
+#
+# We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed
+# price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
+# in the multiplier:
+#
+# $$\max_\lambda \min_{\phi, \theta}\; \mathrm{E}[\ell] + \lambda\,(S - \tau), \qquad \lambda^* =
+# -\frac{\mathrm{d} \ell^*}{\mathrm{d} \tau}, \qquad \ell^*(\tau) = \min_{S = \tau} \mathrm{E}[\ell].
+# \tag{S8}$$
+#
+# The paper (sec. 4) reaches given values of its penalties by Lagrangian relaxation. Lei et al. (2016) set the weights
+# of their penalties by hand, as we did in section 1.
+#
+# > The middle equation says that the multiplier at the saddle point, $\lambda^*$, is the price that we have just
+# > measured. It is given in nats per unit of rate.
+
+# %% [markdown]
+# ## 4. Let the multiplier grow: the authors' rule
+#
+# We begin with the authors' code, which moves the multiplier as Rezende and Viola (2018) do. At each step the
+# multiplier is multiplied by a number above 1 if the rate is too high, and by a number below 1 if it is too low. It
+# starts near 0. We train our gate with the published settings for the beer reviews, and draw the rate and the
+# multiplier against each other. Follow the path from the hollow circle.
+
+# %%
+authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
+swing = train_one_gate(Constraint(p.selection, **authors))
+
+# %% tags=["figure"]
+paths = {"authors' rule": (swing.rate, swing.multiplier)}
+figures.draw_panel(figures.draw_phase_portrait, paths, target=p.selection, price=price_gate[0].item(), yscale="log",
+                   title="Authors' rule, one gate: too late, then too hard", size=(9, 4.8),
+                   save=folder / "portrait_authors")
+
+# %%
+at_one, above = 1 + (swing.multiplier < 1).sum(), (swing.rate > p.selection).sum()
+print(f"the multiplier reaches 1 at step {at_one} and peaks at {swing.multiplier.max():.0f}")
+print(f"the price of text is {price_gate[0]:.2f}")
+print(f"the rate stays above the target for {above} steps and ends at {swing.rate[-1]:.1e}")
+
+# %% [markdown]
+# You see the path climb along the right edge. While the multiplier is far below the price, training opens the gate.
+# When the multiplier reaches the price at last, the gate is wide open. There $\partial S / \partial v$ is small too,
+# and the multiplier has to grow far beyond the price before the gate moves. Once the gate does move, it runs past the
+# target and shuts, because the multiplier cannot come back down in time.
+#
+# Here is the rule. We write $m$ for the smoothed violation, which starts from 0, $\alpha$ for the share of the past
+# in it, and $\eta$ for the step of the multiplier:
+#
+# $$m \leftarrow \alpha m + (1 - \alpha)(S - \tau), \qquad \lambda \leftarrow \lambda\, e^{\eta m}, \qquad
+# \text{loss} = \ell + \lambda\,(S - \tau). \tag{S9}$$
+#
+# The authors' code updates the multiplier first and then uses it. The value that it adds to the loss is $\lambda m$,
+# and the gradient of this term is $\lambda\, \partial S$.
+#
+# How long does it take until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation have
+# the constant value $g$. Then it reaches 1 after
+#
+# $$N \approx \frac{\ln(1/\lambda_0)}{\eta\, g} + \frac{\alpha}{1 - \alpha} \tag{S10}$$
+#
+# steps.
+#
+# > To derive (S10), add up the averages. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$,
+# > which has to equal $\ln(1/\lambda_0)/\eta$. The second term of (S10) is the delay that the average causes. Note
+# > also that the multiplier, as a product of positive numbers, is always *positive*. So this multiplier can stop
+# > pushing the rate down, but it can never push the rate up.
+#
+# The paper has three sets of settings. We give each of them the constant violation of a gate that is wide open, and
+# count the steps until the multiplier reaches 1.
+
+# %%
+published = {"beer": (1e-5, 0.05, 0.5, 0.8), "SST": (1e-4, 0.01, 0.99, 0.7), "SNLI": (1e-5, 0.01, 0.99, 0.8)}
+published = pd.DataFrame(published, index=["start", "rate", "smoothing", "gap"]).T
+
+
+def growth(case, num_steps=1600):
+    """The authors' multiplier under a constant gap, one number per step."""
+    constraint = Constraint(0.1, "authors", case.rate, case.smoothing, multiplier=case.start)
+    for _ in range(num_steps):
+        constraint.update(torch.tensor(0.1 + case.gap), 1.0)
+        yield constraint.multiplier.item()
+
+
+multipliers = {name: torch.tensor(list(growth(case))) for name, case in published.iterrows()}
+reached = {name: 1 + (path < 1).sum().item() for name, path in multipliers.items()}
+
+# %% tags=["figure"]
+lines = {name: path.clamp(max=1) for name, path in multipliers.items()}
+figures.draw_panel(figures.draw_lines, range(1, 1601), lines, yscale="log", xlabel="training step",
+                   title="As published, the constraint has no effect for hundreds of steps", size=(8, 4.4),
+                   ylabel="multiplier, up to 1 (log scale)", save=folder / "authors_multiplier")
+
+# %%
+without_delay = {name: objectives.steps_to_multiplier(case.start, case.rate, case.gap)
+                 for name, case in published.iterrows()}
+for name, plain in without_delay.items():
+    print(f"{name:4}: {plain:5.0f} steps without the delay of the average, {reached[name]} with it")
+
+# %% [markdown]
+# A word of caution before you judge the rule by this portrait. Our toy takes far larger steps than a real training,
+# so its gate moves further while the multiplier is small. How far it moves depends on the step size of training. That
+# a positive multiplier cannot push the rate up does not.
+
+# %% tags=["check"]
+for name, case in published.iterrows():
+    delay = case.smoothing / (1 - case.smoothing)
+    assert abs(reached[name] - without_delay[name] - delay) < 1, f"{name}: (S10), up to one step"
+    assert (multipliers[name] > 0).all(), "positive"
+assert (swing.multiplier > 0).all(), "the authors' multiplier is positive"
+some_rate = torch.tensor(0.7).requires_grad_()
+some = Constraint(p.selection, **authors)
+some.update(some_rate, 1.0)
+some(some_rate.log(), (1 - some_rate).log()).backward()
+assert torch.isclose(some_rate.grad, some.multiplier), "the gradient is lambda dS"
+assert torch.allclose(swing.multiplier.log().diff(), 0.05 * swing.gap[1:]), "(S9), step for step"
+if settles and p.selection <= 0.4:  # a higher target takes longer
+    assert swing.rate.max() > 0.95 and swing.rate[-50:].max() < 0.05, "wide open first, shut in the end"
+
+# %% [markdown]
+# ## 5. Let the multiplier change its sign
+#
+# We change three things. The multiplier *adds up* the violations, so it may have either sign. The violation in the
+# loss is $c$ of (S6), which has a gradient on shut gates. And a quadratic term pushes back at once, before the
+# multiplier has moved much. We train the same gate from the same start, at three targets and with the same settings:
+
+# %%
+targets = (0.1, p.selection, 0.7)
+held = {target: train_one_gate(Constraint(target, **signed)) for target in targets}
+one = held[p.selection]
+
+# %% tags=["figure"]
+figures.draw_panel(figures.draw_phase_portrait, {"signed rule": (one.rate, one.multiplier)}, target=p.selection,
+                   price=price_gate[0].item(), title="Signed rule, one gate: it turns to the target and stays",
+                   size=(9, 4.8), save=folder / "portrait_signed")
+
+# %% tags=["figure"]
+lines = {f"target {target:g}": trace.rate for target, trace in held.items()}
+figures.draw_panel(figures.draw_lines, steps, lines, title="One rule, three targets, no tuning in between",
+                   xlabel="training step", ylabel="expected rate", size=(9, 4.6),
+                   limits={"ylim": (0, 1.4), "yticks": [0, 0.5, 1]}, save=folder / "three_targets")
+
+# %%
+print(f"the multiplier learns the price in about {p.quadratic / p.multiplier_rate:.0f} steps")
+for target, trace in held.items():
+    rates, multiplier = trace.rate[-100:], trace.multiplier[-100:].mean()
+    print(f"target {target:.2f}: rate of the last 100 steps {rates.mean():.3f} ± {rates.std():.3f}, "
+          f"multiplier {multiplier:.2f}; price of a deterministic gate {price_gate[0]:.2f}")
+
+# %% [markdown]
+# Compare the two portraits. Both paths start at the same rate. The first runs to the right edge and then to the left
+# one. The second turns to the target before its first dot, goes a little past it, and comes back. From then on the
+# rate stays there, and only the multiplier still moves.
+#
+# Each multiplier ends at a number of the size of the price of section 3, but not on it. We computed that price for a
+# gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such a gate one more unit of
+# rate is worth something else.
+#
+# Here is the second rule. We write $g$ for the **gap** that moves the multiplier, which is a smoothed measurement of
+# $S - \tau$, and $\kappa$ for the weight of the quadratic term:
+#
+# $$\lambda \leftarrow \lambda + \eta\, g, \qquad \text{loss} = \ell + \lambda\, c + \frac{\kappa}{2}\, c^2,
+# \qquad g = \frac{\text{moving sum of selected}}{\text{moving sum of words}} - \tau. \tag{S11}$$
+#
+# You may know this as an *augmented Lagrangian*, the classical method of multipliers, here with a noisy gap. The
+# paper has no such term. It is the default of this package.
+#
+# > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so the price of text is
+# > $\lambda + \kappa\,(S - \tau)$ in all. Suppose that the selector has settled where this price is $\lambda^*$. Then
+# > $g = (\lambda^* - \lambda)/\kappa$, and the remaining gap is multiplied by $1 - \eta/\kappa$ at each step. So the
+# > multiplier learns the price in about $\kappa/\eta$ steps.
+
+# %% tags=["check"]
+damped = signed if settles else {**signed, "quadratic": 50.0}
+some, price = Constraint(p.selection, **damped), 1.5
+for _ in range(round(some.quadratic / some.step)):  # a selector that is always settled at the price
+    some.update(p.selection + (price - some.multiplier) / some.quadratic, 1.0)
+assert abs(some.multiplier / price - (1 - math.exp(-1))) < 0.03, "kappa / eta steps learn 1 - 1/e of the price"
+distance = p.selection * (1 - p.selection) * (torch.tensor(0.2).logit() - torch.tensor(p.selection).logit())
+by_hand = some.multiplier * distance + some.quadratic / 2 * distance**2
+assert torch.isclose(some(torch.tensor(0.2).log(), torch.tensor(0.8).log()), by_hand), "the term of (S11)"
+for target, trace in held.items():
+    assert torch.allclose(trace.multiplier.diff(), p.multiplier_rate * trace.gap[1:]), "(S11), step for step"
+    if settles:
+        late = trace.rate[-100:].mean()
+        assert abs(late - target) < 0.02, f"target {target}, but the last 100 steps are at {late:.3f}"
+
+# %% [markdown]
+# When should you update the multiplier? During training only. If you evaluate the model in between, on texts with
+# another rate, the evaluation must not change the constraint. The authors' code updates the multiplier on dev and
+# test batches too. The next check makes sure that ours does not.
+
+# %% tags=["check"]
+for settings in (authors, signed):
+    constraint = Constraint(p.selection, **settings)
+    constraint.update(torch.tensor(0.9), 1.0)
+    learned = {name: value.clone() for name, value in constraint.state_dict().items()}
+    constraint.eval()
+    constraint.update(torch.tensor(0.1), 1.0)
+    assert all(torch.equal(value, learned[name]) for name, value in constraint.state_dict().items())
+    constraint.train()
+    constraint.update(torch.tensor(0.1), 1.0)
+    assert constraint.multiplier != learned["multiplier"], "in training mode it does move"
+    assert not list(constraint.parameters()), "nothing in it for the optimiser"
+
+# %% [markdown]
+# ## 6. The trap: an overshoot that is final
+#
+# The first portrait ended at a rate of 0, and it stayed there. Can a gate that was shut by an overshoot come back? We
+# start one gate nearly shut, far below its target, and train it with either rule. The authors' multiplier starts at
+# 1, below the price of text, so you may expect the task to open the gate.
+
+# %%
+both_rules = {"authors' rule": Constraint(p.selection, **{**authors, "multiplier": 1.0}),
+              "signed rule": Constraint(p.selection, **signed)}
+shut = {name: train_one_gate(rule, raw_a=-3, raw_b=6) for name, rule in both_rules.items()}
+
+# %% tags=["figure"]
+figures.draw_panel(figures.draw_lines, steps, {name: trace.rate for name, trace in shut.items()}, yscale="log",
+                   title="From an overshoot, one rule comes back", xlabel="training step",
+                   ylabel="expected rate (log scale)", target=p.selection, size=(9, 4.6), save=folder / "overshoot")
+
+# %%
+for name, trace in shut.items():
+    print(f"{name:13}: rate from {trace.rate[0]:.1e} to {trace.rate[-1]:.2g} in {p.num_steps} steps (highest "
+          f"{trace.rate.max():.2g}), multiplier from {trace.multiplier[0]:.2f} to {trace.multiplier[-1]:.2g}")
+
+# %% [markdown]
+# Under the authors' rule the gate stays shut, even after the multiplier has become tiny. Under the signed rule it
+# comes back. To understand this, we ask what can open a gate that is nearly shut.
+#
+# The task can, by its gradient. This gradient comes through the draws, and only through draws inside $(0, 1)$. Let
+# $\ell(z)$ be the task loss at the gate value $z$, and $\ell'$ its derivative. The paper (appendix A.3) shows that
+# the kinks of the clip have probability zero and need no care, and we get
+#
+# $$\frac{\partial}{\partial \phi} \mathrm{E}[\ell(z)] = \mathrm{E}\Big[\ell'(z)\; \mathbb{1}[0 < z < 1]\;
+# \frac{\partial z}{\partial \phi}\Big] = \int_0^1 \ell'(u)\, \frac{\partial P(z > u)}{\partial \phi}\,
+# \mathrm{d}u. \tag{S12}$$
+#
+# How large is this integral if the gate is nearly shut? Let $k_u = \frac{u-l}{r-l}$ be the value of the Kumaraswamy
+# variable $K$ that is stretched to $u$. At the ends it gives $k_0$ and $k_1$, which you know from (S3) and (H2). Then
+# $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$ is $P(z>u)\,\ln(1-k_u^a)$.
+#
+# > The first factor is at most $S$, because a gate above $u$ is not 0. The second factor is bounded for all $u$ in
+# > $[0, 1]$ if $r > 1$, because then $k_u \le k_1 < 1$. (If $r = 1$, it is not bounded. Then $k_1 = 1$, and the
+# > logarithm tends to $-\infty$ at $u = 1$. The product of the two factors still tends to 0 there.) So the gradient
+# > of the task vanishes with $S$.
+#
+# The gradient of the authors' term is $\lambda\,\partial S/\partial v$, and by (S6) it vanishes with $S$ too. The
+# task opens the gate and the authors' term shuts it, whatever the rate is. Let us draw both, and the gradient of the
+# signed term beside them.
+
+# %%
+knob = raw.clone().requires_grad_()
+turned = HardKuma(closing.a, softplus(knob), p.left, p.right)
+(task_pull,) = torch.autograd.grad(toy_gates.expected_log_gain(turned).sum(), knob, retain_graph=True)
+term = Constraint(p.selection, **signed)(turned.log_prob_nonzero, turned.log_prob_zero)
+(signed_push,) = torch.autograd.grad(term.sum(), knob)
+ratio, at_three = task_pull / slope_rate, (raw - 3).abs().argmin()
+
+# %% tags=["figure"]
+lines = {"task: opens": -task_pull, "authors, multiplier 1: shuts": -slope_rate,
+         "signed, multiplier 0: opens below the target": signed_push.abs()}
+figures.draw_panel(figures.draw_lines, raw, lines, yscale="log", size=(8.5, 4.6), save=folder / "who_pulls",
+                   title="On a shut gate only the signed rule still has a gradient",
+                   xlabel="raw output v for b (the gate shuts to the right)", ylabel="size of the gradient by v")
+
+# %%
+print(f"v = {raw[-1]:.0f}, size of the gradient: task {-task_pull[-1]:.1e}, authors' rule {-slope_rate[-1]:.1e}, "
+      f"signed rule {signed_push[-1]:.1f}")
+print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f} at v = {raw[-1]:.0f}")
+
+# %% [markdown]
+# You see the gradient of the signed term dip where the rate is at the target, because it changes its sign there. To
+# the right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts
+# is their ratio. At the shut end, a multiplier far below the price of section 3 already outweighs the task. This is
+# why the gate did not come back under the authors' rule, although we started its multiplier below the price.
+#
+# The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
+# negative when the rate arrives, and you can see the rate overshoot for a while before it settles.
+
+# %% tags=["check"]
+assert shut["authors' rule"].rate[0] == shut["signed rule"].rate[0] < 1e-4, "both start shut"
+assert shut["authors' rule"].rate.max() < 1e-3, "the authors' rule does not come back"
+if settles:
+    assert shut["authors' rule"].multiplier[-1] < 1e-2, "although it hardly pushes any more"
+    assert abs(shut["signed rule"].rate[-50:].mean() - p.selection) < 0.05, "the signed rule does"
+rough = softplus(torch.tensor(3.0)).expand(p.num_samples).clone().requires_grad_()
+drawn = HardKuma(closing.a[0], rough, p.left, p.right).rsample()
+(by_draw,) = torch.autograd.grad(toy_gates.likelihood(drawn[:, None], torch.ones(1)).log().sum(), rough)
+assert torch.equal(by_draw != 0, (0 < drawn) & (drawn < 1)), "a draw at 0 or 1 has no gradient"
+error = 5 * by_draw.std() / p.num_samples**0.5 * torch.tensor(3.0).sigmoid()
+difference = by_draw.mean() * torch.tensor(3.0).sigmoid() - task_pull[at_three]
+assert task_pull[-1] / slope_rate[-1] < 0.1 * price_gate[0], "shut: a tenth of the price outweighs the task"
+assert abs(difference) < error, "(S12), two ways: draws and the integral agree within five standard errors"
+
+# %% [markdown]
+# ## 7. A limit against winding up
+#
+# A multiplier that adds up gaps can become too large. Take a target of 0.1 and a gate that starts open. While the
+# gate closes, the gap is up to 0.9, and the multiplier adds it up. Once the rate is below the target, the gap is at
+# most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
+# engineering as *integrator windup*.
+#
+# With the setting `gap_max` you limit the gap that moves the multiplier, in both directions. If you set it to the
+# target, the multiplier rises as fast as it falls:
+#
+# $$\lambda \leftarrow \lambda + \eta \,\min\big(\max(g, -\text{gap\_max}), \text{gap\_max}\big).$$
+#
+# The default is no limit (`null`). We start one gate at the logit 5 and hold it at 0.1, with the limit and without.
+# How many steps does it take until the rate stays within 0.02 of the target?
+
+# %%
+limits = {"no limit": math.inf, "gap_max = 0.1": 0.1}
+wound = {name: toy_gates.hold_logit(Constraint(0.1, largest_gap=limit, **signed), start=5.0, num_steps=800)
+         for name, limit in limits.items()}
+settled_after = {name: 1 + int(((rates - 0.1).abs() > 0.02).nonzero().max()) for name, rates in wound.items()}
+lowest_rate = {name: rates.min().item() for name, rates in wound.items()}
+
+# %% tags=["figure"]
+free, limited = wound
+finding = f"The limit shortens the way to the target from {settled_after[free]} to {settled_after[limited]} steps"
+figures.draw_panel(figures.draw_lines, range(1, 801), wound, title=finding, xlabel="training step", yscale="log",
+                   ylabel="rate (log scale)", target=0.1, size=(9, 4.6), save=folder / "windup")
+
+# %%
+for name, lowest in lowest_rate.items():
+    print(f"{name:13}: settled after {settled_after[name]} steps; the lowest rate is {lowest:.3f}, "
+          f"{1 - lowest / 0.1:.0%} below the target")
+
+# %% tags=["check"]
+if settles:
+    assert settled_after[limited] < settled_after[free] / 2, "with the limit, it settles in less than half the steps"
+    assert lowest_rate[limited] > lowest_rate[free], "with the limit, the overshoot is smaller"
+    assert (wound[free][-50:] - 0.1).abs().max() < 0.02, "without the limit, it settles too, only later"
+
+# %% [markdown]
+# While the gap stays below the limit, nothing changes. So a run whose gates start near the target is the same with
+# the limit and without. We recommend the limit where gates start open and the target is small.
+
+# %% [markdown]
+# ## Summary
+#
+# - A fixed price opens a gate or shuts it, so you need a multiplier that moves.
+# - The gradient of the rate vanishes when the gates shut, and that of its log-odds does not (S6, S7).
+# - At the saddle point, the multiplier is the price of text, which is how much loss one more unit of rate saves (S8).
+# - The authors' multiplier is multiplied. It is positive, starts late (S9, S10), and cannot undo an overshoot, because
+#   the gradient of the task vanishes with the rate (S12).
+# - A multiplier that adds up the gap, with a quadratic term in log-odds, holds a target from either side (S11). A limit
+#   on the gap keeps it from winding up.
+#
+# ## Next
+#
+# So far we have held the *expected* rate. At test time a rule decides about each word, and its rate may be another.
+# `07_decide_and_depend` compares the two, lets gates depend on each other, and starts them at the target.
+
+# %% [markdown]
+# ## Exercises
+#
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* what happens if $l$ is -0.01 instead of -0.1. Does
+# the plateau of the gradient of $c$, for $S \to 0$, rise or fall (`plateau_moves`, "rises" or "falls")? *Change* $l$
+# and compute the size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ of the plateau for both. Call this `plateaus`, a dict of
+# -0.1 and -0.01. *Explain* the change by how often such a gate is exactly 0.
+
+# %% tags=["solution"]
+plateau_moves, plateaus = "falls", {}
+for left_end in (-0.1, -0.01):
+    k_zero = -left_end / (p.right - left_end)
+    log_open = torch.tensor(1 - k_zero ** closing.a[0].item()).log().item()
+    plateaus[left_end] = p.selection * (1 - p.selection) * abs(log_open)
+    print(f"left = {left_end}: P(z = 0) at b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateaus[left_end]:.4f}")
+# A shorter tail has less mass below 0. The shape b is the exponent of the rest, so one unit of b shuts the gate less,
+# and one unit back opens it less.
+
+# %% tags=["check"]
+for left_end, claimed in plateaus.items():
+    raw_shut = torch.tensor(2000.0, requires_grad=True)  # S is 0 for all purposes
+    gate_shut = HardKuma(torch.tensor(2.0).log(), softplus(raw_shut), left_end, p.right)
+    slope_shut = torch.autograd.grad(gate_shut.log_prob_nonzero - gate_shut.log_prob_zero, raw_shut)[0]
+    there = p.selection * (1 - p.selection) * slope_shut.abs().item()
+    assert abs(claimed - there) < 1e-6, f"left = {left_end}: the slope of c is {there:.4f}"
+lower = plateaus[-0.01] < plateaus[-0.1]
+assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not what you found"
+
+# %% [markdown]
+# **Exercise 2** (predict, change, explain; 12 minutes). Without the quadratic term, only the sum of the gaps pushes.
+# *Predict* what the rate then does (`curve`, "settles" or "swings"). *Change* `quadratic` to 0 in `signed`, and train
+# the one gate of section 5 at `p.selection` again with `train_one_gate`. Call the trace `loose`. *Explain* it by
+# section 3. What, in the loss of one gate, makes one rate better than another?
+
+# %% tags=["solution"]
+curve = "swings"
+loose = train_one_gate(Constraint(p.selection, **{**signed, "quadratic": 0.0}))
+print(f"extremes of the rate without the term {loose.rate.min():.3f} and {loose.rate.max():.3f}")
+# A straight line plus a straight line has no minimum inside. The gate runs to one end until the multiplier has crossed
+# the price, and then to the other end. The quadratic term gives the loss a minimum near the target.
+
+# %% tags=["check"]
+moved = loose.multiplier.diff()
+assert len(loose.rate) == p.num_steps and torch.allclose(moved, p.multiplier_rate * loose.gap[1:]), "a trace of (S11)"
+assert not loose.rate.equal(one.rate), "`loose` is the trace with the quadratic term"
+late = {"with": one.rate[-400:].std(), "without": loose.rate[-400:].std()}
+print(f"standard deviation of the rate at the end: with the term {late['with']:.3f}, without {late['without']:.3f}")
+if settles:
+    assert curve == ("swings" if late["without"] > 5 * late["with"] else "settles"), "`curve`: look at `loose.rate`"

@@ -1,0 +1,468 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Estimate gradients through binary choices
+#
+# **You will** train gates that are either 0 or 1 with the score function (REINFORCE), as Lei, Barzilay and Jaakkola
+# did in 2016, and measure what makes the estimate less noisy.
+#
+# **You will learn**
+# - how to check an estimator against the exact gradient, alone and through a whole network;
+# - what you may subtract from the cost, and why leave-one-out is compared at equal numbers of draws;
+# - which part of the gradient needs no draws, and how that can do harm;
+# - how gates are trained that depend on earlier gates.
+#
+# **You need** `01_choosing`; no data, no GPU. It runs in about four minutes; reading and the two exercises take about
+# an hour.
+
+# %% tags=["parameters"]
+seed: int = 0  # of toy texts, first weights and draws
+num_samples: int = 20000  # draws behind each measured variance
+num_steps: int = 400  # training steps of each toy run
+batch_size: int = 32  # toy texts in a training step
+embedding_size: int = 16  # numbers in the vector of a toy word
+hidden_size: int = 16  # LSTM units per direction
+learning_rate: float = 0.01  # of Adam
+sparsity: float = 0.03  # price of a selected word, in nats
+
+# %%
+import math
+
+import pandas as pd
+import torch
+
+from rationale import figures
+from rationale.data import Batch
+from rationale.distributions import Bernoulli
+from rationale.models import select_in_order
+from rationale.objectives import build_objective, count_selected, leave_one_out, score_function
+from rationale.objectives.enumeration import score_gradients
+from rationale.runs import results_folder, validated
+from rationale.training.signal_words import (
+    SignalWords,
+    first_below,
+    hesitating_text,
+    is_signal,
+    log_chances,
+    running_mean,
+    task_losses,
+    with_price,
+)
+
+# %%
+p = validated(globals())
+folder = results_folder("08_reinforce") / "figures"
+toy = SignalWords(p)
+settles = p.num_steps >= 400 and p.num_samples >= 20000  # else the toys are too short for the claims on training
+rounding = 1e-12
+
+# %% [markdown]
+# ## 1. A price on every word
+#
+# In `01_choosing` we trained the switches of one text of three words, and we had written down the predictor. Now we
+# train a whole model: one network computes the gates from the text, and a second one reads the selected words. To
+# know what it *should* select, we make up the texts. There are four classes, and each has one *signal word*, which
+# stands at a random position among 40 kinds of filler words. If you find the signal, you know the class. Every other
+# word costs without helping. The texts have ten words, so they have 1,024 selections, and we can compare each
+# estimate with the exact sum.
+#
+# A gate is open or shut, $z_t \in \{0, 1\}$, with log-odds (a logit) $o_t$ computed from the text. Both logarithms
+# that we need have a form that never underflows:
+#
+# $$\ln P(z_t = 1) = -\ln(1 + e^{-o_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{o_t}). \tag{R1}$$
+#
+# Lei et al. put a price on each selected word and on each switch between selected and unselected words. The second
+# price favours phrases. They minimise the expected cost:
+#
+# $$\mathcal L = \mathrm{E}_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
+# \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
+#
+# We need a model that has learned something but not everything, and a text on which it still hesitates. So we train
+# for a few steps only. Then we draw texts until we find one with two properties: the cheapest of its 1,024 selections
+# is the signal alone, and at least three gates are undecided, that is, their probability is between 0.1 and 0.9. On
+# such a text you know what a gradient should do. It should open the gate of the signal and shut all others.
+
+# %%
+half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
+torch.manual_seed(p.seed + 3)
+text = hesitating_text(half_trained, p.sparsity, (toy.texts(1) for _ in range(200)))
+task = task_losses(half_trained, text)  # logits [10], and the loss of each selection [1024]
+table = with_price(task, p.sparsity)
+signal_at = is_signal(text)[0].nonzero().item()
+
+# %% tags=["check"]
+chances, selections = table.chances, table.selections
+assert abs(chances.sum() - 1) < rounding, "the 1,024 selections are all there are"
+assert abs(chances @ count_selected(selections) - table.logits.sigmoid().sum()) < rounding, "E[sum z] = sum p"
+assert torch.allclose(Bernoulli(logits=table.logits).log_prob(selections).sum(1), chances.log(), atol=1e-9), "eq. (R1)"
+undecided = ((table.logits.sigmoid() - 0.5).abs() < 0.4).sum()
+print(f"expected cost {table.expected_cost:.3f}, cheapest {table.cost.min():.3f}, everything {table.cost[-1]:.3f} nats")
+print("P(z = 1):", "  ".join(f"{chance:.2f}" for chance in table.logits.sigmoid().tolist()))
+if settles:
+    assert table.cheapest == [signal_at] and undecided >= 3, "a text on which the right answer is known and still open"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.6))
+places = ", ".join(map(str, table.cheapest)) or "none"
+finding = f"Half trained, the cheapest selection keeps position {places}; the signal stands at {signal_at}"
+by_size = [table.cost[count_selected(selections) == k] for k in range(11)]
+lines = {"cheapest": [c.min() for c in by_size], "mean": [c.mean() for c in by_size],
+         "most expensive": [c.max() for c in by_size]}  # fmt: skip
+figures.draw_lines(range(11), lines, ax, title=finding, xlabel="selected words", ylabel="cost (nats)", markers=True)
+figures.save_figure(fig, folder, "all_selections")
+fig
+
+# %% [markdown]
+# The distance between the lines shows how much it matters *which* words are selected: with the right one, the half
+# trained predictor already does much better than with a wrong one. Words beyond the signal only cost. The lines meet
+# at both ends, because there is one way to select nothing and one way to select everything.
+#
+# ### Gates that depend on earlier gates
+#
+# So far, each gate is tossed on its own. Lei et al. also have a *dependent* (recurrent) model, in which a gate takes
+# into account what was selected before it. This enters through the state $s$ of a small recurrent network (their
+# recurrent convolution, RCNN, in `rationale/nn/rcnn.py`):
+#
+# $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
+# z_t], s_{t-1}). \tag{R3}$$
+#
+# A draw now goes from left to right: compute the first gate, draw it, update the state, and so on. The package has
+# this loop as it stands here, and a faster form of it, which computes beforehand what does not depend on a draw. To
+# know the probability of a *given* selection, we run the same loop and put in the given values where a draw would be.
+# That gives a check: over all selections of a text, the products (R3) have to sum to 1.
+
+# %%
+dependent, _ = toy.train(num_steps=min(60, p.num_steps), dependent=True)
+figures.show_source(select_in_order)
+
+# %% tags=["check"]
+total = log_chances(dependent, text).double().exp().sum()
+assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections, in float32"
+
+# %% [markdown]
+# ## 2. The score function
+#
+# In `01_choosing`, equation (C5), you saw the trick that turns the gradient of an expectation into an expectation
+# again. Nothing in it was special to three words or to independent gates. The cost does not depend on the parameters
+# $\phi$ of the selector, only the probabilities do, so for $K$ draws per text:
+#
+# $$\nabla_\phi \mathcal L = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
+# c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
+#
+# Lei et al. sample and treat the cost as a constant with respect to the generator, as they call the selector. Is that
+# an approximation? It is not. (R4) *is* the gradient of the expectation, and the price is part of the cost. For
+# dependent gates, $\ln p(z \mid x)$ is a sum of logarithms of (R3). For independent ones, the derivative by $o_t$ is
+# $z_t - p_t$, and an estimate needs nothing but costs and draws. We take many draws of our text and look up their
+# costs in the table.
+
+# %%
+exact = table.gradient  # [10]: the sum over 1,024 selections
+draws = table.draw(p.num_samples)  # [1, N, 10]
+single = score_gradients(table.logits, draws, table.cost_of(draws))  # [N, 10], one draw per estimate
+
+# %% tags=["check"]
+knobs = table.logits.clone().requires_grad_()
+expected = (Bernoulli(logits=knobs).log_prob(selections).sum(1).exp() * table.cost).sum()
+assert torch.allclose(exact, torch.autograd.grad(expected, knobs)[0], atol=rounding), "(R4), exact: all selections"
+error = single.std(0) / math.sqrt(p.num_samples)
+assert ((single.mean(0) - exact).abs() < 4 * error).all(), "unbiased: within four standard errors at every gate"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+noisy = table.noise()
+times = noisy.norm() / exact.norm()
+finding = f"One draw: the noise is {times:.0f} times the gradient"
+labels = [f"{t}" + ("\nsignal" if t == signal_at else "") for t in range(10)]
+figures.draw_bars(labels, {"gradient by the logit": exact}, ax, title=finding, ylabel="nats", fmt="",
+                  errors={"gradient by the logit": noisy})  # fmt: skip
+figures.save_figure(fig, folder, "one_draw")
+fig
+
+# %%
+print(f"is it biased? no: {p.num_samples:,} draws meet the exact sum within 4 standard errors, "
+      f"but the noise of one draw is {times:.0f} times the gradient")
+
+# %% [markdown]
+# The mean of the draws is the exact gradient. You can hardly see this gradient in the figure, because the whiskers,
+# which show the noise of a single draw, are so much longer. This is what a training step with one draw works with.
+#
+# Does the same hold in a real training step, where the estimate goes through the network and through the package's
+# loss? The whole estimator is the one function below, with the baselines of the next section. To test it, we make a
+# batch that holds our text many times, and compare the gradient that reaches the weights of the gate with the exact
+# one, which the chain rule gives us.
+
+# %%
+figures.show_source(score_function)
+
+# %% tags=["check"]
+num_copies = max(2, p.num_samples // 5)
+batch = Batch(*(part.expand(num_copies, *part.shape[1:]) for part in text))
+with torch.no_grad():
+    states = half_trained.selector.encoder(half_trained.embed(text.tokens), text.mask)[0][0].double()  # [10, S]
+by_weight = exact @ states  # [S]: the chain rule from the logits to the gate's weights
+for baseline, k in (("none", 1), ("self_critical", 1), ("leave_one_out", 4)):
+    objective = build_objective(toy.settings(baseline=baseline, samples=k, penalty="sampled")).train()
+    half_trained.train()
+    half_trained.zero_grad()
+    objective(half_trained, batch).loss.backward()
+    reached = half_trained.selector.gate.logits.weight.grad[0].double()
+    off = ((reached - by_weight).norm() / by_weight.norm()).item()
+    print(f"{baseline:14} the gradient of {num_copies} copies is off by {off:.0%} of its length")
+    if settles and baseline != "none":
+        assert off < 0.2, f"{baseline}: through network and objective, the mean is the exact gradient"
+_ = half_trained.eval()
+
+# %% [markdown]
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
+# gradient change (`mean_moves`, True or False)? Does the noise (`noise_moves`)? *Change* the costs of `draws` so and
+# compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with $\mathrm{E}[\nabla \ln p] =
+# 0$.
+
+# %% tags=["solution"]
+mean_moves, noise_moves = False, True
+lifted = score_gradients(table.logits, draws, table.cost_of(draws) + 10)
+print(f"noise {single.std(0).norm():.2f} -> {lifted.std(0).norm():.2f}")
+# The constant drops out of the mean because the scores average to zero, but it multiplies every single score. What
+# can be added without harm can be subtracted with profit: the next section.
+
+# %% tags=["check"]
+lifted_exact = (table.chances * (table.cost + 10)) @ table.scores
+lifted_noise = table.noise(baseline=-10).norm()
+assert abs(lifted.std(0).norm() / lifted_noise - 1) < 0.15, f"the noise of `lifted` should be {lifted_noise:.2f}"
+assert mean_moves == (not torch.allclose(lifted_exact, exact, atol=1e-9)), "`mean_moves`: sum over all selections"
+assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_moves` is not what you found"
+
+# %% [markdown]
+# ## 3. What to subtract, and how many draws
+#
+# The exercise suggests a remedy. If a constant may be added to the cost, it may be subtracted. Any number $b$ that
+# does not depend on the draw itself leaves the mean alone, because the probabilities sum to 1 whatever the parameters
+# are:
+#
+# $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
+# L. \tag{R5}$$
+#
+# Such a number is called a *baseline*. A draw then counts as good or bad compared with what was to be expected, and
+# not compared with zero. The authors' code subtracts nothing. The package offers a moving *average* of earlier costs,
+# the cost of the test-time selection (*self-critical*), and, for $K \ge 2$ draws, the mean cost of the other draws of
+# the same text (*leave-one-out*):
+#
+# $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
+#
+# The paper does not say how many draws are taken; the released code takes one. With the table of costs, each variance
+# below takes milliseconds. (*Exact mean* is the expected cost of this text, which a moving average of other texts'
+# costs can only approach.)
+
+# %%
+def gradients_of(way, k):
+    draws = table.draw(p.num_samples // k, k)
+    costs = table.cost_of(draws)
+    greedy = table.cost_of((table.logits.sigmoid() >= 0.5).double())
+    subtracted = {"none": 0.0, "exact mean": table.expected_cost, "self-critical": greedy}
+    baseline = leave_one_out(costs) if way == "leave-one-out" else subtracted[way]
+    return score_gradients(table.logits, draws, costs, baseline)
+
+
+ks = (1, 2, 4, 8, 16)
+noise = {way: [math.nan if way == "leave-one-out" and k == 1 else gradients_of(way, k).var(0).sum().item() for k in ks]
+         for way in ("none", "exact mean", "self-critical", "leave-one-out")}  # fmt: skip
+pd.DataFrame(noise, index=[f"K = {k}" for k in ks]).round(4)
+
+# %% tags=["check"]
+for way in ("none", "exact mean", "self-critical"):
+    assert 0.7 < noise[way][-1] * 16 / noise[way][0] < 1.4, f"{way}: the variance falls as 1 / K"
+assert noise["leave-one-out"][1] < noise["none"][1], "two draws, each the other's baseline, beat two draws without"
+gain, loo_gain = noise["none"][0] / noise["exact mean"][0], noise["none"][1] / noise["leave-one-out"][1]
+print(f"one draw with the mean subtracted is worth {gain:.0f} draws without")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 5))
+finding = f"Variance at K = 2: leave-one-out {loo_gain:.0f} times smaller than without a baseline"
+lines = {way: values[1:] for way, values in noise.items()}
+figures.draw_lines(ks[1:], lines, ax, title=finding, xlabel="draws per text K", ylabel="variance, all gates",
+                   xscale="log", yscale="log", markers=True)  # fmt: skip
+ax.minorticks_off()
+ax.set_xticks(ks[1:], [f"{k}" for k in ks[1:]])
+figures.save_figure(fig, folder, "variance")
+fig
+
+# %% [markdown]
+# With a fixed baseline, or without one, the variance falls as $1/K$. Leave-one-out falls faster at first, because its
+# baseline is itself a mean of $K - 1$ draws and becomes better. What a baseline changes is the height of the line.
+# Subtracting a suitable number is worth as much as many draws, and it costs nothing.
+#
+# ### Does less noise train better?
+#
+# Less noise is only a means. We want models that learn in fewer steps, or that select better words. To find out,
+# compare estimators that take the *same number of draws*, because a draw more also costs more. A comparison of one
+# draw without a baseline and two draws with leave-one-out would mix the two. We train with five seeds for each
+# estimator, with the same model, price and number of steps. We note after how many steps the task loss is below 0.2
+# nats, and which words the model selects at the end.
+
+# %%
+compared = {1: ("none", "average", "self_critical"), **dict.fromkeys((2, 4, 16), ("none", "leave_one_out"))}
+curves, outcomes = {}, []
+for k, way, start in ((k, way, start) for k, ways in compared.items() for way in ways for start in range(1, 6)):
+    model, trace = toy.train(baseline=way, samples=k, start=start)
+    curves.setdefault((k, way), []).append(running_mean(trace["task"]))
+    reached_at = first_below(curves[k, way][-1], 0.2)  # inf: never
+    outcomes.append({"K": k, "baseline": way.replace("_", "-"), "steps": reached_at, "reached": reached_at < math.inf}
+                    | toy.evaluate(model))  # fmt: skip
+trained = pd.DataFrame(outcomes).drop(columns=["kept", "rate"]).groupby(["K", "baseline"])
+steps = trained["steps"].agg(["median", "min", "max"])
+by_way = steps.join(trained[["reached"]].sum()).join(trained[["accuracy", "words", "precision"]].mean().round(2))
+by_way.rename(columns={"median": "steps, median", "min": "fewest", "max": "most", "reached": "of 5 seeds reach 0.2"})
+
+# %% tags=["check"]
+if settles:
+    for k in (2, 4, 16):
+        without, with_it = by_way.loc[k, "none"], by_way.loc[k, "leave-one-out"]
+        assert without["min"] <= with_it["max"] and with_it["min"] <= without["max"], f"K = {k}: the ranges overlap"
+        assert with_it["words"] < without["words"], f"K = {k}: leave-one-out keeps fewer words"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5.2))
+of_four = {way: torch.stack(curves[4, key]) for way, key in (("none", "none"), ("leave-one-out", "leave_one_out"))}
+medians = " and ".join(f"{steps.loc[(4, way), 'median']:.0f} ({way})" for way in of_four)
+finding = f"Four draws each, five seeds: a task loss of 0.2 after {medians} steps, medians"
+figures.draw_lines(range(p.num_steps), {way: runs.median(0).values for way, runs in of_four.items()}, ax, title=finding,
+                   bands={way: (runs.min(0).values, runs.max(0).values) for way, runs in of_four.items()},
+                   xlabel="training step", ylabel="task loss (nats), median and range")  # fmt: skip
+figures.save_figure(fig, folder, "estimators")
+fig
+
+# %% [markdown]
+# Compare the two rows of each $K$. On this toy the ranges of the five seeds overlap for every $K$, so leave-one-out
+# does *not* train faster at the same number of draws, although its variance on the text above is much smaller. What
+# saves steps is taking more draws.
+#
+# What does change is the selection. With leave-one-out, models keep fewer words. The table shows about three words
+# for four texts: for one of the four classes the model selects nothing, and the predictor understands the empty
+# rationale as this class. That is the cheapest solution, because three signals tell four classes apart. Less noise
+# helps to find it, and it has a risk. Some runs shut the gates of a second class, too. They then confuse two classes,
+# and since no draw opens these gates any more, they never reach a task loss of 0.2. You can see such a run at the
+# upper edge of the band, and in the column that counts the seeds.
+#
+# **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
+# tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
+# (`predicted_factor`). *Change* the baseline so and measure the factor along `exact` (`measured_factor`). *Explain*
+# it by (R6).
+
+# %% tags=["solution"]
+predicted_factor = 0.5
+two_draws = table.draw(p.num_samples, 2)
+two_costs = table.cost_of(two_draws)
+shrunk = score_gradients(table.logits, two_draws, two_costs, two_costs.mean(0)).mean(0)
+measured_factor = (shrunk @ exact) / (exact @ exact)
+print(f"the mean gradient is {measured_factor:.2f} of the exact one")
+# Half of it: c_k minus the mean of both is half the difference, (K - 1) / K of the leave-one-out estimator. A biased
+# length, and for K = 1 no gradient at all.
+
+# %% tags=["check"]
+fresh_draws = table.draw(p.num_samples, 2)
+fresh_costs = table.cost_of(fresh_draws)
+along = score_gradients(table.logits, fresh_draws, fresh_costs, fresh_costs.mean(0)) @ exact / (exact @ exact)  # [N]
+error_of_mean = along.std() / math.sqrt(p.num_samples)
+assert abs(measured_factor - along.mean()) < 8 * error_of_mean, f"other draws give {along.mean():.2f}"
+assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_factor`: measured is {along.mean():.2f}"
+
+# %% [markdown]
+# ## 4. The part that needs no draws
+#
+# Allauzen's reading notes on the paper (2017) stop at one more point. Lei et al. treat the norm of a drawn $z$ as a
+# constant, but its expectation depends on the parameters, so should it not be in the gradient? It is in the gradient,
+# through (R4), but with noise. For independent gates we can do better and compute it without noise:
+#
+# $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t \big[p_t
+# (1 - p_{t+1}) + (1 - p_t)\, p_{t+1}\big]. \tag{R7}$$
+#
+# This replaces a draw by its conditional mean. By the Rao-Blackwell theorem the mean stays the same, and here no
+# variance remains. The setting is `penalty: expected`. For dependent gates, $\mathrm{E}[z_t \mid z_{<t}] = p_t$
+# replaces the draw, and the rest of the gradient goes through the score function.
+
+# %%
+counts = p.sparsity * count_selected(draws)  # the price of each draw
+counted = score_gradients(table.logits, draws, counts)
+closed = p.sparsity * table.logits.sigmoid() * (1 - table.logits.sigmoid())  # d/do of sum p, times the price
+
+# %% tags=["check"]
+every = (table.chances * p.sparsity * count_selected(selections)) @ table.scores
+assert torch.allclose(every, closed, atol=rounding), "(R7) is the exact gradient"
+assert ((counted.mean(0) - closed).abs() < 4 * counted.std(0) / math.sqrt(p.num_samples)).all(), "same mean"
+ratio = counted.std(0).norm() / closed.norm()
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+finding = f"Counting words on a draw: noise {ratio:.0f} times the gradient; in closed form: none"
+pair = {"in closed form": closed, "counted on one draw": counted.mean(0)}
+labels = [f"{t}" for t in range(10)]
+figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient of the price (nats)", fmt="",
+                  errors={"counted on one draw": counted.std(0)})  # fmt: skip
+figures.save_figure(fig, folder, "price_gradient")
+fig
+
+# %%
+print(f"is the regulariser's gradient missing? no, but on one draw its noise is {ratio:.0f} times its size")
+
+# %% [markdown]
+# The two bars of each word agree, and only the counted one has whiskers. So the answer to the notes is: nothing is
+# missing, but something is wasted.
+#
+# ### A price without noise, and a predictor that knows nothing yet
+#
+# The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
+# without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor knows any
+# word (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help, since $p (1 - p)$ is
+# then so small that the price hardly moves them. The parameter `entropy`, here $\beta$, rewards the entropy $\mathrm
+# H$ of a gate. For a word that is worth $v$ nats:
+#
+# $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
+# \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
+#
+# > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
+# > price. In the language of variational inference, this is a KL term with a uniform prior and a small weight. The
+# > published objective has no such term.
+
+# %%
+worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats
+settled = {f"β = {beta:g}": (worth / beta).sigmoid() for beta in (0.05, 0.02, 0.005)}
+
+# %% tags=["check"]
+for beta in (0.05, 0.02, 0.005):
+    knobs = (worth / beta).requires_grad_()
+    gates = Bernoulli(logits=knobs)
+    (slope,) = torch.autograd.grad((-worth * gates.prob_one - beta * gates.entropy()).sum(), knobs)
+    assert slope.abs().max() < rounding, "(R8): the derivative vanishes there"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 4.8))
+finding = "Whatever the reward, a word is selected where it is worth its price"
+figures.draw_lines(worth, settled, ax, title=finding, xlabel="worth of the word minus its price (nats)",
+                   ylabel="P(z = 1)", target=0.5)  # fmt: skip
+figures.save_figure(fig, folder, "entropy")
+fig
+
+# %% [markdown]
+# All curves cross one half at the same place, where a word is worth exactly its price. With a large reward a gate
+# keeps tossing its coin over a wide range of worths, and with a small one it decides early.
+#
+# ## Summary
+#
+# The score function is right on average and noisy in every single draw. A baseline removes much of this variance
+# without moving the mean, as long as it does not depend on the draw itself. Whether a model then trains better is a
+# question of its own, and it has to be measured with equal numbers of draws and with several seeds. The expected
+# price of independent gates needs no draws at all, and a reward for entropy keeps it from shutting gates too early.
+# Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays the
+# same.
+#
+# ## Next
+#
+# `09_questions` asks eight questions about this model and its paper, and answers each with an experiment on the same
+# toy. `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
+# HardKuma, with the authors' recipes.

@@ -1,0 +1,657 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Ask eight questions about a paper
+#
+# **You will** take eight questions that readers have asked about *Rationalizing Neural Predictions* (Lei, Barzilay
+# and Jaakkola 2016) and answer each with an experiment of a minute.
+#
+# **You will learn**
+# - what the rule at test time, the norm in the penalty and the pooling of the predictor do to a rationale;
+# - how straight-through, Hard Concrete and HardKuma gates compare with REINFORCE on the same task;
+# - why a multiplier on Bernoulli gates is unstable, and what makes it stable;
+# - how to tell a rationale from attention, what leaks beside it, and when precision misleads.
+#
+# **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for pages 2 to 4. You need no data and
+# no GPU. The notebook runs in about four minutes; reading it and the two exercises take about 75 minutes.
+
+# %% tags=["parameters"]
+seed: int = 0  # of toy texts, first weights and draws
+num_steps: int = 400  # training steps of each toy run
+batch_size: int = 32  # toy texts in a training step
+embedding_size: int = 16  # numbers in the vector of a toy word
+hidden_size: int = 16  # LSTM units per direction
+learning_rate: float = 0.01  # of Adam
+sparsity: float = 0.03  # price of a selected word, in nats
+
+# %%
+import itertools
+import math
+
+import pandas as pd
+import torch
+
+from rationale import explain, figures
+from rationale.metrics import rationale_scores
+from rationale.nn import decide, top_k
+from rationale.objectives.enumeration import all_selections
+from rationale.runs import results_folder, validated
+from rationale.training.signal_words import (
+    NORMS,
+    SignalWords,
+    distance_after_zeros,
+    hesitating_text,
+    is_signal,
+    log_chances,
+    norm_of,
+    running_mean,
+    straight_through_gradient,
+    task_losses,
+    with_price,
+)
+
+# %%
+p = validated(globals())
+folder = results_folder("09_questions") / "figures"
+toy = SignalWords(p)
+settles = p.num_steps >= 400  # else the toys are too short for the claims on training
+
+# %% [markdown]
+# ## Who asks
+#
+# A paper of ten pages leaves things open, and good readers notice. Most of the questions below are asked in Alexandre
+# Allauzen's reading notes of November 2017 on the paper: how the selection is computed at test time, whether the norm
+# should be another one, whether the reparameterisation trick applies, whether an encoder that uses its last state
+# prefers the end of a text, whether a rationale is not simply attention, and whether the evaluation is ambiguous. Two
+# more of his questions, about the number of draws and about the gradient of the regulariser, were answered in
+# `08_reinforce`. Page 4 is about footnote 8 of Bastings, Aziz and Titov (2019), and page 7 is our own.
+#
+# The experiments use the toy of `08_reinforce`: texts of ten words, four classes, one signal word per class at a
+# random place, and 40 kinds of fillers. You know what should be selected. Each page has the same three parts: a
+# question, an experiment, an answer. An answer on a toy is a hint, not a proof, so the last sentence of a page says
+# where to look for the same on real data, if this repository has it.
+#
+# ## 1. What decides at test time?
+#
+# **The question.** During training, gates are drawn. At test time somebody has to turn a probability into a decision.
+# *How?* ask the notes; *is it a threshold of 0.5?* The paper does not say. Lei's code draws a sample at test time,
+# too. The re-implementation of Bastings et al. uses a threshold at one half. A third way keeps a fixed share $q$ of
+# each text:
+#
+# $$z_t = \mathbb 1[P(z_t = 1) \ge \theta] \qquad \text{or} \qquad z_t = \mathbb 1\big[\operatorname{rank}(p_t) \le
+# \max(1, \operatorname{round}(q\,n))\big]. \tag{R9}$$
+#
+# **The experiment.** We stop a training early, when the gates are still undecided, and apply many rules to the *same*
+# gates. For one of them, the prediction is averaged over eight draws.
+
+# %%
+undecided, _ = toy.train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
+texts = toy.new_texts(2000, part=4)
+thresholds = torch.arange(1, 10) / 10
+with torch.no_grad():
+    gates, vectors = undecided.gates(texts.tokens, texts.mask), undecided.embed(texts.tokens)
+    rules = {f"{t:.1f}": decide(gates, "threshold", texts.mask, threshold=t.item()) for t in thresholds}
+    rules |= {"one draw": decide(gates, "sample"), "top 10 %": top_k(gates.logits, texts.mask, 0.1)}
+    eight = [decide(gates, "sample") for _ in range(8)]
+    answers = {name: undecided.predictor(vectors, texts.mask, z).softmax(1) for name, z in rules.items()}
+    answers["mean of 8 draws"] = sum(undecided.predictor(vectors, texts.mask, z).softmax(1) for z in eight) / 8
+accuracy = {name: (given.argmax(1) == texts.target).double().mean().item() for name, given in answers.items()}
+rate = {name: z.mean().item() for name, z in rules.items()} | {"mean of 8 draws": gates.prob_one.mean().item()}
+
+# %% tags=["check"]
+assert rules["0.5"].equal(decide(gates, "argmax")), "for a Bernoulli gate the likeliest value is the threshold at 1/2"
+assert torch.equal(rules["top 10 %"].sum(1), torch.ones(2000)), "one word of ten, in every text"
+off = abs(rate["one draw"] - rate["mean of 8 draws"])
+assert off < 5 * (0.25 / gates.logits.numel()) ** 0.5, "draws keep the expected share"
+falling = [rate[f"{t:.1f}"] for t in thresholds]
+assert falling == sorted(falling, reverse=True), "a higher threshold never selects more"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(11, 5))
+finding = f"The same gates, another rule: from {min(rate.values()):.0%} to {max(rate.values()):.0%} of the text"
+bars = {"accuracy": list(accuracy.values()), "rate": [rate[name] for name in accuracy]}
+figures.draw_bars([name.replace(" ", "\n", 1) for name in accuracy], bars, ax, title=finding, ylabel="share",
+                  fmt="{:.2f}")  # fmt: skip
+figures.save_figure(fig, folder, "thresholds")
+fig
+
+# %% [markdown]
+# **The answer.** The rule is a part of the model, and a paper has to name it. On these gates, the rule changes how
+# much text is shown, and the title says between which extremes. A threshold of one half has one argument in its
+# favour: it selects the most probable value of each gate. A sample is honest about the training, but two readers of
+# the same text get different rationales. A fixed share makes models comparable, because each shows equally much, but
+# it gives a text without any evidence as many words as one that is full of it.
+#
+# For dependent gates, even "the most probable selection" is a question. If we decide one gate after the other, each
+# for its likelier value, we need not find the largest product of equation (R3) in `08_reinforce`. With ten words we
+# can look at all 1,024 products.
+
+# %%
+dependent, _ = toy.train(num_steps=min(60, p.num_steps), dependent=True)
+places = 2.0 ** torch.arange(9, -1, -1)  # a selection, read as a binary number
+lost = []  # nats by which the greedy selection is less probable than the best one
+for tokens in texts.tokens[:100]:
+    one = texts._replace(tokens=tokens[None], mask=texts.mask[:1])
+    of_all = log_chances(dependent, one)
+    with torch.no_grad():
+        greedy = dependent(one.tokens, one.mask).z[0]
+    lost.append((of_all.max() - of_all[(greedy @ places).long()]).item())
+agree = sum(nats == 0 for nats in lost)
+
+# %% tags=["check"]
+assert all_selections(10)[7] @ places.double() == 7 and min(lost) >= 0
+if settles:
+    assert agree > 50, "greedy is a good guess at the most probable selection"
+print(f"greedy finds the most probable selection in {agree} of 100 texts; mean loss {sum(lost) / 100:.3f} nats")
+
+# %% [markdown]
+# On most of these texts the greedy selection *is* the most probable one, so the simple rule is a good one here. The
+# package uses it for dependent gates.
+#
+# ## 2. L0, L1 or L2?
+#
+# **The question.** The cost of Lei et al. has the norm of $z$ in it. *Could the first regularisation be an L1 norm
+# instead of L2, to favour sparsity?* For binary gates all of these are one number, because $0$ and $1$ are their own
+# squares. For gates with values in between they are ordered:
+#
+# $$z \in \{0, 1\} \;\Rightarrow\; \|z\|_0 = \|z\|_1 = \|z\|_2^2 = \textstyle\sum_t z_t; \qquad z \in [0, 1]
+# \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R10}$$
+#
+# (The L2 norm itself, $\|z\|_2 = \sqrt{\textstyle\sum_t z_t}$ for binary gates, makes each further word cheaper than
+# the one before.)
+#
+# **The experiment.** We train HardKuma gates under one and the same constraint, a mean of 0.1 per word, and measure
+# this mean in each of the three norms, with three seeds. *Partly open* is the share of words whose gate is neither 0
+# nor 1 at test time.
+
+# %%
+of_seeds = []
+for norm, start in itertools.product(NORMS, (1, 2, 3)):
+    model = toy.train_with_norm(norm, rate=0.1, start=start)
+    with torch.no_grad():
+        decided = model(texts.tokens, texts.mask).z
+    partly = ((decided > 0) & (decided < 1)).float().mean().item()
+    of_seeds.append({"norm": norm, **toy.evaluate(model), "partly open": partly})
+of_norm = pd.DataFrame(of_seeds).drop(columns="kept").groupby("norm")
+normed = of_norm.mean().T.to_dict()
+of_norm[["accuracy", "rate", "partly open", "precision"]].agg(["mean", "min", "max"]).round(2)
+
+# %% tags=["check"]
+with torch.no_grad():
+    relaxed = model.gates(texts.tokens[:200], texts.mask[:200])
+    l0, l1, l2 = (norm_of(relaxed, norm) for norm in NORMS)
+assert l0 >= l1 - 1e-5 and l1 >= l2 - 1e-5, "(R10)"
+if settles:
+    assert normed["L2"]["rate"] >= normed["L0"]["rate"], "a mean of 0.1 in L2 buys at least as many words as one in L0"
+    assert of_norm["accuracy"].min()["L0"] < of_norm["accuracy"].min()[["L1", "L2"]].min(), "L0 has the worst seed"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(9, 5))
+finding = "A mean of 0.1 per word selects " + ", ".join(f"{row['rate']:.0%} ({norm})" for norm, row in normed.items())
+bars = {name: [row[name] for row in normed.values()] for name in ("rate", "partly open", "precision")}
+figures.draw_bars(list(normed), bars, ax, title=finding, ylabel="share", fmt="{:.2f}")
+figures.save_figure(fig, folder, "norms")
+fig
+
+# %% [markdown]
+# **The answer.** For the binary gates of the paper the question has no object: the three norms are one. For gates
+# with values in between it matters twice. First, under L0 some seeds end with a much lower accuracy, as the column
+# `min` shows. L0 counts a gate that is only a little open as a whole word. So at a mean of 0.1 the constraint shuts
+# most gates early, before the predictor knows which words matter, and a class whose signal is shut then gets no
+# gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay partly open and keep its
+# gradient until the predictor has learned. Second, this has a price of its own, because the mean of 0.1 then no
+# longer bounds the number of selected words. On this toy nearly all gates end at 0 or 1, so you do not see it in the
+# figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why Bastings et al. constrain
+# the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
+#
+# **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the value
+# $v$ that *all* gates of a text can have under a constraint of 0.1 per word: `all_open`, a dict of "L1" and "L2" to
+# $v$. *Change* the share of open gates: let 40 of 100 gates have the value $v$ and the others 0, and give for each
+# norm the largest $v$ that the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is
+# allowed). *Explain* which of the norms keeps a model from showing everything faintly.
+
+# %% tags=["solution"]
+all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
+some_open = {"L0": 0.0, "L1": 0.1 / 0.4, "L2": math.sqrt(0.1 / 0.4)}
+print("all words at", all_open, "or 40 of 100 at", some_open)
+# Only L0 does: it counts 40 words as 40, however faint they are. Under L2 a third of full strength is enough to show
+# every word.
+
+# %% tags=["check"]
+for norm, power in (("L1", 1), ("L2", 2)):
+    for num_open, value in ((100, all_open[norm]), (40, some_open[norm])):
+        shown_gates = torch.zeros(100, dtype=torch.float64)
+        shown_gates[:num_open] = value
+        measured_norm = shown_gates.pow(power).mean().item()
+        assert abs(measured_norm - 0.1) < 1e-3, f"{num_open} of 100 gates at {value:.3g}: {norm} is {measured_norm:.3f}"
+assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in L0, whatever their value is"
+
+# %% [markdown]
+# ## 3. Could it be reparameterised?
+#
+# **The question.** *Since z are hidden variables, could we adapt the variational auto-encoder to this task, and can
+# we use the reparameterisation trick?* The trick writes a draw as a function of noise and parameters, and lets the
+# gradient go through it; `01_choosing` wished for this. A draw of a Bernoulli gate is a step function of the noise,
+# so its derivative is zero almost everywhere. *Straight-through* uses another number in its place:
+#
+# $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial o} := \frac{\partial p}{\partial o} = p\,(1 - p).
+# \tag{R11}$$
+#
+# HardKuma and Hard Concrete change the variable instead. They have values between 0 and 1 with true derivatives, and
+# they still have exact zeros.
+#
+# **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
+# hesitates, we can compute its mean exactly. It is the derivative of the task loss by $z_t$, averaged over all
+# selections by their probability, times $p_t (1 - p_t)$, plus the gradient of the price.
+
+# %%
+half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
+torch.manual_seed(p.seed + 3)
+text = hesitating_text(half_trained, p.sparsity, (toy.texts(1) for _ in range(200)))
+task = task_losses(half_trained, text)
+exact = with_price(task, p.sparsity).gradient  # [10]
+straight = straight_through_gradient(half_trained, text, task, p.sparsity)  # [10]
+cosine = torch.cosine_similarity(straight, exact, dim=0).item()
+
+# %% tags=["check"]
+bias = ((straight - exact).norm() / exact.norm()).item()
+assert bias > 0.05, "straight-through is biased: its exact mean is not the exact gradient"
+print(f"straight-through: cosine {cosine:.2f}, {straight.norm() / exact.norm():.2f} of the length, bias {bias:.0%}")
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+finding = f"Straight-through is off by {bias:.0%} of the gradient, on average over all draws"
+labels = [f"{t}" + ("\nsignal" if here else "") for t, here in enumerate(is_signal(text)[0])]
+pair = {"exact gradient": exact, "mean of straight-through": straight}
+figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient by the logit (nats)", fmt="")
+figures.save_figure(fig, folder, "straight_through")
+fig
+
+# %% [markdown]
+# And the variational view? What is minimised, $\mathrm E[-\ln p(y \mid x, z)]$, bounds $-\ln \mathrm E[p(y \mid x,
+# z)]$ from above (by Jensen's inequality; (S2) of `05_count_words`). It is the bound of a variational auto-encoder
+# whose prior $p(z \mid x)$ is learned and serves as the posterior, too, so that no KL term is left. For this text
+# both sides are sums over 1,024 selections.
+
+# %%
+bound, marginal = (task.chances @ task.cost).item(), -(task.chances @ (-task.cost).exp()).log().item()
+
+# %% tags=["check"]
+assert bound >= marginal, "Jensen"
+print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
+
+# %% [markdown]
+# A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, under
+# the same constraint, one word of ten (`selection: 0.1`, with the signed rule of `06_hold_a_rate`), and with four
+# draws per step.
+
+# %%
+held = {"selection": 0.1, "sparsity": 0.0}
+once = {"baseline": "none"}  # the gradient comes through the draws; four of them, as for Bernoulli
+kinds = {"bernoulli": {}, "straight_through": once, "hard_concrete": once, "hardkuma": once}
+trained = {name: toy.train(model=name, **held, **changes) for name, changes in kinds.items()}
+gate_results = {name: toy.evaluate(model) for name, (model, _) in trained.items()}
+lates = {name: trace["task"][-50:].mean().item() for name, (_, trace) in trained.items()}  # of the last 50 steps
+pd.DataFrame(gate_results).T[["accuracy", "rate", "precision"]].astype(float).round(3)
+
+# %% tags=["check"]
+if settles:
+    for name, (_, trace) in trained.items():
+        late = trace["rate"][-50:].mean()
+        assert abs(late - 0.1) < 0.05, f"{name}: the constraint asks for 10 %, the last 50 steps are at {late:.1%}"
+    others = [loss for name, loss in lates.items() if name != "straight_through"]
+    assert lates["straight_through"] > 2 * max(others), "the biased gradient ends at a higher loss than the others"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+finding = f"All four learn; at the end straight-through still loses {lates['straight_through']:.3f} nats"
+lines = {name.replace("_", " "): running_mean(trace["task"]) for name, (_, trace) in trained.items()}
+figures.draw_lines(range(p.num_steps), lines, ax, title=finding, xlabel="training step", ylabel="task loss (nats)")
+figures.save_figure(fig, folder, "gates")
+fig
+
+# %% [markdown]
+# **The answer.** Yes, in two ways. Straight-through keeps the binary gate and accepts a biased gradient; the bias is
+# the difference between a derivative at a selection and the difference between two selections. HardKuma and Hard
+# Concrete keep an unbiased gradient and accept gates that are sometimes in between. On this toy all four learn to
+# select about one word of ten, as the table shows, but the task loss of straight-through stays above that of the
+# others. `31_selection_rates` compares them on SST.
+#
+# ## 4. Can a Lagrangian hold Bernoulli gates?
+#
+# **The question.** Bastings et al. hold the rate of HardKuma gates with a Lagrange multiplier, and leave a price for
+# the Bernoulli model. In footnote 8 they say why: they tried the Lagrangian there, too, and found it unstable
+# (everything selected, for example). Is it the gates, the noise, or the rule for the multiplier?
+#
+# **The experiment.** Their multiplier starts near zero and grows by a factor; while it is small, gates may open. To
+# see that phase in few steps, the gates of all three runs start open (at a logit of 4) and the multiplier grows three
+# times as fast as in their code. *Less noise* has the same multiplier, but the package's estimator, with
+# leave-one-out and the price in closed form. *Signed* is the package's rule as well.
+
+# %%
+authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
+lagrangians = {"authors": {**authors, "penalty": "sampled", "baseline": "none", "samples": 1},
+               "authors, less noise": authors, "signed": {}}  # fmt: skip
+held_at = {"selection": 0.2, "sparsity": 0.0, "bias": 4.0, "num_steps": 2 * p.num_steps}
+runs = {name: toy.train(**held_at, **changes) for name, changes in lagrangians.items()}
+
+# %% tags=["check"]
+ends = {name: trace["rate"][-50:].mean().item() for name, (_, trace) in runs.items()}
+for name, (model, trace) in runs.items():
+    print(f"{name:20} ends at a rate of {ends[name]:.3f}; above 90 % in {(trace['rate'] > 0.9).sum()} of "
+          f"{len(trace['rate'])} steps; accuracy {toy.evaluate(model)['accuracy']:.0%}")  # fmt: skip
+if settles:
+    assert abs(ends["signed"] - 0.2) < 0.03, "the signed rule holds Bernoulli gates too"
+    assert (runs["authors"][1]["rate"][: p.num_steps] > 0.9).float().mean() > 0.8, "everything is selected"
+    assert ends["authors"] < 0.1, "and then next to nothing"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+finding = f"Target 20 %: the authors' recipe ends at {ends['authors']:.0%}, the signed rule at {ends['signed']:.0%}"
+lines = {name: trace["rate"] for name, (_, trace) in runs.items()}
+figures.draw_lines(range(2 * p.num_steps), lines, ax, title=finding, xlabel="training step", ylabel="expected rate",
+                   target=0.2)  # fmt: skip
+figures.save_figure(fig, folder, "lagrangian")
+fig
+
+# %% [markdown]
+# **The answer.** It is the noise and the rule together, and not the gates. In the authors' recipe, the noise hides
+# the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient, $p (1 - p)$,
+# so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only lower a rate
+# cannot bring the words back. The signed rule acts on log-odds, in which the factor $p (1 - p)$ is gone, and it may
+# push in both directions. It holds the same gates at the target. `31_selection_rates` has the same comparison on SST.
+#
+# ## 5. Does the last state prefer the end?
+#
+# **The question.** *The encoder is a simple RNN and the last hidden state is taken as input for the classification.
+# This could bias the model to select words at the end of the sequence.* An LSTM that reads on after the evidence may
+# forget it. Does the selector then prefer words near the end, which the last state remembers best? The package has
+# five ways to pool the states $h_1 \dots h_n$ into one:
+#
+# $$\text{final: } [\overrightarrow h_n; \overleftarrow h_1], \quad \text{last: } \overrightarrow h_n, \quad
+# \text{mean: } \tfrac1n \textstyle\sum_t h_t, \quad \text{max: } \max_t h_t, \quad
+# \text{attention: } \textstyle\sum_t \alpha_t h_t. \tag{R12}$$
+#
+# **The experiment.** We take texts of twenty words with the signal in four random places, any one of which is enough.
+# Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*)
+# or removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So
+# we count only models that are right on more than 95 % of new texts. The column `learned` says how many of the three
+# these are. (At this price per word, some models never learn the task.)
+
+# %%
+pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)
+middles = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9], dtype=torch.float64)
+where, rows = {}, []
+for pool, mode, start in itertools.product(pools, modes, seeds):
+    model, _ = toy.train(length=20, copies=4, pool=pool, predictor=mode, start=start)
+    found = toy.evaluate(model, length=20, copies=4)
+    kept = found["kept"].double().sum(0).view(5, 4).sum(1)
+    where[pool, mode, start] = kept / kept.sum()  # share by fifth of the text; nan where nothing is kept
+    rows.append({"pool": pool, "mode": mode, "accuracy": found["accuracy"], "words": found["words"],
+                 "mean position": (where[pool, mode, start] @ middles).item()})  # fmt: skip
+learned = pd.DataFrame(rows).query("accuracy > 0.95")  # of a model that has not learned the task we ask nothing
+positions = learned.groupby(["mode", "pool"]).agg(["mean", "std"])
+positions[("learned", "")] = learned.groupby(["mode", "pool"]).size()
+positions.round(2)
+
+# %% tags=["check"]
+for key, kept in where.items():
+    assert kept.isnan().all() or abs(kept.sum() - 1) < 1e-9, key
+if settles:
+    assert len(positions) == len(pools) * len(modes) and len(learned) > len(rows) / 2, "enough models have learned"
+    off_centre = (positions["mean position"]["mean"] - 0.5).abs()
+    assert off_centre.max() < 0.1, "no pooling moves the selection to the end"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+dots = {f"unselected words {how}": list(zip(part["pool"], part["mean position"], [0.0] * len(part), strict=True))
+        for how, mode in (("replaced by zeros", "zero"), ("removed", "compact"))
+        for part in [learned[learned["mode"] == mode]] if len(part)}  # fmt: skip
+least, most = learned["mean position"].agg(["min", "max"])
+finding = f"One dot per model: what it keeps stands on average at {least:.2f} to {most:.2f} of the text"
+figures.draw_score_by_setting(dots, ax, {"no preference": (0.5, 0.0)}, title=finding, xlabel="pooling",
+                              ylabel="mean position of kept signals")  # fmt: skip
+ax.set_ylim(0, 1)
+figures.save_figure(fig, folder, "positions")
+fig
+
+# %% [markdown]
+# Each dot is a model. All of them lie near the line of 0.5, so we see no preference for the end. But these texts
+# offer a choice of four places. If the signal has a single random place, there is no choice, and a model that
+# remembers only late signals would fail on early ones. So we also train with one signal, and ask how often the model
+# is right, by the fifth of the text in which the signal stands.
+
+# %%
+single_place = {}
+for mode in modes:
+    model, _ = toy.train(length=20, copies=1, pool="last", predictor=mode)
+    tests = toy.new_texts(4000, part=6, length=20)
+    with torch.no_grad():
+        right = model.head.score(model(tests.tokens, tests.mask).prediction, tests.target)
+    fifth = is_signal(tests).double().argmax(1) // 4
+    single_place[mode] = [right[fifth == i].mean().item() for i in range(5)]
+
+# %% tags=["check"]
+for mode, by_fifth in single_place.items():
+    print(f"last state, {mode:8}" + "".join(f"  {value:.0%}" for value in by_fifth))
+    assert not settles or mode == "zero" or min(by_fifth) > 0.9, "without gaps the place does not matter"
+    assert not settles or max(by_fifth) - min(by_fifth) < 0.15, "no fifth of the text is much better than another"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 4.8))
+fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
+worst = {mode: min(by_fifth) for mode, by_fifth in single_place.items()}
+finding = f"One signal, last state, worst fifth: {worst['zero']:.0%} right (zero), {worst['compact']:.0%} (compact)"
+figures.draw_bars(fifths, single_place, ax, title=finding, ylabel="accuracy", fmt="{:.2f}")
+figures.save_figure(fig, folder, "single_place")
+fig
+
+# %%
+at_last = {"pool": "last", "predictor": "zero"}
+two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train(**at_last)[0]}
+
+# %% [markdown]
+# **The answer.** Not here. With zeros in the gaps, the model with one signal has not learned the whole task, but it
+# fails in every fifth of the text alike, so the place is not the reason. The fear is reasonable for an LSTM that is
+# not trained, and the exercise below shows why. But the LSTM is trained together with the selector, and what it needs
+# to remember it learns to remember. If unselected words are removed, the question does not even arise, because then
+# the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
+#
+# **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. The function
+# `distance_after_zeros` says how far apart the last states after the four signals still are when a number of zero
+# vectors has followed. *Predict* by which factor the content of a cell shrinks per zero vector if every forget gate
+# stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each divided by the
+# first one, for the two models below: `fading`, a dict of "untrained" and "trained" to 21 numbers. *Explain* how the
+# trained LSTM differs, and what this means for the question of this page.
+
+# %% tags=["solution"]
+factor = 0.5
+fading = {name: [distance_after_zeros(model, zeros) / distance_after_zeros(model, 0) for zeros in range(21)]
+          for name, model in two_models.items()}  # fmt: skip
+print("share of the distance left after 0, 1, 2, 3, 5, 10 and 20 zero vectors")
+for name, shares in fading.items():
+    print(f"{name:10}" + "".join(f"{shares[zeros]:10.1e}" for zeros in (0, 1, 2, 3, 5, 10, 20)))
+# In the untrained LSTM each zero vector takes away about half of what is left, as a forget gate of one half does, so a
+# signal fades within a few words, and only signals near the end would reach the last state. Training opens the forget
+# gates, so the state keeps what it has read, and the selector has no reason to prefer the end.
+
+# %% tags=["check"]
+blank = torch.nn.LSTMCell(1, 1)
+for weight in blank.parameters():
+    torch.nn.init.zeros_(weight)  # then all of its gates stand at one half
+with torch.no_grad():
+    _, content = blank(torch.zeros(1, 1), (torch.zeros(1, 1), torch.ones(1, 1)))
+assert abs(factor - content.item()) < 1e-6, f"`factor`: {content.item():.2f} of the content is left after one step"
+for name, shares in fading.items():
+    again = [distance_after_zeros(two_models[name], zeros) for zeros in range(21)]
+    assert len(shares) == 21, f"{name}: give a share for each number of zeros from 0 to 20"
+    off = max(abs(share - distance / again[0]) for share, distance in zip(shares, again, strict=True))
+    assert off < 1e-4, f"{name}: a share is off by {off:.2g}"
+assert set(fading) == {"untrained", "trained"}, "`fading` has an entry for each model"
+assert fading["untrained"][20] < 0.05, "an untrained LSTM forgets"
+assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to keep the signal"
+
+# %% [markdown]
+# ## 6. Is a rationale just attention?
+#
+# **The question.** *The rationale extraction can be understood as attention, even if architectures and objectives
+# differ. The discussion in the paper is not so convincing for me.* What is the difference? Attention reads
+# *everything* and weighs it afterwards, and the states that it weighs have seen their neighbours. Whether the
+# difference matters can be measured: how far does a prediction follow the words that an explanation shows (DeYoung et
+# al. 2020)? With $y' = \arg\max p(\cdot \mid x)$ and the shown words $r$:
+#
+# $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R13}$$
+# $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R14}$$
+#
+# If an explanation is faithful, the words that it shows are enough (low sufficiency, as it is unluckily called), and
+# the others are not (high comprehensiveness).
+#
+# **The experiment.** We train an attention model and a Bernoulli model on the same toy, and let each show one word of
+# ten.
+
+# %%
+attention, _ = toy.train(model="attention", rule="top_k", budget=0.1, baseline="none", samples=1)
+bernoulli, _ = toy.train(**held)
+bernoulli.rule, bernoulli.budget = "top_k", 0.1
+texts = toy.new_texts(2000, part=7)
+faithful, shown_in = {}, {}
+for name, model in {"attention": attention, "bernoulli": bernoulli}.items():
+    with torch.no_grad():
+        z = model(texts.tokens, texts.mask).z
+        whole = explain.class_probabilities(model, texts, texts.mask.float())
+        sufficiency, comprehensiveness = explain.sufficiency_and_comprehensiveness(model, texts, z, whole)
+        from_it = explain.class_probabilities(model, texts, z).argmax(1)
+    shown_in[name] = ((z != 0) & is_signal(texts)).any(1).float()
+    faithful[name] = {"sufficiency": sufficiency.mean().item(), "comprehensiveness": comprehensiveness.mean().item(),
+                      "signal shown": shown_in[name].mean().item(),
+                      "right from it": (from_it == texts.target).float().mean().item(),
+                      "right from all": (whole.argmax(1) == texts.target).float().mean().item()}  # fmt: skip
+pd.DataFrame(faithful).T.round(3)
+
+# %% tags=["check"]
+for name, hits in shown_in.items():
+    by_class = [f"{hits[texts.target == label].mean():.0%}" for label in range(4)]
+    print(f"{name}, top 10 %: signal shown, class by class: {', '.join(by_class)}")
+if settles:
+    for name, row in faithful.items():
+        assert row["comprehensiveness"] > row["sufficiency"], f"{name}: the shown word matters more than the rest"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(11, 5))
+shares = ", ".join(f"{name} {row['signal shown']:.0%}" for name, row in faithful.items())
+finding = f"The word that decides is shown: {shares}"
+bars = {f"{name}, top 10 %": list(row.values()) for name, row in faithful.items()}
+figures.draw_bars(list(faithful["attention"]), bars, ax, title=finding, ylabel="probability, share of texts",
+                  fmt="{:.2f}")  # fmt: skip
+figures.save_figure(fig, folder, "attention")
+fig
+
+# %% [markdown]
+# **The answer.** The two are different things, and the numbers do not always favour the rationale. On an easy toy,
+# the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at the classes,
+# one by one: a class whose signal is hardly ever shown is the one for which the model selects nothing. An extractor
+# that pays for words, or may select only a few, can learn that an empty rationale *means* one of the four classes.
+# Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on purpose is faithful
+# to the model, but it tells a person nothing. What the extractor has in exchange is a guarantee: what it does not
+# show cannot have been read. `31_selection_rates` measures both numbers on SST.
+#
+# ## 7. What leaks beside the rationale?
+#
+# **The question.** That guarantee is ours to examine, so this question is our own. If words are replaced by zero
+# vectors, their content is gone. Is anything else left of them? An LSTM that steps over zero vectors knows how many
+# there were.
+#
+# **The experiment.** A *probe* measures it. We take texts in which *nothing* is selected, of 5 to 40 words, and
+# predict the length $n$ of a text from the state of the predictor, by linear regression. We judge the probe on other
+# texts:
+#
+# $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R15}$$
+
+# %%
+leaks = {}
+lengths = torch.randint(5, 41, (600,))
+unread = torch.arange(40) < lengths.unsqueeze(1)  # [600, 40]
+for mode in modes:
+    model, _ = toy.train(predictor=mode)
+    with torch.no_grad():
+        read = model.predictor.read(torch.zeros(600, 40, p.embedding_size), unread, torch.zeros(600, 40))
+        states = model.predictor.pool(*read).double()
+    parts = (states[:300], lengths[:300].double()), (states[300:], lengths[300:].double())
+    leaks[mode] = explain.length_leak(*parts)
+
+# %% tags=["check"]
+print(f"R² of the length of an unread text: {leaks['zero']:.2f} (zero), {max(0.0, leaks['compact']):.2f} (compact)")
+assert leaks["compact"] < 0.01, "nothing to read in mode compact"
+if settles:
+    assert leaks["zero"] > 0.9, "the length can be read off the state of an unread text"
+
+# %% [markdown]
+# **The answer.** If unselected words become zero vectors, nearly everything about the length of the text can be read
+# off a state that has seen no word at all. If they are removed, nothing can. A length can be a strong feature: short
+# reviews may be angry ones. So a model may predict from something that its rationale does not show. If that matters
+# for your data, use `predictor: compact`.
+#
+# ## 8. Is the evaluation ambiguous?
+#
+# **The question.** *What counts as a rationale may be ambiguous in some contexts, and selecting rationales may
+# therefore be challenging to evaluate.* The gold rationales of a corpus mark everything that supports the label. A
+# model needs only enough. Is it punished for that?
+#
+# **The experiment.** The signal stands in four places of twenty, any one decides, and the gold rationale marks all
+# four. We train a model that may select freely at a price, and measure precision and recall, beside three selections
+# that have not read the text but show as much of it.
+
+# %%
+texts = toy.new_texts(2000, part=8, length=20, copies=4)
+gold = is_signal(texts)
+model, _ = toy.train(length=20, copies=4, predictor="compact", sparsity=0.1)
+with torch.no_grad():
+    chosen = {"model": model(texts.tokens, texts.mask).z != 0}
+share = chosen["model"].float().mean().item()
+size, first = max(1, round(20 * share)), torch.randint(0, 20, (2000, 1))
+chosen["random words"] = torch.rand(2000, 20) < share
+chosen["random span"] = (torch.arange(20) - first) % 20 < size
+chosen["first words"] = (torch.arange(20) < size).expand(2000, -1)
+measured = {name: rationale_scores(list(picked), list(gold)) for name, picked in chosen.items()}
+
+# %% tags=["check"]
+for name, row in measured.items():
+    print(f"{name:13} precision {row['precision']:.0%}  recall {row['recall']:.0%}  F1 {row['f1']:.0%}")
+    if name != "model":
+        assert abs(row["precision"] - 0.2) < 0.03, "a selection that has not read the text: four words of twenty"
+if settles:
+    assert measured["model"]["precision"] > 0.9 and measured["model"]["recall"] < 0.75, "one of four left out"
+
+# %% tags=["figure"]
+fig, ax = figures.new_figure(size=(10, 5))
+ours = measured["model"]
+finding = f"Any one signal decides: precision {ours['precision']:.0%}, recall {ours['recall']:.0%}"
+bars = {name: [row[name] for row in measured.values()] for name in ("precision", "recall", "f1")}
+figures.draw_bars(list(measured), bars, ax, title=finding, ylabel="share of words", fmt="{:.2f}")
+figures.save_figure(fig, folder, "ambiguity")
+fig
+
+# %% [markdown]
+# **The answer.** It depends on the measure. Precision does not punish a model that stops when it has enough: what it
+# selects is right. Recall does, because it asks for all the evidence that there is, and F1 does in part. The three
+# selections that have not read the text have the precision of chance, which is the share of gold words. So report
+# precision beside the share of selected words and beside chance, and read recall as "how complete", not as "how
+# right". Lei et al. report precision and the share of selected words.
+#
+# ## Summary
+#
+# A rule at test time, a norm, a way to pool, what the predictor sees of the gaps: each of these is a choice, each
+# changes what a rationale shows, and you can measure each in a minute. A Bernoulli gate can be trained through biased
+# draws or replaced by a gate with true derivatives, and a signed multiplier holds it at a target. A rationale
+# guarantees what was not read, but it does not guarantee that it is informative, complete or free of leaks.
+#
+# ## Next
+#
+# `10_first_rationale` and `11_train_reviews` have the same questions on longer texts. `12_train_sst` with
+# `params/sst/bernoulli.yaml` trains the model on SST, and `31_selection_rates` puts it beside HardKuma.

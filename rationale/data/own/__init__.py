@@ -1,0 +1,10 @@
+"""Texts of one's own as a corpus: a table, a folder of tables, a folder in ERASER's format, or a saved data set.
+
+`settings` says what names such texts and which columns are read, `tables` reads the files, `eraser` the folders of that
+benchmark, `labels` tells classes from scores, `splits` makes the splits that are missing, and `read` joins all this.
+"""
+
+from rationale.data.own.read import OwnTexts, read_own
+from rationale.data.own.settings import is_own
+
+__all__ = ["OwnTexts", "is_own", "read_own"]

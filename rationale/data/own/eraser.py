@@ -1,0 +1,117 @@
+"""A folder in the format of the ERASER benchmark: documents, and annotations that point into them.
+
+Source: DeYoung et al. 2020. `docs/<docid>` (or docs.jsonl) holds a document, tokens separated by spaces and one
+sentence per line. A line of train.jsonl, val.jsonl or test.jsonl has annotation_id, classification, query, docids
+(often null) and evidences: a list of lists of {docid, start_token, end_token}.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
+
+from rationale.data.files import parse_json, read_lines, read_text
+from rationale.errors import BadInput, excerpt, shown
+
+SIDES = ("_premise", "_hypothesis")  # endings of the two documents of a pair (e-SNLI)
+
+
+class Annotation(NamedTuple):
+    """One line of an annotation file."""
+
+    number: int  # of the line
+    tokens: tuple[str, ...]  # of all its documents, one after the other
+    rationale: tuple[bool, ...] | None
+    query: tuple[str, ...]
+    second: tuple[str, ...]  # of a pair: the hypothesis; else empty
+    label: str
+
+
+def is_eraser(folder: Path) -> bool:
+    """Whether a folder has documents and annotations in ERASER's format."""
+    has_documents = (folder / "docs").is_dir() or (folder / "docs.jsonl").is_file()
+    return has_documents and (folder / "train.jsonl").is_file()
+
+
+class Documents:
+    """The tokens of the documents of a folder, by name; a document is read when it is first asked for."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.known = folder, dict[str, tuple[str, ...]]()
+        self.in_one_file = (folder / "docs.jsonl").is_file()
+        if self.in_one_file:
+            place = shown(folder / "docs.jsonl")
+            for number, line in enumerate(read_lines(folder / "docs.jsonl"), start=1):
+                row = parse_json(line, f"{place}:{number}", '{"docid": ..., "document": ...}')
+                if not isinstance(row, dict) or not isinstance(row.get("document"), str):
+                    raise BadInput(f"{place}:{number}: no document; accepted: " + '{"docid": ..., "document": ...}')
+                self.known[str(row.get("docid"))] = _words(row["document"])
+
+    def __contains__(self, name: str) -> bool:
+        inside = name not in ("", ".", "..") and "/" not in name and "\\" not in name
+        return name in self.known or (not self.in_one_file and inside and (self.folder / "docs" / name).is_file())
+
+    def __getitem__(self, name: str) -> tuple[str, ...]:
+        if name not in self.known:
+            self.known[name] = _words(read_text(self.folder / "docs" / name))
+        return self.known[name]
+
+
+def read_annotations(folder: Path, name: str, documents: Documents) -> Iterator[Annotation]:
+    """The annotations of one file.
+
+    Raises
+    ------
+    BadInput
+        A line is malformed, names a document that is not there, or has evidence outside of its document.
+    """
+    place = shown(folder / name)
+    for number, line in enumerate(read_lines(folder / name), start=1):
+        if line.strip():
+            row = parse_json(line, f"{place}, line {number}", "an annotation, one JSON object per line")
+            try:
+                yield _annotation(number, row, documents)
+            except (TypeError, AttributeError, KeyError):
+                accepted = "an object with annotation_id, classification, evidences, query"
+                raise BadInput(f"{place}, line {number}: no annotation of ERASER; accepted: {accepted}") from None
+            except ValueError as error:
+                raise BadInput(f"{place}, line {number}: {error}") from None
+
+
+def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annotation:
+    evidences = [evidence for group in row["evidences"] for evidence in group]
+    identifier = str(row["annotation_id"])
+    names = list(dict.fromkeys(row.get("docids") or [evidence["docid"] for evidence in evidences] or [identifier]))
+    sides = next(([name.removesuffix(end) + other for other in SIDES] for name in names for end in SIDES
+                  if name.endswith(end)), [])  # fmt: skip
+    if not sides and f"{identifier}{SIDES[0]}" in documents:
+        sides = [identifier + other for other in SIDES]
+    names = sides or names
+    for name in names:
+        if name not in documents:
+            raise ValueError(
+                f"the document {excerpt(name)} is not in docs; accepted: annotations of the documents there"
+            )
+    tokens, offset = list[str](), {}
+    for name in names:
+        offset[name] = len(tokens)
+        tokens += documents[name]
+    flags = [False] * len(tokens)
+    for evidence in evidences:
+        start, end, name = evidence["start_token"], evidence["end_token"], evidence["docid"]
+        length = len(documents[name]) if name in offset else -1
+        if not 0 <= start < end <= length:
+            has = f"a document of {length} tokens" if length >= 0 else "a document that the annotation does not name"
+            raise ValueError(f"the rationale is longer than its text: evidence [{start}, {end}] in {has}")
+        flags[offset[name] + start : offset[name] + end] = [True] * (end - start)
+    label = str(row["classification"])
+    if not tokens or not label:
+        raise ValueError("an empty text" if not tokens else "no label in classification")
+    second = tuple(documents[sides[1]]) if sides else ()
+    return Annotation(
+        number, tuple(tokens), tuple(flags) if evidences else None, _words(row.get("query") or ""), second, label
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(map(intern, text.split()))

@@ -1,0 +1,117 @@
+"""The labels of a column: names of classes, or scores; told from the values, or as the setting `head` says."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rationale.errors import BadInput, cut, excerpt
+
+MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
+NO_LABEL = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a number is missing
+
+Where = Callable[[int], str]  # number of a label -> the beginning of a message about its row
+
+
+class Labels(NamedTuple):
+    """The labels of all texts, in order."""
+
+    values: list[int] | list[tuple[float]]
+    names: list[str] | None  # of the classes; None: scores
+    scale: tuple[float, float] | None  # the lowest and the highest score, which became 0 and 1
+    note: str  # what the column was taken for, in one line
+
+
+def spelled(cell: Any) -> str:
+    """A label as text: that of a number is the same in every kind of table, 4 for 4.0."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    text = "" if cell is None or cell != cell else str(cell).strip()
+    return text.partition(".")[0] if re.fullmatch(r"-?\d+\.0+", text) else text
+
+
+def number_of(text: str) -> float | None:
+    """The finite number that a text is; None if it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> Labels:
+    """Labels as classes, numbered in the order of their names, or as scores, scaled to [0, 1].
+
+    `auto` means classes, unless all values are numbers and either one of them is not whole or there are more than
+    `MOST_NUMBERS` different ones.
+
+    Parameters
+    ----------
+    cells : N texts, `spelled`
+    column : str
+    head : "auto", "classes" or "scores"
+    where : function
+        Of a number in 0 .. N - 1.
+
+    Raises
+    ------
+    BadInput
+        A label is missing or no number, occurs only once, or all labels are the same.
+    """
+    counts = Counter(cells)
+    numbers = {text: number_of(text) for text in counts}
+    bad = [text for text, number in numbers.items() if number is None]
+    told = f"column {excerpt(column)}"
+    if "" in counts:
+        raise BadInput(
+            f"{_place(cells, '', where)}no label in {told}{_more(counts[''])}; remove the row, or fill it in"
+        )
+    mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS
+    if bad and (head == "scores" or (head == "auto" and mostly_numbers)):
+        more = _more(sum(counts[text] for text in bad))
+        missing = "a missing score" if NO_LABEL.fullmatch(bad[0]) or bad[0].lower() in ("inf", "-inf") else "no number"
+        others = "; accepted: a number" + ("" if head == "scores" else ", as in the other rows, or give head=classes")
+        raise BadInput(f"{_place(cells, bad[0], where)}{excerpt(bad[0])} in {told} is {missing}{more}{others}")
+    if len(counts) < 2:
+        raise BadInput(
+            f"{where(0)}every text has the same label, {excerpt(cells[0])} in {told}; at least two are needed"
+        )
+    whole = all(number is not None and number.is_integer() for number in numbers.values())
+    as_scores = head == "scores" or (
+        head == "auto" and not bad and len(counts) > 2 and (not whole or len(counts) > MOST_NUMBERS)
+    )
+    return _scores(cells, numbers, told) if as_scores else _classes(cells, counts, numbers, told, where)
+
+
+def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str) -> Labels:
+    low, high = min(numbers.values()), max(numbers.values())
+    scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
+    note = f"{told} holds scores, from {low:g} to {high:g} (head=classes: classes)"
+    return Labels([scaled[text] for text in cells], None, (low, high), note)
+
+
+def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any], told: str, where: Where) -> Labels:
+    names = sorted(counts, key=lambda text: (numbers[text] is None, numbers[text] or 0.0, text))
+    single = [name for name in names if counts[name] == 1]
+    if single:
+        others = f", and so do {len(single) - 1} other labels" if len(single) > 1 else ""
+        advice = "correct it or remove the row" if len(single) < 10 else "if the labels are numbers, give head=scores"
+        raise BadInput(
+            f"{_place(cells, single[0], where)}the label {excerpt(single[0])} in {told} occurs once{others}; {advice}"
+        )
+    shown = ", ".join(cut(f"{name}", 30) for name in names[:12]) + ", ..." * (len(names) > 12)
+    other = " (head=scores: scores)" if all(number is not None for number in numbers.values()) else ""
+    note = f"{told} holds {len(names)} classes: {shown}{other}"
+    index = {name: i for i, name in enumerate(names)}
+    return Labels([index[text] for text in cells], names, None, note)
+
+
+def _place(cells: Sequence[str], text: str, where: Where) -> str:
+    return where(next(i for i, cell in enumerate(cells) if cell == text))
+
+
+def _more(count: int) -> str:
+    return f" (and in {count - 1:,} more row{'s' * (count > 2)})" if count > 1 else ""

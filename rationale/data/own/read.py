@@ -1,0 +1,296 @@
+"""Read texts of one's own: labels are told from their column, and splits are made where there are none."""
+
+import csv
+import io
+import re
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rationale.data.corpus import SPLITS
+from rationale.data.example import Example, filled
+from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
+from rationale.data.own.labels import read_labels, spelled
+from rationale.data.own.marks import read_marks, read_tokens
+from rationale.data.own.settings import SUFFIXES, kind_of
+from rationale.data.own.splits import SHARES, divide, require_classes, shared_texts, strata_of
+from rationale.data.own.tables import Table, open_table, saved_tables
+from rationale.data.pairs import NULL
+from rationale.errors import BadInput, excerpt, shown
+from rationale.files import write_text
+from rationale.progress import each
+
+NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}  # of files of splits
+MOST_BAD = 1000  # bad rows that are counted before reading stops
+
+
+@dataclass
+class OwnTexts:
+    """Texts of one's own, ready for training.
+
+    Attributes
+    ----------
+    splits : {"train", "dev", "test"} -> list of Example
+        With classes, the first texts of a split cover all of them.
+    head : "classes" or "scores"
+    labels : names of the classes; None for scores
+    scale : the lowest and the highest score of the file, which are 0 and 1 in `splits`; None for classes
+    notes : what was told from the data, one sentence each
+    origins : split -> (file, row) of each text
+    """
+
+    splits: dict[str, list[Example]]
+    head: str
+    labels: list[str] | None
+    scale: tuple[float, float] | None
+    notes: list[str]
+    files: list[str]
+    origins: dict[str, tuple[array, array]]  # split -> numbers of the files and of the rows
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of classes, or of scores."""
+        return len(self.labels or (1,))
+
+    def save(self, folder: Path) -> None:
+        """Write `splits.csv`: the split, the file and the row of every text."""
+        written = io.StringIO()
+        rows = csv.writer(written, lineterminator="\n")
+        rows.writerow(["split", "file", "row"])
+        for split in self.splits:
+            rows.writerows([split, self.files[file], row] for file, row in zip(*self.origins[split], strict=True))
+        write_text(folder / "splits.csv", written.getvalue())
+
+
+@dataclass
+class Part:
+    """The texts of one file, in parallel lists."""
+
+    split: str
+    place: str
+    where: Callable[[int], str]  # number of a row -> the beginning of a message
+    numbers: array = field(default_factory=lambda: array("q"))
+    tokens: list[tuple[str, ...]] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
+    rationales: list[tuple[bool, ...] | None] = field(default_factory=list)
+    seconds: list[tuple[str, ...] | None] = field(default_factory=list)
+
+    def add(self, number: int, tokens: tuple[str, ...], cell: str, rationale: Any, second: Any) -> None:
+        """Add a text."""
+        self.numbers.append(number)
+        self.tokens.append(tokens)
+        self.cells.append(cell)
+        self.rationales.append(rationale)
+        self.seconds.append(second)
+
+
+def read_own(p: Any) -> OwnTexts:
+    """Read the texts that the settings of a run name.
+
+    Parameters
+    ----------
+    p : parameters
+        Uses corpus (a file or a folder), text, label, tokeniser, split_seed, and, if it has them: rationale, head, and
+        second, which makes each text the first of a pair.
+
+    Raises
+    ------
+    BadInput
+        A file or a row cannot be used; the message names the file, the row and the column.
+    """
+    place = Path(p.corpus)
+    parts = _read_eraser(place, p) if is_eraser(place) else [_read_table(*part, p) for part in _tables(place)]
+    empty = next((part for part in parts if not part.cells), None)
+    if empty is not None:
+        raise BadInput(f"{empty.place}: no text in it; accepted: at least one row below the column names")
+    return _labelled(parts, shown(place), p)
+
+
+def _tables(place: Path) -> Iterator[tuple[str, Table]]:
+    """(split, table) of a file or of a folder; a file alone is training data, of which the other splits are made."""
+    if not place.is_dir():
+        yield "train", open_table(place)
+        return
+    files = defaultdict(list)
+    tables = saved_tables(place)
+    if not tables:
+        for path in sorted(place.iterdir()):
+            found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", path.name.split(".")[0])  # numbered files are parts of one
+            if found and kind_of(path) in SUFFIXES:
+                files[found[1]].append(path)
+    known = {name: split for split, names in NAMES.items() for name in names}
+    by_split = defaultdict(list)
+    for name in sorted((tables or files).keys() & known.keys(), key=list(known).index):
+        by_split[known[name]].append(name)
+    if "train" not in by_split:
+        there = ", ".join(sorted(tables or (path.name for path in place.iterdir()))[:10]) or "nothing"
+        accepted = f"train, and dev (or validation) and test if there are any, each as {', '.join(SUFFIXES)}"
+        raise BadInput(f"{shown(place)}: no train file in this folder, which holds {there}; accepted: {accepted}")
+    for split, names in by_split.items():
+        paths = [path for name in names for path in files[name]]
+        if len(names) > 1 or len({(path.stem.split("-")[0], kind_of(path)) for path in paths}) > 1:
+            two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
+            raise BadInput(f"{shown(place)}: {two} are both the {split} split; accepted: one of them")
+        for table in [tables[name] for name in names] if tables else map(open_table, paths):
+            yield split, table
+
+
+def _read_table(split: str, table: Table, p: Any) -> Part:
+    """The texts of a table; all its bad rows are counted, and the first one is named."""
+    columns = {"text": p.text, "label": p.label}
+    columns |= {name: vars(p)[name] for name in ("rationale", "second") if vars(p).get(name)}
+    part, bad = Part(split, table.place, table.where), []
+    names = table.names.get(p.label)
+    for number, cells in each(f"reading {table.place}", table.rows(columns)):
+        row = dict(zip(columns, cells, strict=True))
+        try:
+            tokens = read_tokens(row["text"], p.text, p.tokeniser)
+            second = read_tokens(row["second"], p.second, p.tokeniser) if "second" in row else None
+            marks = read_marks(row.get("rationale"), row["text"], tokens)
+            label = _label(row["label"], names, p.label)
+        except ValueError as error:
+            bad.append((number, str(error)))
+            if len(bad) == MOST_BAD:
+                break
+            continue
+        if second is not None:
+            tokens, second = (NULL, *tokens), (NULL, *second)
+        part.add(number, tokens, label, marks, second)
+    if bad:
+        number, message = bad[0]
+        others = ", ".join(str(number) for number, _ in bad[1:4])
+        several = f"{len(bad) - 1:,} more bad rows, such as {others}" if len(bad) > 2 else f"{others} is bad as well"
+        more = f" ({several})" if len(bad) > 1 else ""
+        raise BadInput(f"{table.where(number)}{message}{more}")
+    return part
+
+
+def _label(cell: Any, names: list[str] | None, column: str) -> str:
+    """A label as text, or the name of the class whose number it is."""
+    if isinstance(cell, list | tuple | dict):
+        raise ValueError(f"{excerpt(cell)} in column {excerpt(column)} is no label; accepted: a text or a number")
+    if names is not None and isinstance(cell, int):
+        if not 0 <= cell < len(names):
+            raise ValueError(
+                f"the class {cell} in column {excerpt(column)} has no name; accepted: 0 to {len(names) - 1}"
+            )
+        return names[cell]
+    return spelled(cell)
+
+
+def _read_eraser(folder: Path, p: Any) -> list[Part]:
+    """The annotations of a folder in ERASER's format. Queries that differ stand before their texts."""
+    documents, parts = Documents(folder), []
+    for split, names in NAMES.items():
+        name = next((f"{name}.jsonl" for name in names if (folder / f"{name}.jsonl").is_file()), None)
+        if name is not None:
+            place = shown(folder / name)
+            read = list(each(f"reading {place}", read_annotations(folder, name, documents)))
+            parts.append((Part(split, place, lambda number, place=place: f"{place}, line {number}: "), read))  # type: ignore[misc]
+    queries = {annotation.query for _, read in parts for annotation in read}
+    for part, read in parts:
+        for one in read:
+            if "second" in vars(p):
+                _add_pair(part, one)
+            else:
+                query = one.query if len(queries) > 1 else ()
+                marks = None if one.rationale is None else (False,) * len(query) + one.rationale
+                part.add(one.number, query + one.tokens, one.label, marks, None)
+    return [part for part, _ in parts]
+
+
+def _add_pair(part: Part, one: Annotation) -> None:
+    second = one.second or one.query
+    first = one.tokens[: len(one.tokens) - len(one.second)]
+    if not first or not second:
+        raise BadInput(f"{part.where(one.number)}no pair; accepted: a text with a query, or a premise and a hypothesis")
+    part.add(one.number, (NULL, *first), one.label, None, (NULL, *second))
+
+
+def _labelled(parts: list[Part], place: str, p: Any) -> OwnTexts:
+    """Labels, splits and notes of texts that have been read."""
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part.cells))
+
+    def part_of(i: int) -> tuple[int, int]:
+        number = bisect_right(starts, i) - 1
+        return number, i - starts[number]
+
+    def where(i: int) -> str:
+        number, row = part_of(i)
+        return parts[number].where(parts[number].numbers[row])
+
+    head = "classes" if "second" in vars(p) else vars(p).get("head", "auto")
+    column = "classification" if is_eraser(Path(p.corpus)) else p.label
+    labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
+    notes = [f"{place}: {starts[-1]:,} texts; {labels.note}"]
+    keys = [(tokens, second) for part in parts for tokens, second in zip(part.tokens, part.seconds, strict=True)]
+    split_of = [part.split for part in parts for _ in part.cells]
+    missing = [split for split in SHARES if split not in split_of]
+    if missing:
+        train = [i for i, split in enumerate(split_of) if split == "train"]
+        strata = strata_of([labels.values[i] for i in train], labels.names is not None)  # type: ignore[arg-type]
+        made, copies = divide([keys[i] for i in train], strata, missing, p.split_seed)
+        for i, split in zip(train, made, strict=True):
+            split_of[i] = split
+        notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
+    if labels.names is not None:
+        require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
+    order = _order(split_of, labels.values if labels.names is not None else None)
+    splits: dict[str, list[Example]] = {}
+    origins = {}
+    for split, numbers in order.items():
+        places = [part_of(i) for i in numbers]
+        splits[split] = [
+            Example(parts[n].tokens[row], labels.values[i], parts[n].rationales[row], second=parts[n].seconds[row])
+            for i, (n, row) in zip(numbers, places, strict=True)
+        ]
+        origins[split] = (array("q", [n for n, _ in places]), array("q", [parts[n].numbers[row] for n, row in places]))
+    for later, earlier, count, i, j in shared_texts({split: [keys[i] for i in order[split]] for split in order}):
+        first, other = (where(order[split][k]).removesuffix(": ") for split, k in ((later, i), (earlier, j)))
+        notes.append(f"{_number(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
+    head = "scores" if labels.names is None else "classes"
+    files = [part.place for part in parts]
+    return OwnTexts(filled(splits, place), head, labels.names, labels.scale, notes, files, origins)
+
+
+def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, list[int]]:
+    """The numbers of the texts of each split; classes take turns, so that the first texts cover all of them."""
+    order: dict[str, list[int]] = {split: [] for split in SPLITS}
+    for i, split in enumerate(split_of):
+        order[split].append(i)
+    if classes is None:
+        return order
+    for split, numbers in order.items():
+        seen: dict[Any, int] = defaultdict(int)
+        turns = []
+        for i in numbers:
+            turns.append((seen[classes[i]], classes[i], i))
+            seen[classes[i]] += 1
+        order[split] = [i for _, _, i in sorted(turns)]
+    return order
+
+
+def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: int, is_classes: bool) -> list[str]:
+    """What is said of splits that were made."""
+    sizes = " and ".join(f"{split_of.count(split):,} for {split}" for split in missing)
+    evenly = "each class in the same proportion" if is_classes else "low and high scores in the same proportion"
+    notes = [f"no {' and no '.join(missing)} split: {sizes} were drawn by split_seed={seed}, {evenly}"]
+    if copies:
+        notes.append(
+            f"{_number(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
+        )
+    return notes
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count > 1)}"
+
+
+def _verb(count: int) -> str:
+    return "stand" if count > 1 else "stands"

@@ -1,0 +1,62 @@
+"""What names texts of one's own, and which columns of them are read."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from rationale.data.tokenise import TOKENISERS
+from rationale.settings import OneOf, Settings, setting
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")  # each may be packed: .csv.gz, .jsonl.xz; a parquet file packs itself
+PACKED = (".gz", ".xz")
+IN_WORDS = f"a file ({', '.join(SUFFIXES)}) or a folder of your own"
+
+
+class TextFileSettings(Settings):
+    """The columns of texts of your own (a file or a folder); a corpus with a name does not use them."""
+
+    text: str = setting("text", "column of the texts")
+    label: str = setting("label", "column of the labels")
+    tokeniser: Annotated[str, OneOf(lambda: TOKENISERS)] = setting("treebank", "how texts are split into words")
+    split_seed: int = setting(1, "seed of the dev and test splits, if the texts come without them", "[0, inf)")
+
+
+class RationaleFileSettings(TextFileSettings):
+    """The columns of texts of your own, beside text and label."""
+
+    rationale: str = setting("", "column of the words that people marked: spans, or a 0/1 list; empty = none")
+    head: Literal["auto", "classes", "scores"] = setting("auto", "what labels are; auto: told from the column")
+
+
+class PairFileSettings(TextFileSettings):
+    """The columns of pairs of your own, beside text and label."""
+
+    second: str = setting("second", "column of the second texts")
+
+
+def kind_of(path: Path | str) -> str:
+    """The ending of a file, without that of a packed file: `.csv` of `reviews.csv.gz`."""
+    name = Path(path)
+    return (Path(name.stem).suffix if name.suffix.lower() in PACKED else name.suffix).lower()
+
+
+def is_own(corpus: str) -> bool:
+    """Whether the setting `corpus` names a file or a folder of one's own, and no corpus of the package.
+
+    True for what has the ending of a table, for a path with a separator, and for a folder in the working directory.
+    """
+    looks_like_path = "/" in corpus or os.sep in corpus or corpus.startswith("~")
+    return looks_like_path or kind_of(corpus) in SUFFIXES or (bool(corpus) and is_folder(corpus))
+
+
+def is_folder(place: str) -> bool:
+    """Whether this is a folder; False also for what cannot be a path."""
+    try:
+        return Path(place).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def absolute(corpus: str) -> str | None:
+    """The absolute path of a file or a folder of one's own, because a run works in another folder; None for a name."""
+    return os.path.abspath(os.path.expanduser(corpus)) if is_own(corpus) else None

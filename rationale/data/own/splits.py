@@ -1,0 +1,95 @@
+"""Splits of texts that come without them: seeded and stratified; and texts that stand in two splits."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+from rationale.data.corpus import SPLITS
+from rationale.errors import BadInput, excerpt
+
+SHARES = {"dev": 0.1, "test": 0.1}  # of the texts, in splits that are made
+STRATA = 10  # of scores: each tenth of the texts, by score, is divided in the same way
+
+
+def divide(keys: Sequence[Hashable], strata: Sequence[int], missing: Sequence[str], seed: int) -> tuple[list[str], int]:
+    """The split of each text, and how many texts are copies of another one.
+
+    Copies of a text stay in one split. Within each stratum texts are ordered by a hash of (seed, text), so neither the
+    order of the file nor other texts decide where a text goes.
+
+    Parameters
+    ----------
+    keys : N texts
+    strata : N numbers
+        Classes, or ranges of scores; each stratum is divided in the same way.
+    missing : names of the splits to make, of "dev" and "test"
+    seed : int
+    """
+    first: dict[Hashable, int] = {}
+    for i, key in enumerate(keys):
+        first.setdefault(key, i)
+    by_stratum: dict[int, list[Hashable]] = defaultdict(list)
+    for key, i in first.items():
+        by_stratum[strata[i]].append(key)
+    split_of: dict[Hashable, str] = {}
+    for members in by_stratum.values():
+        members.sort(key=lambda key: hashlib.sha256(f"{seed} {key}".encode(errors="surrogatepass")).digest())
+        start = 0
+        for split in missing:
+            count = max(1, round(SHARES[split] * len(members)))
+            split_of |= dict.fromkeys(members[start : start + count], split)
+            start += count
+    return [split_of.get(key, "train") for key in keys], len(keys) - len(first)
+
+
+def strata_of(labels: Sequence[int] | Sequence[tuple[float]], is_classes: bool) -> list[int]:
+    """The stratum of each text: its class, or the tenth of the texts, by score, that it belongs to."""
+    if is_classes:
+        return list(labels)  # type: ignore[arg-type]
+    order = sorted(range(len(labels)), key=lambda i: labels[i])
+    strata = [0] * len(labels)
+    for rank, i in enumerate(order):
+        strata[i] = rank * STRATA // len(labels)
+    return strata
+
+
+def require_classes(
+    keys: Sequence[Hashable], split_of: Sequence[str], labels: Sequence[int], names: Sequence[str], place: str
+) -> None:
+    """Refuse splits of which one lacks a class.
+
+    Parameters
+    ----------
+    keys, split_of, labels : of N texts
+    names : of the classes
+
+    Raises
+    ------
+    BadInput
+        The message names the split, the class, and how many texts of it there are.
+    """
+    known = set(zip(split_of, labels, strict=True))
+    for k, name in enumerate(names):
+        for split in SPLITS:
+            if (split, k) not in known:
+                of_class = [key for key, label in zip(keys, labels, strict=True) if label == k]
+                have = f"{len(of_class)} texts of it in all, {len(set(of_class))} of them different"
+                accepted = "at least one text of each class in each of train, dev and test"
+                raise BadInput(
+                    f"{place}: the {split} split has no text of the class {excerpt(name)} ({have}); {accepted}"
+                )
+
+
+def shared_texts(keys: Mapping[str, Sequence[Hashable]]) -> list[tuple[str, str, int, int, int]]:
+    """Texts that stand in two splits: (later split, earlier split, number of texts, place in each).
+
+    The places are those of the first such text.
+    """
+    found, splits = [], [split for split in SPLITS if split in keys]
+    for position, earlier in enumerate(splits[:-1]):
+        place_of = {key: i for i, key in reversed(list(enumerate(keys[earlier])))}
+        for later in splits[position + 1 :]:
+            both = [i for i, key in enumerate(keys[later]) if key in place_of]
+            if both:
+                found.append((later, earlier, len(both), both[0], place_of[keys[later][both[0]]]))
+    return found

@@ -1,0 +1,221 @@
+"""Tables of texts, row by row: CSV, TSV, JSON lines, Parquet, and data sets that the library `datasets` has saved."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from rationale.data.files import MALFORMED, brief, parse_json, read_lines
+from rationale.data.own.settings import SUFFIXES, kind_of
+from rationale.digests import recorded
+from rationale.errors import BadInput, excerpt, optional, shown
+from rationale.settings import did_you_mean
+
+EXTRA = "texts"  # of this package; it installs pyarrow and datasets
+LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
+DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+Row = tuple[int, Sequence[Any]]  # number, and the values of the columns that were asked for
+
+
+@dataclass
+class Table:
+    """A table whose rows are read when they are iterated over.
+
+    Parameters
+    ----------
+    place : str
+        The file, as messages name it.
+    columns : list of str
+    read : function of column names -> iterator of `Row`
+    unit : str
+        What is counted: the rows of a spreadsheet (1 is the header), or lines.
+    names : column -> names of its classes, for numbers that stand for them
+    """
+
+    place: str
+    columns: list[str]
+    read: Callable[[Sequence[str]], Iterator[Row]]
+    unit: str = "row"
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def where(self, number: int) -> str:
+        """The beginning of a message about a row: `reviews.csv, row 17: `."""
+        return f"{self.place}, {self.unit} {number}: "
+
+    def rows(self, wanted: dict[str, str]) -> Iterator[Row]:
+        """The rows, with the values of these columns in this order.
+
+        Parameters
+        ----------
+        wanted : setting -> name of a column
+
+        Raises
+        ------
+        BadInput
+            A column is missing, or a row is damaged.
+        """
+        for setting, column in wanted.items():
+            if column not in self.columns:
+                there = ", ".join(map(str, self.columns[:30])) + ", ..." * (len(self.columns) > 30)
+                hint = did_you_mean(column, self.columns) or f"; give {setting}= one of these"
+                raise BadInput(f"{self.place}: no column {excerpt(column)}; its columns are {there}{hint}")
+        return self.read(tuple(wanted.values()))
+
+
+def open_table(path: Path) -> Table:
+    """The table in a file; only its first row is read at once.
+
+    Raises
+    ------
+    BadInput
+        The file is missing, empty, damaged or of another format.
+    """
+    kind = kind_of(path)
+    if kind not in SUFFIXES:
+        hint = "; save the sheet as CSV in UTF-8" if kind in (".xlsx", ".xls", ".ods") else ""
+        raise BadInput(f"{shown(path)}: {kind or 'no ending'} is no table; accepted: {', '.join(SUFFIXES)}{hint}")
+    if not path.is_file():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        others = sorted(other.name for other in beside if kind_of(other) in SUFFIXES)
+        hint = did_you_mean(path.name, others) or f"; beside it: {', '.join(others[:10])}" * bool(others)
+        raise BadInput(f"{shown(path)}: no such file{hint}")
+    return {".csv": _csv, ".tsv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}[kind](path)
+
+
+def _csv(path: Path) -> Table:
+    place, first = shown(path), next(read_lines(path), "")
+    if not first.strip():
+        raise BadInput(f"{place}: {'its first row is empty' if first else 'empty'}; accepted: a row with column names")
+    headers = [next(csv.reader([first], delimiter=sign), []) for sign in DELIMITERS[kind_of(path)]]
+    header = max(headers, key=len)  # the first of equal ones
+    delimiter = DELIMITERS[kind_of(path)][headers.index(header)]
+    columns = [name.strip() for name in header]
+    twice = next((name for name in columns if columns.count(name) > 1 and name), None)
+    if twice is not None:
+        raise BadInput(f"{place}, row 1: the column {excerpt(twice)} stands twice; accepted: each name once")
+
+    def read(wanted: Sequence[str]) -> Iterator[Row]:
+        chosen = [columns.index(name) for name in wanted]
+        quoted = kind_of(path) != ".tsv" or _is_quoted(path, delimiter)
+        for number, row in _fields(path, place, delimiter, quoted):
+            if number == 1 or not row:  # the header, or an empty line
+                continue
+            if len(row) != len(columns):
+                counts = f"{len(row)} fields, but the header has {len(columns)}"
+                advice = "put a text that holds the delimiter in double quotes"
+                raise BadInput(f"{place}, row {number}: {counts}; {advice}")
+            yield number, [row[i] for i in chosen]
+
+    return Table(place, columns, read)
+
+
+def _fields(path: Path, place: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """(number, fields) of every row of a CSV file; a row may have several lines."""
+    csv.field_size_limit(LONGEST_FIELD)
+    lines, number = (line + "\n" for line in read_lines(path)), 0
+    reader = csv.reader(
+        lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=quoted
+    )
+    while True:
+        number += 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = "a quote is never closed" if "unexpected end" in str(error) else str(error)
+            accepted = 'a field in double quotes, in which each double quote is written twice: "she said ""no"""'
+            raise BadInput(f"{place}, row {number}: {reason}; accepted: {accepted}") from None
+        yield number, row
+
+
+def _is_quoted(path: Path, delimiter: str) -> bool:
+    """Whether all rows of a TSV file can be read with quotes; many TSV files have plain quotes in their texts."""
+    try:
+        widths = {len(row) for _, row in _fields(path, "", delimiter, True) if row}
+    except BadInput:
+        return False
+    return len(widths) == 1
+
+
+def _json_lines(path: Path) -> Table:
+    place = shown(path)
+    accepted = 'one JSON object per line, such as {"text": "...", "label": "..."}'
+
+    def objects() -> Iterator[tuple[int, dict]]:
+        for number, line in enumerate(read_lines(path), start=1):
+            if line.strip():
+                value = parse_json(line, f"{place}, line {number}", accepted)
+                if not isinstance(value, dict):
+                    raise BadInput(f"{place}, line {number}: {excerpt(value)} is no object; accepted: {accepted}")
+                yield number, value
+
+    first = next(objects(), None)
+    if first is None:
+        raise BadInput(f"{place}: empty; accepted: {accepted}")
+
+    def read(wanted: Sequence[str]) -> Iterator[Row]:
+        for number, value in objects():
+            missing = next((name for name in wanted if name not in value), None)
+            if missing is not None:
+                there = ", ".join(value) or "nothing"
+                raise BadInput(f"{place}, line {number}: no {excerpt(missing)} in this object; it has {there}")
+            yield number, [value[name] for name in wanted]
+
+    return Table(place, list(first[1]), read, unit="line")
+
+
+def _parquet(path: Path) -> Table:
+    parquet = optional("pyarrow.parquet", f"{shown(path)}", EXTRA)
+    with _readable(path):
+        file = parquet.ParquetFile(recorded(path))
+        columns = list(file.schema_arrow.names)
+
+    def read(wanted: Sequence[str]) -> Iterator[Row]:
+        with _readable(path):
+            parts = (batch.to_pydict() for batch in file.iter_batches(columns=list(dict.fromkeys(wanted))))
+            rows = chain.from_iterable(zip(*(part[name] for name in wanted), strict=True) for part in parts)
+            yield from enumerate(rows, start=1)
+
+    return Table(shown(path), columns, read)
+
+
+def saved_tables(folder: Path) -> dict[str, Table]:
+    """The splits of a data set that `datasets` has saved with `save_to_disk`; {} if the folder is none.
+
+    Raises
+    ------
+    BadInput
+        The folder is damaged, or `datasets` is not installed.
+    """
+    if not any((folder / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):
+        return {}
+    datasets = optional("datasets", f"{shown(folder)}", EXTRA)
+    with _readable(folder):
+        saved = datasets.load_from_disk(str(recorded(folder)))
+    parts = dict(saved) if isinstance(saved, datasets.DatasetDict) else {"train": saved}
+    return {name: _saved(f"{shown(folder)}, {name}", part) for name, part in parts.items()}
+
+
+def _saved(place: str, part: Any) -> Table:
+    def read(wanted: Sequence[str]) -> Iterator[Row]:
+        batches = part.select_columns(list(dict.fromkeys(wanted))).iter(batch_size=1000)
+        rows = chain.from_iterable(zip(*(batch[name] for name in wanted), strict=True) for batch in batches)
+        yield from enumerate(rows, start=1)
+
+    names = {name: list(kind.names) for name, kind in part.features.items() if hasattr(kind, "names")}
+    return Table(place, list(part.column_names), read, names=names)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn what a library raises while it reads a file into one line with the name of the file."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except MALFORMED as error:
+        raise BadInput(f"{shown(path)}: cut short, damaged or of another format ({brief(error)[:120]})") from None

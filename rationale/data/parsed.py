@@ -1,0 +1,118 @@
+"""Corpora that were read before come from the cache (`cache`); the first time, their reader reads them."""
+
+import json
+from typing import Any, cast
+
+import numpy as np
+
+from rationale.data import cache
+from rationale.data.corpus import OWN_CORPORA, Corpus, Request
+from rationale.data.packed import Packed, pack, unpack
+from rationale.data.targets import Targets
+from rationale.digests import changed, data_folder, digest_read, files_of, reading
+
+REFERENCES = "references"  # JSON, of generation
+
+
+class _Watched:
+    """A request that records which of its parts a reader uses."""
+
+    def __init__(self, request: Request):
+        self._request = request
+        self.used: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._request, name)
+        self.used[name] = _plain(value)
+        return value
+
+
+def read(corpus: Corpus, task: str, request: Request) -> Any:
+    """What the corpus's reader of this task returns for this request; its lists may be `Packed` instead.
+
+    An entry of the cache is used if it was made by the same code for the same values of all parts of the request that
+    the reader used, if the folders of the corpus hold files of the same names, and if the files that were read have the
+    same content. These files count as read in either case (`digests.files_read`).
+
+    Corpora without an archive, corpora of one's own, those whose examples are not plain (questions), and those whose
+    reader does not read through `data/files.py`, which records the files, are not cached.
+    """
+    reader = corpus.read[task]
+    if corpus.archive is None or corpus.name in OWN_CORPORA or cache.folder() is None:
+        return reader(request)
+    kind, names = f"{corpus.name}-{task}", _names_of_files(corpus)
+    for name in cache.names(kind):
+        facts = cache.read_facts(name)
+        if facts is not None and _is_same(facts, names, request):
+            found = _unpacked(name)
+            if found is not None:
+                return found
+    watched = _Watched(request)
+    with reading() as files:
+        found = reader(cast(Request, watched))
+    if not files:
+        return found  # whatever it was made from, no change of it would be noticed
+    name = cache.name_of(kind, names, watched.used, files)
+    facts = {"code": cache.code(), "names": names, "used": watched.used, "files": files}
+    return (_unpacked(name) if _stored(name, facts, found) else None) or found
+
+
+def _names_of_files(corpus: Corpus) -> list[str]:
+    """Names of all files in the folders of a corpus: another one may lead its reader elsewhere."""
+    root, names = data_folder(), set()
+    assert corpus.archive is not None  # `read` has asked
+    for top in {pattern.split("/")[0] for patterns in corpus.archive.places for pattern in patterns}:
+        for path in root.glob(top):
+            names |= {file.relative_to(root).as_posix() for file in files_of(path)}
+    return sorted(names)
+
+
+def _is_same(facts: dict[str, Any], names: list[str], request: Request) -> bool:
+    """Whether the reader would read the same files, with the same content, and use them in the same way."""
+    if facts.get("code") != cache.code() or facts.get("names") != names:
+        return False
+    if any(_plain(getattr(request, part, None)) != value for part, value in facts["used"].items()):
+        return False
+    for place, digest in facts["files"].items():
+        path = data_folder() / place  # an absolute place stays as it is
+        if not path.exists() or digest_read(path) != digest:
+            return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON returns it."""
+    return json.loads(json.dumps(dict(value) if hasattr(value, "items") else value))
+
+
+def _stored(name: str, facts: dict[str, Any], found: Any) -> bool:
+    """Whether what was read could be put into the cache."""
+    splits = found.splits if isinstance(found, Targets) else found
+    arrays = pack(splits)
+    if arrays is None or changed(facts["files"]):  # a file was changed while it was read
+        return False
+    if isinstance(found, Targets):
+        text = json.dumps(found.references).encode()
+        if json.loads(text) != found.references:
+            return False
+        arrays[REFERENCES] = np.frombuffer(text, np.uint8)
+    with cache.draft(name) as draft:
+        if draft is None:
+            return False
+        try:
+            for key, array in arrays.items():
+                draft.append(key, array)
+            draft.finish(facts | {"splits": list(splits)})
+        except OSError:
+            return False
+    return True
+
+
+def _unpacked(name: str) -> dict[str, Packed] | Targets | None:
+    entry = cache.opened(name)
+    if entry is None:
+        return None
+    splits = unpack(entry.arrays, entry.facts["splits"])
+    if REFERENCES not in entry.arrays:
+        return splits
+    return Targets(splits, json.loads(bytes(entry.arrays[REFERENCES])))

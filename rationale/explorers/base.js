@@ -1,0 +1,181 @@
+// What the explorers in this folder share: elements, sliders, axes, and the state in the address of a page.
+// Each explorer is this file followed by its own. The result is one module for JupyterLab, for Voilà and for the book.
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function shape(name, attributes = {}, ...children) {
+  const made = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// A number with three digits, as people write it.
+function shown(value) {
+  if (!Number.isFinite(value)) return "∞";
+  const size = Math.abs(value);
+  return size > 0 && (size < 0.001 || size >= 1e4) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+}
+
+// A slider with a label and its value; `to` and `from` change between its position and its value.
+function slider(label, { min, max, step, to = x => x, from = x => x, get, set }) {
+  const input = element("input", { type: "range", min, max, step, "aria-label": label });
+  const value = element("output");
+  input.addEventListener("input", () => set(to(Number(input.value))));
+  const ways = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
+  input.addEventListener("keydown", event => {
+    if (!ways[event.key]) return; // done here, because JupyterLab does not leave the arrow keys to the browser
+    event.preventDefault();
+    event.stopPropagation();
+    input.value = Number(input.value) + step * ways[event.key];
+    set(to(Number(input.value)));
+  });
+  const row = element("label", { class: "slider" }, element("span", {}, label), input, value);
+  row.update = () => {
+    input.value = from(get());
+    value.textContent = shown(get());
+    input.setAttribute("aria-valuetext", shown(get()));
+  };
+  return row;
+}
+
+function menu(label, options, set) {
+  const select = element("select", { "aria-label": label });
+  for (const name of options) select.append(element("option", { value: name }, name));
+  select.addEventListener("change", () => set(select.value));
+  const row = element("label", { class: "menu" }, element("span", {}, label), select);
+  row.select = select;
+  return row;
+}
+
+// A panel with axes. `x` and `y` map numbers to pixels; `draw` gets a fresh group for each redraw.
+function panel(title, width, height, [left, right], [bottom, top], { logs = false, xlabel = "", ylabel = "" } = {}) {
+  const [west, east, north, south] = [52, width - 18, 26, height - 36];
+  const along = logs ? Math.log : v => v;
+  const x = v => west + ((east - west) * (along(v) - along(left))) / (along(right) - along(left));
+  const y = v => south - ((south - north) * (along(v) - along(bottom))) / (along(top) - along(bottom));
+  const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const ticks = (low, high) =>
+    logs ? [0.01, 0.1, 1, 10, 100].filter(v => v >= low && v <= high) : [low, (low + high) / 2, high];
+  picture.append(shape("text", { x: west, y: 16, class: "title" }, title));
+  picture.append(shape("path", { d: `M${west},${north}V${south}H${east}`, class: "axis" }));
+  for (const v of ticks(left, right))
+    picture.append(shape("text", { x: x(v), y: south + 14, "text-anchor": "middle" }, shown(v)));
+  for (const v of ticks(bottom, top))
+    picture.append(
+      shape("text", { x: west - 5, y: y(v) + 4, "text-anchor": "end" }, shown(Number(v.toPrecision(2)))),
+    );
+  picture.append(shape("text", { x: (west + east) / 2, y: height - 6, "text-anchor": "middle" }, xlabel));
+  picture.append(
+    shape(
+      "text",
+      { x: 12, y: (north + south) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(north + south) / 2})` },
+      ylabel,
+    ),
+  );
+  return { picture, x, y, west, east, north, south };
+}
+
+function line(points, attributes) {
+  const d = points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)},${y.toFixed(2)}`).join("");
+  return shape("path", { d, fill: "none", "stroke-width": 2, ...attributes });
+}
+
+// The state in the address of a static page: #name?key=value&key=value. A notebook's address is left alone.
+function readAddress(name, model, keys) {
+  const [found, query] = decodeURIComponent(location.hash.slice(1)).split("?");
+  if (!model.isStatic || found !== name || !query) return;
+  for (const [key, text] of new URLSearchParams(query))
+    if (keys.includes(key)) {
+      const old = model.get(key);
+      if (Array.isArray(old)) {
+        const numbers = text.split(",").map(Number);
+        if (numbers.length === old.length && numbers.every(Number.isFinite)) model.set(key, numbers);
+      } else if (typeof old === "boolean") model.set(key, text === "true");
+      else if (typeof old === "string") model.set(key, text);
+      else if (text !== "" && Number.isFinite(Number(text))) model.set(key, Number(text));
+    }
+}
+
+function address(name, model, keys) {
+  return `#${name}?${keys.map(key => `${key}=${encodeURIComponent(String(model.get(key)))}`).join("&")}`;
+}
+
+// Redraws at most once per frame, when the model or the width of the element changes.
+function live(name, { model, el }, keys, redraw) {
+  readAddress(name, model, keys);
+  const root = element("div", { class: "rationale-explorer", id: model.isStatic ? name : "" });
+  el.append(element("style", {}, STYLE), root);
+  let waiting = 0,
+    lastWidth = 0;
+  const link = element("a", { class: "address" }, "address of this picture");
+  const now = () => {
+    waiting = 0;
+    if (!root.isConnected) return;
+    const start = performance.now();
+    redraw(Math.max(260, root.clientWidth || 700));
+    root.dataset.milliseconds = (performance.now() - start).toFixed(1);
+    if (model.isStatic) {
+      link.href = address(name, model, keys);
+      if (root.dataset.touched) history.replaceState(null, "", link.href);
+    }
+  };
+  const later = () => {
+    waiting ||= requestAnimationFrame(now);
+  };
+  for (const key of keys) model.on(`change:${key}`, later);
+  const watcher = new ResizeObserver(() => {
+    if (root.clientWidth !== lastWidth) later();
+    lastWidth = root.clientWidth;
+  });
+  watcher.observe(root);
+  const put = changes => {
+    root.dataset.touched = "yes";
+    for (const [key, value] of Object.entries(changes)) model.set(key, value);
+    model.save_changes();
+    later();
+  };
+  later();
+  return {
+    root,
+    put,
+    link,
+    close: () => {
+      watcher.disconnect();
+      cancelAnimationFrame(waiting);
+    },
+  };
+}
+
+const STYLE = `
+.rationale-explorer { --ink: var(--jp-ui-font-color1, var(--md-typeset-color, currentColor)); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; }
+.rationale-explorer * { box-sizing: border-box; }
+.rationale-explorer .row { display: flex; flex-wrap: wrap; gap: 2px 24px; align-items: center; }
+.rationale-explorer .slider { display: flex; align-items: center; gap: 8px; flex: 1 1 280px; max-width: 520px;
+  min-height: 34px; }
+.rationale-explorer .slider span { flex: 0 0 96px; white-space: nowrap; }
+.rationale-explorer .slider input { flex: 1; min-width: 90px; height: 28px; }
+.rationale-explorer .slider output { flex: 0 0 58px; font-variant-numeric: tabular-nums; }
+.rationale-explorer .menu { display: flex; gap: 8px; align-items: center; min-width: 0; max-width: 100%; }
+.rationale-explorer .menu select { flex: 1; min-width: 0; }
+.rationale-explorer :is(select, button) { font: inherit; min-height: 32px; max-width: 100%; color: var(--ink);
+  background: transparent; border: 1px solid currentColor; border-radius: 4px; padding: 0 8px; }
+.rationale-explorer option { color: #000; background: #fff; }
+.rationale-explorer svg { display: block; max-width: 100%; touch-action: pan-y; }
+.rationale-explorer svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+.rationale-explorer svg .title { font-size: 14px; font-weight: 600; }
+.rationale-explorer .axis { stroke: var(--ink); fill: none; stroke-width: 1; opacity: .7; }
+.rationale-explorer .handle { cursor: grab; touch-action: none; }
+.rationale-explorer .handle:focus-visible { outline: 3px solid #E69F00; outline-offset: 3px; }
+.rationale-explorer .numbers { font-variant-numeric: tabular-nums; }
+.rationale-explorer .said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.rationale-explorer .address { font-size: 14px; color: inherit; }
+`;

@@ -1,0 +1,384 @@
+// The explorer of gate shapes: its sliders and pictures. What they show is computed in gates.js.
+
+const KEYS = ["a", "b", "a2", "b2", "second", "left", "right", "u", "view"];
+const LOWEST = 0.01,
+  HIGHEST = 100;
+const within = v => Math.min(HIGHEST, Math.max(LOWEST, v));
+const round = v => Number(v.toPrecision(3));
+
+function render({ model, el }) {
+  const [blue, red] = model.get("palette");
+  const gateOf = (a, b) => ({ a: model.get(a), b: model.get(b), left: model.get("left"), right: model.get("right") });
+  const gates = () => [
+    { ...gateOf("a", "b"), colour: blue, name: "gate" },
+    ...(model.get("second") ? [{ ...gateOf("a2", "b2"), colour: red, name: "second gate" }] : []),
+  ];
+  const { root, put, link, close } = live("shapes", { model, el }, KEYS, redraw);
+
+  const logs = {
+    min: Math.log(LOWEST),
+    max: Math.log(HIGHEST),
+    step: 0.01,
+    to: x => round(Math.exp(x)),
+    from: Math.log,
+  };
+  const smallest = model.get("smallest");
+  const raws = { min: -7, max: 20, step: 0.05, to: x => within(round(smallest + softplus(x))) };
+  const sliderOf = (label, key, more) =>
+    slider(label, { get: () => model.get(key), set: v => put({ [key]: v }), ...more });
+  const rawOf = (label, key) => {
+    const raw = () => inverseSoftplus(model.get(key) - smallest);
+    const row = slider(label, { ...raws, get: raw, set: v => put({ [key]: v }) });
+    return row;
+  };
+  const both = ["a", "b"].map(key => [sliderOf(key, key, logs), rawOf(`raw ${key}`, key)]);
+  const others = ["a2", "b2"].map((key, i) => [
+    sliderOf(`second ${"ab"[i]}`, key, logs),
+    rawOf(`second raw ${"ab"[i]}`, key),
+  ]);
+  const ends = [
+    sliderOf("left", "left", { min: -1, max: 0, step: 0.01 }),
+    sliderOf("right", "right", { min: 1, max: 2, step: 0.01 }),
+  ];
+  const noise = sliderOf("u", "u", { min: 0.001, max: 0.999, step: 0.001 });
+  const presets = model.get("presets");
+  const preset = menu("preset", ["choose a shape …", ...Object.keys(presets)], name => {
+    if (presets[name]) put(Object.fromEntries(["a", "b", "left", "right"].map((key, i) => [key, presets[name][i]])));
+  });
+  const view = menu("beside", model.get("views"), name => put({ view: name }));
+  const draw = element("button", { type: "button" }, "draw u");
+  draw.addEventListener("click", () => put({ u: round(0.001 + 0.998 * Math.random()) }));
+  const second = element("button", { type: "button", "aria-pressed": "false" }, "second gate");
+  second.addEventListener("click", () => put({ second: !model.get("second") }));
+  const secondRows = element("div", {}, ...others.map(pair => element("div", { class: "row" }, ...pair)));
+  const pictures = element("div", { class: "row" });
+  const numbers = element("div", { class: "numbers", "aria-live": "polite" });
+  root.append(
+    element("div", { class: "row" }, preset, view, second),
+    ...both.map(pair => element("div", { class: "row" }, ...pair)),
+    secondRows,
+    element("div", { class: "row" }, ...ends),
+    element("div", { class: "row" }, noise, draw),
+    pictures,
+    numbers,
+    ...(model.isStatic ? [link] : []),
+  );
+
+  function redraw(width) {
+    for (const row of [...both.flat(), ...others.flat(), ...ends, noise]) row.update();
+    const chosen = Object.keys(presets).find(name =>
+      ["a", "b", "left", "right"].every((key, i) => presets[name][i] === model.get(key)),
+    );
+    preset.select.value = chosen || "choose a shape …";
+    view.select.value = model.get("view");
+    second.setAttribute("aria-pressed", model.get("second"));
+    secondRows.hidden = !model.get("second");
+    const size = width >= 960 ? Math.floor((width - 48) / 3) : width >= 640 ? Math.floor((width - 24) / 2) : width;
+    const focused = pictures.querySelector(":focus")?.dataset.gate;
+    const beside = { draw: journey, cdf: cdfs, "Beta twin": twins, slopes };
+    pictures.replaceChildren(map(size), densities(size), (beside[model.get("view")] || journey)(size));
+    if (focused !== undefined) pictures.querySelector(`[data-gate="${focused}"]`)?.focus();
+    numbers.replaceChildren(
+      ...gates().map(gate =>
+        element("p", { style: `border-left: 5px solid ${gate.colour}; padding-left: 8px` }, sentence(gate)),
+      ),
+    );
+  }
+
+  function sentence(gate) {
+    const found = describe(gate),
+      z = found.decision;
+    const list = Object.entries(found)
+      .filter(([name]) => name !== "decision")
+      .map(([name, v]) => `${name} = ${shown(v)}`);
+    const won =
+      z > 0 && z < 1 ? "the interval is the most probable, so the value is E[K]" : `{${z}} is the most probable`;
+    return `${list.join(", ")} nats. At test time z = ${shown(z)} (${won}).`;
+  }
+
+  function say(picture, text) {
+    picture.setAttribute("aria-label", text);
+    picture.prepend(shape("title", {}, text));
+    return picture;
+  }
+
+  let tiles = { key: "" };
+  function map(size) {
+    // the plane of (a, b), coloured by the decision, with a point to drag for each gate
+    const frame = panel("Drag the point: z at test time", size, 300, [LOWEST, HIGHEST], [LOWEST, HIGHEST], {
+      logs: true,
+      xlabel: "a",
+      ylabel: "b",
+    });
+    const [left, right] = [model.get("left"), model.get("right")],
+      key = `${left} ${right} ${size}`;
+    if (tiles.key !== key) {
+      const count = 44,
+        group = shape("g"),
+        logStep = Math.log(HIGHEST / LOWEST) / count;
+      const [w, h] = [(frame.east - frame.west) / count, (frame.south - frame.north) / count];
+      for (let i = 0; i < count; i++)
+        for (let j = 0; j < count; j++) {
+          const [a, b] = [i, j].map(n => LOWEST * Math.exp((n + 0.5) * logStep));
+          const m = masses({ a, b, left, right }),
+            z = decision(m, 0.5);
+          group.append(
+            shape("rect", {
+              x: frame.west + i * w,
+              y: frame.south - (j + 1) * h,
+              width: w,
+              height: h,
+              "shape-rendering": "crispEdges",
+              fill: blue,
+              "fill-opacity": [0.05, 0.25, 0.55][2 * z],
+            }),
+          );
+        }
+      tiles = { key, group };
+    }
+    frame.picture.append(tiles.group);
+    for (const [z, x, y] of [
+      ["0", 0.03, 40],
+      ["E[K]", 3, 3],
+      ["1", 3, 0.03],
+    ])
+      frame.picture.append(shape("text", { x: frame.x(x), y: frame.y(y), "text-anchor": "middle" }, `z = ${z}`));
+    gates().forEach((gate, i) => frame.picture.append(handle(frame, gate, i ? ["a2", "b2"] : ["a", "b"], i)));
+    const places = gates().map(g => `The ${g.name} is at a = ${shown(g.a)}, b = ${shown(g.b)}.`);
+    return say(frame.picture, `The plane of a and b on logarithmic scales. ${places.join(" ")}`);
+  }
+
+  function handle(frame, gate, [keyA, keyB], index) {
+    const dot = shape("circle", {
+      cx: frame.x(gate.a),
+      cy: frame.y(gate.b),
+      r: 11,
+      fill: gate.colour,
+      stroke: "#fff",
+      "stroke-width": 2,
+      class: "handle",
+      tabindex: 0,
+      role: "slider",
+      "data-gate": index,
+      "aria-label": `${gate.name}, a and b`,
+      "aria-valuetext": `a = ${shown(gate.a)}, b = ${shown(gate.b)}`,
+      "aria-valuenow": gate.a,
+    });
+    const inverse = (p, low, high) => within(round(LOWEST * (HIGHEST / LOWEST) ** ((p - low) / (high - low))));
+    dot.addEventListener("pointerdown", down => {
+      down.preventDefault();
+      dot.focus();
+      const move = event => {
+        const box = pictures.querySelector("svg").getBoundingClientRect();
+        put({
+          [keyA]: inverse(event.clientX - box.left, frame.west, frame.east),
+          [keyB]: inverse(event.clientY - box.top, frame.south, frame.north),
+        });
+      };
+      const moving = new AbortController(),
+        until = { signal: moving.signal };
+      window.addEventListener("pointermove", move, until);
+      for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => moving.abort(), until);
+    });
+    dot.addEventListener("keydown", event => {
+      const steps = {
+        ArrowLeft: [keyA, 1 / 1.05],
+        ArrowRight: [keyA, 1.05],
+        ArrowDown: [keyB, 1 / 1.05],
+        ArrowUp: [keyB, 1.05],
+      };
+      const [key, factor] = steps[event.key] || [];
+      if (!key) return;
+      event.preventDefault();
+      event.stopPropagation();
+      put({ [key]: within(round(model.get(key) * factor)) });
+    });
+    return dot;
+  }
+
+  function densities(size) {
+    // f_T over (left, right), the tails shaded, and the two masses on a scale of their own
+    const [left, right] = [model.get("left"), model.get("right")];
+    const grid = Array.from({ length: 241 }, (_, i) => left + ((right - left) * (i + 0.5)) / 241);
+    const curves = gates().map(gate => grid.map(t => density(t, gate)));
+    const top = Math.min(6, Math.max(1.2, ...curves.flat().filter(v => v < 6)));
+    const frame = panel("Density of T and masses of H", size, 300, [left, right], [0, top], {
+      xlabel: "t",
+      ylabel: "density; lollipops: mass",
+    });
+    const { x, y, south, north } = frame,
+      cap = v => y(Math.min(top, v));
+    gates().forEach((gate, n) => {
+      const { zero, one } = masses(gate),
+        points = grid.map((t, i) => [x(t), cap(curves[n][i])]);
+      for (const tail of [points.filter((_, i) => grid[i] <= 0), points.filter((_, i) => grid[i] >= 1)])
+        if (tail.length > 1)
+          frame.picture.append(
+            line([[tail[0][0], south], ...tail, [tail.at(-1)[0], south]], {
+              fill: gate.colour,
+              "fill-opacity": 0.25,
+              stroke: "none",
+            }),
+          );
+      frame.picture.append(line(points, { stroke: gate.colour, "stroke-dasharray": n ? "6 4" : "none" }));
+      for (const [end, mass] of [
+        [0, zero],
+        [1, one],
+      ]) {
+        // full height is the mass 1
+        const [at, height] = [x(end) + 3 * n, south - (south - north) * mass];
+        frame.picture.append(
+          line(
+            [
+              [at, south],
+              [at, height],
+            ],
+            { stroke: gate.colour, "stroke-width": 3 },
+          ),
+        );
+        frame.picture.append(
+          shape("circle", { cx: at, cy: height, r: 5, fill: gate.colour, class: `mass-${end}`, "data-mass": mass }),
+        );
+      }
+      const drawn = travel(model.get("u"), gate);
+      frame.picture.append(shape("path", { d: `M${x(drawn.t)},${south}l-6,9h12z`, fill: gate.colour }));
+    });
+    const heard = gates().map(gate => {
+      const { zero, one } = masses(gate);
+      return `The ${gate.name} is 0 with probability ${shown(zero)} and 1 with probability ${shown(one)}.`;
+    });
+    return say(frame.picture, `The density of the stretched variable, with two masses. ${heard.join(" ")}`);
+  }
+
+  function journey(size) {
+    // u -> K -> T -> H for one draw
+    const [left, right] = [model.get("left"), model.get("right")];
+    const frame = panel("One draw: u → K → T → H", size, 300, [Math.min(0, left), Math.max(1, right)], [0, 1]);
+    frame.picture.querySelectorAll("path, text:not(.title)").forEach(node => node.remove());
+    const rows = [
+      ["u", 70, 0, 1],
+      ["K", 130, 0, 1],
+      ["T", 190, left, right],
+      ["H", 250, 0, 1],
+    ];
+    for (const [name, at, low, high] of rows) {
+      frame.picture.append(
+        line(
+          [
+            [frame.x(low), at],
+            [frame.x(high), at],
+          ],
+          { class: "axis" },
+        ),
+      );
+      frame.picture.append(shape("text", { x: 14, y: at + 4 }, name));
+      for (const v of [low, high])
+        frame.picture.append(shape("text", { x: frame.x(v), y: at + 18, "text-anchor": "middle" }, shown(v)));
+    }
+    const heard = [];
+    for (const gate of gates()) {
+      const u = model.get("u"),
+        drawn = travel(u, gate),
+        at = [u, drawn.k, drawn.t, drawn.h];
+      frame.picture.append(
+        line(
+          at.map((v, i) => [frame.x(v), rows[i][1]]),
+          { stroke: gate.colour, "stroke-dasharray": gate.colour === red ? "6 4" : "none" },
+        ),
+      );
+      at.forEach((v, i) => {
+        frame.picture.append(shape("circle", { cx: frame.x(v), cy: rows[i][1], r: 5, fill: gate.colour }));
+        if (gate.colour === blue)
+          frame.picture.append(
+            shape("text", { x: frame.x(v), y: rows[i][1] - 9, "text-anchor": "middle" }, shown(v)),
+          );
+      });
+      const clipped = drawn.t === drawn.h ? "" : ", which is clipped";
+      heard.push(
+        `u = ${shown(u)} becomes K = ${shown(drawn.k)}, T = ${shown(drawn.t)}, H = ${shown(drawn.h)}${clipped}.`,
+      );
+    }
+    return say(frame.picture, heard.join(" "));
+  }
+
+  function curvesOf(title, size, range, lines, xlabel, ylabel, text) {
+    const frame = panel(title, size, 300, [0, 1], range, { xlabel, ylabel });
+    for (const { points, ...attributes } of lines)
+      frame.picture.append(
+        line(
+          points.map(([v, w]) => [frame.x(v), frame.y(Math.min(range[1], Math.max(range[0], w)))]),
+          attributes,
+        ),
+      );
+    return say(frame.picture, text);
+  }
+
+  const inside = Array.from({ length: 199 }, (_, i) => (i + 1) / 200);
+
+  function cdfs(size) {
+    const lines = gates().map(gate => ({
+      points: [
+        [0, 0],
+        [0, masses(gate).zero],
+        ...inside.map(h => [h, cdf(h, gate)]),
+        [1, 1 - masses(gate).one],
+        [1, 1],
+      ],
+      stroke: gate.colour,
+    }));
+    return curvesOf(
+      "The cdf jumps by a mass at 0 and at 1",
+      size,
+      [0, 1],
+      lines,
+      "h",
+      "P(H ≤ h)",
+      "The cumulative distribution, with a jump at 0 and a jump at 1.",
+    );
+  }
+
+  function twins(size) {
+    const lines = gates().flatMap(({ a, b, colour }) => {
+      const [alpha, beta] = twin(a, b),
+        log = logGamma(alpha + beta) - logGamma(alpha) - logGamma(beta);
+      const betaAt = k => Math.exp(log + (alpha - 1) * Math.log(k) + (beta - 1) * Math.log1p(-k));
+      return [
+        { points: inside.map(k => [k, Math.exp(logDensity(Math.log(k), a, b))]), stroke: colour },
+        { points: inside.map(k => [k, betaAt(k)]), stroke: "currentColor", "stroke-dasharray": "2 4" },
+      ];
+    });
+    return curvesOf(
+      "The base K, and its Beta (dotted)",
+      size,
+      [0, 4],
+      lines,
+      "k",
+      "density",
+      "The density of the Kumaraswamy and of the Beta with the same mean and variance.",
+    );
+  }
+
+  function slopes(size) {
+    const lines = gates().flatMap(gate =>
+      ["byA", "byB"].map(by => ({
+        points: inside.map(u => [u, travel(u, gate)[by]]),
+        stroke: gate.colour,
+        "stroke-dasharray": by === "byA" ? "none" : "6 4",
+      })),
+    );
+    const top = Math.max(0.1, ...lines.flatMap(({ points }) => points.map(([, v]) => Math.abs(v))));
+    return curvesOf(
+      "∂h/∂a (solid), ∂h/∂b (dashed)",
+      size,
+      [-top, top],
+      lines,
+      "u",
+      "derivative of a draw",
+      "How a draw moves with a, and how it moves with b. Both are 0 where the draw is clipped.",
+    );
+  }
+
+  return close;
+}
+
+export default { render };

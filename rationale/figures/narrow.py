@@ -1,0 +1,113 @@
+"""A figure arranged for a phone: panels and legends one below the other, long titles broken into lines.
+
+A page shows a wide picture on a phone at a third of its size, and nobody can read its letters. So a figure that a
+notebook displays is drawn a second time with this arrangement, and a page chooses one of the two by its width.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+from matplotlib.transforms import ScaledTranslation
+
+WIDTH = 4.4  # inches, of which a phone of 390 pixels shows about 80 pixels per inch
+SMALLEST = 8.5  # points; at that width, 9 pixels of a phone are 8.1 points
+LARGEST_TITLE = 12.0  # points
+BOLD = 0.66 / 72  # width of a bold letter in inches per point
+BESIDE_AXES = 1.0  # inches, of which the labels at the left take most
+
+
+@contextmanager
+def narrowed(fig: Figure) -> Iterator[None]:
+    """Within the `with` block, the figure is arranged for a narrow page; afterwards, it is as it was.
+
+    Panels are stacked in reading order, and each keeps the height that it had, within limits. Every letter has at least
+    `SMALLEST` points.
+    """
+    with ExitStack() as undo:
+        rows = _stack(fig, undo)
+        for ax in fig.axes:
+            for title in (ax.title, ax._left_title, ax._right_title):
+                _break_title(title, WIDTH - BESIDE_AXES, undo)
+        if fig.get_suptitle():
+            _break_title(fig._suptitle, WIDTH - 0.2, undo)
+        for text in fig.findobj(Text):
+            if text.get_fontsize() < SMALLEST:
+                undo.callback(text.set_fontsize, text.get_fontsize())
+                text.set_fontsize(SMALLEST)
+        legends = _without_legends(fig, undo)
+        if rows:
+            fig.draw_without_rendering()  # from here on, it is known where everything is
+            for ax in fig.axes:
+                _turn_overlapping_labels(ax, undo)
+            for ax, legend in legends.items():
+                _legend_below(ax, legend)
+        yield
+
+
+def _stack(fig: Figure, undo: ExitStack) -> int:
+    """Arrange the panels in one column and resize the figure; return their number."""
+    undo.callback(fig.set_size_inches, *fig.get_size_inches())
+    width, height = fig.get_size_inches()
+    panels = [ax for ax in fig.axes if ax.get_subplotspec() is not None]  # colour bars have none and follow theirs
+    places = {ax: (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) for ax in panels}
+    order = sorted(set(places.values()))
+    if not order:
+        fig.set_size_inches(WIDTH, height * WIDTH / width)
+        return 0
+    rows = panels[0].get_subplotspec().get_gridspec().nrows
+    each = min(1.1 * WIDTH, max(0.75 * WIDTH, height / rows))
+    legends = sum(0.24 * len(ax.get_legend().get_texts()) for ax in panels if ax.get_legend())
+    fig.set_size_inches(WIDTH, each * len(order) + legends)
+    column = GridSpec(len(order), 1, figure=fig)
+    for ax in panels:
+        undo.callback(ax.set_subplotspec, ax.get_subplotspec())
+        ax.set_subplotspec(column[order.index(places[ax])])
+    return len(order)
+
+
+def _break_title(title: Text, width: float, undo: ExitStack) -> None:
+    """Break a title into lines of `width` inches."""
+    if not (text := title.get_text()):
+        return
+    undo.callback(title.set, text=text, fontsize=title.get_fontsize())
+    size = max(SMALLEST, min(LARGEST_TITLE, title.get_fontsize()))
+    columns = int(width / (BOLD * size))
+    title.set(text="\n".join(textwrap.wrap(text, columns, break_on_hyphens=False)), fontsize=size)
+
+
+def _without_legends(fig: Figure, undo: ExitStack) -> dict[Axes, Legend]:
+    """Take the legends off their panels; they come back in the end."""
+    found = {ax: legend for ax in fig.axes if (legend := ax.get_legend()) is not None}
+    for ax, legend in found.items():
+        undo.callback(setattr, ax, "legend_", legend)
+        ax.legend_ = None
+    return found
+
+
+def _legend_below(ax: Axes, old: Legend) -> None:
+    """Give a panel its legend below it, because inside it would cover a small panel."""
+    names = [text.get_text() for text in old.get_texts()]
+    known = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    handles = [known.get(name, handle) for name, handle in zip(names, old.legend_handles, strict=True)]
+    shared = [other for other in ax.figure.axes if other.get_subplotspec() == ax.get_subplotspec()]  # with a twin
+    lowest = min(other.get_tightbbox().y0 for other in shared)
+    down = ScaledTranslation(0, (lowest - ax.bbox.y0) / ax.figure.dpi, ax.figure.dpi_scale_trans)
+    place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + down, "borderpad": 0.2}
+    ax.legend(handles, names, ncols=1, fontsize=11, frameon=False, borderaxespad=0.1, **place)
+
+
+def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
+    """Turn the labels below a panel if they overlap, as those of categories do."""
+    labels = [label for label in ax.get_xticklabels() if label.get_visible() and label.get_text()]
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+    if any(left.x1 > right.x0 for left, right in pairwise(boxes)):
+        for label in labels:
+            undo.callback(label.set, rotation=label.get_rotation(), ha=label.get_ha())
+            label.set(rotation=35, ha="right")

@@ -1,0 +1,119 @@
+"""Tables of results: shown in a notebook, and saved as CSV and LaTeX."""
+
+import html
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from rationale.figures.text import Html
+from rationale.files import write_text
+
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+    | {character: f"\\{character}" for character in "&%$#_{}"}
+)
+
+
+def show_table(table, digits: int = 3) -> Html:
+    """A DataFrame as a narrow HTML table.
+
+    A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
+    without any value are left out, whole numbers have no decimals, and the name of a column may be broken into lines.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Its index is not shown; call `reset_index` first if it is needed.
+    digits : int
+        Decimals of numbers that are not whole.
+    """
+    texts, numeric, constants = _as_texts(table, digits)
+    style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
+    heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in texts)
+    cells = zip(
+        *([f"<td{style[name]}>{html.escape(cell)}</td>" for cell in texts[name]] for name in texts), strict=True
+    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    caption = ""
+    if constants:
+        caption = f"<caption style='text-align: left; caption-side: top'>{html.escape(constants)}</caption>"
+    return Html(f"<table class='dataframe'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def save_table(table, folder: str | Path, name: str, caption: str = "", digits: int = 3) -> list[Path]:
+    """Write `folder/name.csv`, with all digits, and `folder/name.tex`, a table for LaTeX's package booktabs.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Its index is not written; call `reset_index` first if it is needed.
+    caption : str
+        Of the LaTeX table. What is the same in all rows is added to it, as in `show_table`.
+    digits : int
+        Decimals in LaTeX of numbers that are not whole.
+
+    Returns
+    -------
+    The two paths
+    """
+    texts, numeric, constants = _as_texts(table, digits)
+    above = ". ".join(filter(None, (caption, constants)))
+    heads = " & ".join(str(column).replace("_", " ").translate(LATEX) for column in texts)
+    rows = [" & ".join(cell.translate(LATEX) for cell in row) for row in zip(*texts.values(), strict=True)]
+    columns = "".join("r" if column in numeric else "l" for column in texts)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{above.translate(LATEX)}}}",
+        rf"\label{{tab:{name.replace('_', '-')}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        *(rf"{row} \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    paths = [Path(folder) / f"{name}.{kind}" for kind in ("csv", "tex")]
+    write_text(paths[0], table.to_csv(index=False))
+    write_text(paths[1], "\n".join(lines) + "\n")
+    return paths
+
+
+def _as_texts(table, digits: int) -> tuple[dict[Any, list[str]], set, str]:
+    """The cells of each column that varies as texts, the names of those of numbers, and a line with the constants."""
+    table = table.dropna(axis=1, how="all") if len(table) else table
+    present = {name: [value for value in table[name] if value is not None and value == value] for name in table}
+    decimals = {
+        name: 0 if all(float(value).is_integer() for value in values) else digits
+        for name, values in present.items()
+        if all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+    }
+
+    chosen = [name for name in decimals if _were_chosen(present[name], digits)]
+
+    def format_cell(value: Any, name: Any) -> str:
+        if value is None or value != value:
+            return ""
+        if name not in decimals:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        return f"{value:g}" if name in chosen else f"{value:z.{decimals[name]}f}"
+
+    texts = {name: [format_cell(value, name) for value in table[name]] for name in table}
+    constant = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
+    told = "; ".join(f"{name} {texts[name][0]}" for name in constant if texts[name][0])
+    varying = {name: cells for name, cells in texts.items() if name not in constant}
+    return varying, set(decimals), f"In all rows: {told}" if told else ""
+
+
+def _were_chosen(values: list[float], digits: int) -> bool:
+    """Whether numbers are short but would be rounded, as learning rates are; measured numbers are long."""
+    return all(float(f"{value:.3g}") == value for value in values) and any(round(v, digits) != v for v in values)

@@ -1,0 +1,171 @@
+"""Pretrained transformers as encoders of an extractor: gates sit on words, and a word has one or more pieces.
+
+    x = [CLS] pieces of word 1, pieces of word 2, ... [SEP]
+    h_t = state of the first piece of word t,    final = state of [CLS]
+
+A predictor multiplies the embedding of each piece by the gate z_t of its word. Where z_t = 0, no position attends to
+the word, and it occupies one position, however many pieces it has: the prediction cannot depend on which word it is.
+Its position stays visible, as in an LSTM over zero vectors; with `predictor: compact` not even that.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from rationale.data.word_pieces import NO_PIECE
+from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer
+from rationale.nn.encoders import Encoder
+from rationale.nn.gates import GATES
+from rationale.settings import Settings, setting
+
+
+class PretrainedSettings(Settings):
+    """A pretrained transformer as the encoder; without effect on other encoders."""
+
+    pretrained: str = setting(MINILM, "checkpoint of encoder transformer: minilm, a folder, or a name on the hub")
+    pretrained_learning_rate: float = setting(3e-5, "step size for the weights of a pretrained encoder", "(0, inf)")
+    frozen_layers: int = setting(0, "layers of a pretrained encoder, lowest first, that are not trained", "[0, inf)")
+    shared_encoder: bool = setting(False, "selector and predictor share one pretrained encoder")
+    bfloat16: bool = setting(
+        False, "a pretrained encoder multiplies in bfloat16, with 8 bits of precision; needs a GPU"
+    )
+
+
+class PretrainedEncoder(Encoder):
+    """A transformer that reads words as pieces, with bidirectional attention.
+
+    A text of more pieces than the transformer has positions is cut into windows, each with its own [CLS] and [SEP]:
+    every word has a state, and the state of the text is the mean of those of its windows.
+
+    Parameters
+    ----------
+    transformer : model of the package transformers
+        An encoder such as BERT, RoBERTa, DistilBERT, DeBERTa or ModernBERT.
+    tokenizer : its tokenizer
+    closes_attention : bool
+        Whether no position attends to a word with z = 0. False: the word is a zero vector only, through which the
+        gradient of its gate passes.
+    frozen_layers : int
+        How many of the lowest layers are not trained; the embeddings are not trained either if it is positive.
+    in_bfloat16 : bool
+        Whether it multiplies matrices in bfloat16 on a GPU, for speed; its weights and states stay in float32. A CPU
+        computes in float32 in any case, so a model that was trained in this way can be used there.
+    """
+
+    name, reads_pieces = "transformer", True
+    keeps_weights = True  # `initialise` leaves them as they are
+    checkpoint: ClassVar[str | None] = None  # None: that of the setting `pretrained`
+
+    def __init__(
+        self,
+        transformer: Any,
+        tokenizer: Any,
+        closes_attention: bool = True,
+        frozen_layers: int = 0,
+        in_bfloat16: bool = False,
+    ):
+        nn.Module.__init__(self)
+        self.transformer, self.closes_attention, self.in_bfloat16 = transformer, closes_attention, in_bfloat16
+        self.first, self.last, self.filler = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+        config = transformer.config
+        self.output_size, self.num_layers = config.hidden_size, config.num_hidden_layers
+        reserved = config.pad_token_id + 1 if config.model_type in OFFSET_POSITIONS else 0
+        positions = min(config.max_position_embeddings - reserved, tokenizer.model_max_length)
+        self.window = positions - 2  # pieces, beside [CLS] and [SEP]
+        for name, parameter in transformer.named_parameters():
+            layer = next((int(part) for part in name.split(".") if part.isdigit()), -1)
+            parameter.requires_grad_(layer >= frozen_layers or not frozen_layers)
+
+    @classmethod
+    def build(cls, input_size: int, p: Any) -> "PretrainedEncoder":  # noqa: ARG003
+        """The encoder that the settings describe. Uses pretrained, frozen_layers, bfloat16 and model."""
+        closes = not (p.model in GATES and GATES[p.model].needs_zeroed_words)
+        transformer, tokenizer = load_any_encoder(cls.checkpoint or p.pretrained)
+        return cls(transformer, tokenizer, closes, p.frozen_layers, p.bfloat16)
+
+    @classmethod
+    def tokenizer(cls, p: Any) -> Any:
+        """The tokenizer that the settings describe. Uses pretrained."""
+        return load_tokenizer(cls.checkpoint or p.pretrained)
+
+    @property
+    def floats_per_position(self) -> int:
+        """Numbers that a training step keeps per word of a batch, at the least: 12 per unit of each layer."""
+        return 12 * self.output_size * self.num_layers
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Word pieces, long [B, T, P], and mask bool [B, T] to states [B, T, S] of all words and final [B, S]."""
+        return self.read(inputs, mask, nn.Identity())
+
+    def read(
+        self,
+        inputs: Tensor,
+        mask: Tensor,
+        dropout: Callable[[Tensor], Tensor],  # the transformer has its own
+        z: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The states of a text whose embedded pieces are multiplied by the gates z [B, T] of their words."""
+        is_piece = (inputs != NO_PIECE) & mask.unsqueeze(-1)  # [B, T, P]
+        if z is not None:  # an unselected word keeps one position
+            is_piece[..., 1:] &= (z != 0).unsqueeze(-1)
+        before = is_piece.sum(-1).cumsum(1) - is_piece.sum(-1)  # [B, T]: where the first piece of each word comes
+        words = torch.arange(mask.shape[1], device=mask.device).unsqueeze(-1).expand_as(inputs)
+        (pieces, word), real = self._in_front(is_piece, inputs, words)  # [B, N], a multiple of the window
+        values = None if z is None else torch.where(real, z.gather(1, word), 0.0)
+        states, final = self._in_windows(pieces, real, values)
+        at = before.clamp(max=states.shape[1] - 1).unsqueeze(-1)  # padding has no piece, so any state may stand there
+        return states.gather(1, at.expand(-1, -1, states.shape[-1])), final
+
+    def _in_front(self, keep: Tensor, *values: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The kept entries of [B, T, P] at the front of each row, [B, N], and bool [B, N]: which are kept entries."""
+        flat = keep.flatten(1)
+        counts = flat.sum(1)
+        longest = max(int(counts.max()), 1)
+        size = min(longest, self.window)
+        size = -(-longest // size) * size
+        order = torch.argsort(flat, dim=1, descending=True, stable=True)[:, :size]
+        if order.shape[1] < size:
+            order = nn.functional.pad(order, (0, size - order.shape[1]))
+        real = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
+        return [value.flatten(1).gather(1, order) for value in values], real
+
+    def _in_windows(self, pieces: Tensor, real: Tensor, z: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The states [B, N, S] of pieces [B, N], and the mean state [B, S] of [CLS]."""
+        rows, size = pieces.shape
+        width = min(size, self.window)
+        pieces, real = pieces.view(-1, width), real.view(-1, width)
+        ends = real.sum(1, keepdim=True)  # where [SEP] stands
+        at = torch.arange(width + 1, device=pieces.device)
+        is_end = at == ends  # [R, width + 1]
+        ids = nn.functional.pad(torch.where(real, pieces, self.filler), (0, 1), value=self.filler)
+        ids = torch.cat([ids.new_full((len(ids), 1), self.first), torch.where(is_end, self.last, ids)], 1)
+        attended = nn.functional.pad(real, (1, 1), value=False)
+        attended[:, 0] = True
+        attended[:, 1:] |= is_end
+        embedded = self.transformer.get_input_embeddings()(ids)
+        if z is not None:
+            gate = nn.functional.pad(z.view(-1, width), (1, 1))
+            fixed = nn.functional.pad(is_end, (1, 0), value=True)  # [CLS] and [SEP] are always read
+            embedded = embedded * torch.where(fixed, 1.0, gate).unsqueeze(-1)
+            if self.closes_attention:
+                attended &= fixed | (gate != 0)
+        on_gpu = self.in_bfloat16 and embedded.is_cuda
+        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
+            states = self.transformer(inputs_embeds=embedded, attention_mask=attended.long()).last_hidden_state
+        states = states.to(embedded.dtype)
+        used = real.any(1).view(rows, -1, 1).to(states.dtype)  # windows that hold a piece
+        used[:, 0] = 1
+        final = (states[:, 0].view(rows, -1, self.output_size) * used).sum(1) / used.sum(1)
+        return states[:, 1:-1].reshape(rows, size, -1), final
+
+
+OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")  # their positions are counted from the padding's index
+
+
+class MiniLMEncoder(PretrainedEncoder):
+    """all-MiniLM-L6-v2, from an installed package: 6 layers of 384 units, no download."""
+
+    name, checkpoint = "minilm", MINILM

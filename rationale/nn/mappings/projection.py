@@ -1,0 +1,104 @@
+"""The compiled forms of the mappings that end in a projection to the simplex, with gradients: (A8)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rationale.nn.mappings.rows import arrays, batch_first, empty_like, not_finite
+
+
+class Projected(torch.autograd.Function):
+    """Simplex projection, after the proximal map of a penalty (`equal`: what this penalty makes equal).
+
+    weights, groups, signs = Projected.apply(scores [..., T], mask bool [..., T] or None, gamma, lam, equal); groups and
+    signs are for the backward pass.
+
+    Source: eq. (A8), notebooks/40_sparse_attention.py.
+    """
+
+    @staticmethod
+    def forward(scores, mask, gamma, lam, equal):
+        from rationale.nn.mappings import fast_pools, fast_rows  # numba is slow to import
+
+        rows, there = arrays(scores, mask)
+        weights, of_rows = empty_like(scores, rows.shape)
+        groups = torch.empty(rows.shape if equal != "nothing" else (0, 0), dtype=torch.int32)
+        signs = torch.empty(rows.shape if equal == "published" else (0, 0), dtype=torch.int8)
+        if equal == "published":
+            finite = fast_pools.published_oscar(rows, there, gamma, lam, of_rows, groups.numpy(), signs.numpy())
+        elif equal == "ties":
+            finite = fast_pools.oscar(rows, there, gamma, lam, of_rows, groups.numpy())
+        else:
+            finite = fast_rows.project(rows, there, gamma, lam, equal == "steps", of_rows, groups.numpy())
+        if not finite:
+            raise not_finite(scores if mask is None else scores[mask])
+        return weights.to(scores), groups, signs
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        weights, groups, signs = output
+        ctx.mark_non_differentiable(groups, signs)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(weights, groups, signs)  # so that an in-place change of the weights raises an error
+        ctx.save_for_forward(weights, groups, signs)
+        ctx.gamma = inputs[2]
+
+    @staticmethod
+    def backward(ctx, grad_weights, *_):
+        if grad_weights is None:  # of the weights that `Averaged` has got, which have no gradient there
+            return None, None, None, None, None
+        weights, groups, signs = ctx.saved_tensors
+        return Averaged.apply(grad_weights, weights, groups, signs, ctx.gamma), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx, scores, *_):
+        weights, groups, signs = ctx.saved_tensors
+        return Averaged.apply(scores, weights, groups, signs, ctx.gamma), None, None
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return Projected.apply(*batch_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
+
+
+class Averaged(torch.autograd.Function):
+    """The Jacobian of `Projected` times values [..., T]: subtract the mean over the support, average over each group.
+
+    The Jacobian of the projection subtracts the mean over the support; the Jacobian of the proximal map averages over
+    each group of equal values (times signs, for the published oscarmax). Both are symmetric, and constant where they
+    are defined, so this function is its own derivative, and weights, groups and signs have none.
+    """
+
+    @staticmethod
+    def forward(values, weights, groups, signs, gamma):
+        from rationale.nn.mappings import fast_rows
+
+        (rows, _), (support, _) = arrays(values), arrays(weights)
+        result, of_rows = empty_like(values, rows.shape)
+        fast_rows.project_back(rows, support, *grouping(groups, signs, rows.shape), gamma, of_rows)
+        return result.to(values)
+
+    @staticmethod
+    def setup_context(ctx, inputs, _output):
+        _, *structure, ctx.gamma = inputs
+        ctx.save_for_backward(*structure)
+        ctx.save_for_forward(*structure)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Averaged.apply(grad, *ctx.saved_tensors, ctx.gamma), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx, values, *_):
+        return Averaged.apply(values, *ctx.saved_tensors, ctx.gamma)
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return Averaged.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
+
+
+def grouping(groups: Tensor, signs: Tensor, shape: tuple[int, int]) -> list[Any]:
+    """Groups and signs as arrays [N, T]; [0, 0] if there are none."""
+    return [
+        (part.reshape(shape) if part.numel() else part.reshape(0, 0)).contiguous().numpy() for part in (groups, signs)
+    ]

@@ -1,0 +1,91 @@
+"""Execute a sweep with Snakemake, a child process whose own messages go to a log; see Snakefile."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from rationale.errors import optional
+from rationale.runs.pool import PATIENCE
+from rationale.runs.warm import NICENESS
+from rationale.runs.workspace import root
+
+
+def with_snakemake(
+    path: str,
+    outputs: Path,
+    cores: int,
+    memory: int,
+    log: Path,
+    lock: IO[str],
+    received: list[int],
+    look: Callable[[], float],
+) -> int:
+    """Let Snakemake execute a sweep; return its exit code.
+
+    Parameters
+    ----------
+    path : str
+        The sweep's name, or the path of its file.
+    outputs : Path
+        The folder of the results.
+    cores, memory : int
+        Runs at once; their estimates have at most so many MB in all.
+    log : Path
+        For Snakemake's messages.
+    lock : file
+        It stays open as long as Snakemake is there.
+    received : list of int
+        Numbers of signals. As soon as there is one, Snakemake is ended with all runs.
+    look : callable
+        Looks at the runs if it is time to, and returns the seconds until the next look.
+
+    Raises
+    ------
+    BadInput
+        If Snakemake is not installed.
+    """
+    optional("snakemake", "a sweep with Snakemake", "batch")
+    low_priority = ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
+    with open(log, "wb") as messages:
+        child = subprocess.Popen(
+            [*low_priority, *_command(path, outputs, cores, memory)],
+            cwd=outputs.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=messages,
+            stderr=subprocess.STDOUT,
+            process_group=0,  # an interruption reaches this process, which passes it on once
+            pass_fds=[lock.fileno()],  # the sweep is locked as long as one of the two is there
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root()), os.environ.get("PYTHONPATH")]))},
+        )
+    while child.poll() is None and not received:
+        _waited(child, look())
+    for number, seconds in PATIENCE.items() if received else ():
+        os.killpg(child.pid, number)
+        if _waited(child, seconds):
+            break
+    return child.wait()
+
+
+def _waited(child: subprocess.Popen, seconds: float) -> bool:
+    """Wait so many seconds; whether the process has ended."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _command(path: str, outputs: Path, cores: int, memory: int) -> list[str]:
+    """Snakemake's command. The runs are locked one by one, so its own lock on the folder is not needed."""
+    sweep = os.path.realpath(path) if path.endswith(".yaml") else path
+    config = [f"sweep={sweep}", f"memory={memory}"]
+    config += [] if outputs == root() / "outputs" else [f"outputs={outputs}"]
+    profile = root() / "profiles" / "default"
+    return [
+        *[sys.executable, "-m", "snakemake", "--nolock", "--cores", str(cores), "--resources", f"mem_mb={memory}"],
+        *["--snakefile", str(root() / "Snakefile"), "--workflow-profile", str(profile), "--config", *config],
+    ]

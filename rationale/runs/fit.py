@@ -1,0 +1,89 @@
+"""Train a rationale extractor on texts of one's own from Python: the same run as that of notebook 17."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from rationale.data.read import Labelled, read_extraction
+from rationale.errors import BadInput, shown
+from rationale.files import write_text
+from rationale.runs.saved import SavedRun, load_run, save_run
+from rationale.training.extraction import Result, require_words, train_extractor
+from rationale.training.loop import choose_device
+from rationale.training.own_notes import notes_about
+from rationale.training.settings.own_texts import OwnTextSettings
+from rationale.training.tfidf import Baseline, train_tfidf
+
+WRITTEN = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
+
+
+def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
+    """Train a model on texts of one's own; see `rationale.fit`, whose arguments these are."""
+    p = OwnTextSettings.checked({"corpus": os.fspath(data)} | settings, "fit: ")
+    choose_device(p.device)
+    require_words(p)
+    if folder is None:
+        with tempfile.TemporaryDirectory() as temporary:
+            return _fit(p, Path(temporary), threads)
+    folder = Path(folder)
+    there = [name for name in WRITTEN if (folder / name).exists()]
+    if there:
+        raise BadInput(f"folder: {shown(folder)} holds {there[0]} of a finished run; accepted: another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return _fit(p, folder, threads)
+
+
+def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)  # another number of threads adds numbers in another order
+    try:
+        texts = read_extraction(p)
+        result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
+        save_own(folder, result, p, texts, _baseline(texts))
+    finally:
+        torch.set_num_threads(before)
+    write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
+    (folder / "checkpoint.safetensors").unlink(missing_ok=True)  # only an unfinished run needs it
+    return load_run(folder)
+
+
+def _baseline(texts: Labelled) -> Baseline | None:
+    """The baseline, if scikit-learn is installed."""
+    try:
+        return train_tfidf(texts.splits, texts.head)
+    except BadInput as error:
+        print(f"note: no baseline beside the model: {error}", flush=True)
+        return None
+
+
+def save_own(
+    folder: Path, result: Result, p: OwnTextSettings, texts: Labelled, baseline: Baseline | None = None
+) -> dict:
+    """Write the files of a run on texts of one's own, and print the notes about it.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets the files of `saved.save_run`, splits.csv and baseline.json.
+    result, p, texts
+        Of the run.
+    baseline : Baseline or None
+        On the same splits.
+
+    Returns
+    -------
+    dict
+        The metrics of the model.
+    """
+    for note in notes_about(result, baseline):
+        print(f"note: {note}", flush=True)
+    if baseline is not None:
+        baseline.save(folder)
+    scale = texts.own.scale if texts.own is not None else None
+    if texts.own is not None:
+        texts.own.save(folder)
+    return save_run(folder, result, p, texts.labels, scale)

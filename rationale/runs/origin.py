@@ -1,0 +1,40 @@
+"""Which notebook made a run, and on which machine: a run knows it, wherever its folder is moved."""
+
+import re
+from pathlib import Path
+
+from rationale.errors import BadInput
+from rationale.runs import intact
+from rationale.runs.workspace import read_if_there
+
+
+def read_environment(folder: Path | str) -> dict[str, str]:
+    """`environment.txt` of a finished run: its notebook, versions, commit and machine, by name."""
+    lines = intact.read_text(Path(folder) / "environment.txt").splitlines()
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+
+def notebook_of(folder: Path | str) -> str:
+    """The name of the notebook that made a finished run, whatever the folder is called.
+
+    `environment.txt` records it. In an older run the metadata of `run.ipynb` do; where neither does (a run in
+    JupyterLab), the run is taken for one of the notebook after which the folder above it is named.
+    """
+    folder = Path(folder)
+    if (folder / "environment.txt").exists() and (name := read_environment(folder).get("notebook")):
+        return name
+    executed = read_if_there(folder / "run.ipynb")
+    found = re.search(r'"input_path": "(?:[^"]*/)?(\w+)\.(?:py|ipynb)"', executed[executed.rfind('"papermill"') :])
+    return found[1] if found else folder.resolve().parent.name
+
+
+def require_notebook(folder: Path | str, *accepted: str) -> None:
+    """Refuse a run of another notebook than those accepted.
+
+    Raises
+    ------
+    BadInput
+        The message names the notebook that made the run.
+    """
+    if Path(folder).is_dir() and notebook_of(folder) not in accepted:
+        raise BadInput(f"{folder}: a run of {notebook_of(folder)}; accepted here is a run of {' or '.join(accepted)}")

@@ -1,0 +1,61 @@
+"""What the folder of a run records about it: params.yaml (all parameters) and environment.txt (see `environment`)."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rationale.errors import BadInput, cut
+from rationale.files import write_text
+from rationale.runs.environment import describe_environment
+from rationale.runs.intact import read_yaml
+from rationale.runs.parameters import modernised
+from rationale.runs.workspace import read_if_there
+
+SHOWN = 5  # parameters that differ, in a message
+BY_PAPERMILL = "executed by: papermill\n"  # a line of environment.txt; the runner's own runs have a run.ipynb instead
+
+
+def write_record(folder: Path, notebook: str, params: Mapping[str, Any], code: str, threads: str, by: str = "") -> None:
+    """Write both files of a run of `notebook`; `by` is a last line of environment.txt, such as `BY_PAPERMILL`."""
+    write_text(folder / "environment.txt", describe_environment(notebook, dict(params), code, threads) + by)
+    write_text(folder / "params.yaml", yaml.safe_dump(dict(params), sort_keys=False, allow_unicode=True))
+
+
+def recorded_params(folder: Path) -> dict[str, Any]:
+    """The parameters that a folder records; {} if it records none, or they are damaged."""
+    try:
+        return modernised(read_yaml(folder / "params.yaml"))
+    except BadInput:
+        return {}
+
+
+def recorded_code(folder: Path) -> str:
+    """The fingerprint that a folder records; "" if it records none."""
+    match = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
+    return match[1] if match else ""
+
+
+def is_by_papermill(folder: Path) -> bool:
+    """Whether plain papermill has executed the run of this folder, see `plain`."""
+    return BY_PAPERMILL in read_if_there(folder / "environment.txt")
+
+
+def unlike_recorded(folder: Path, params: Mapping[str, Any]) -> str:
+    """`with other parameters (seed 1 there, 2 here)`; "" if a run has the parameters that are given here."""
+    try:
+        there = modernised(read_yaml(folder / "params.yaml"))
+    except BadInput as error:
+        return f"whose parameters cannot be read ({str(error).partition('; ')[0]})"
+    unlike = difference(there, params)
+    return f"with other parameters ({unlike})" if unlike else ""
+
+
+def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """`seed 1 there, 2 here`, for the first parameters that differ; "" if the parameters are the same."""
+    pairs = {key: (there.get(key, "missing"), here.get(key, "missing")) for key in {**there, **here}}
+    unlike = [f"{key} {cut(str(old))} there, {cut(str(new))} here" for key, (old, new) in pairs.items() if old != new]
+    more = [f"and {len(unlike) - SHOWN} more"] if len(unlike) > SHOWN else []
+    return "; ".join(unlike[:SHOWN] + more)

@@ -1,0 +1,52 @@
+"""Imported only by the server of `warm`, because importing it takes seconds: what runs and their kernels import.
+
+It also does once what every run would do for the first time: it reads the sources of the runs' notebooks, and makes a
+page. None of this starts a thread or draws a random number. What looks for a kernel while it is imported, as ipywidgets
+does, is left to the kernels.
+"""
+
+import builtins
+import importlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+from rationale.runs.fingerprint import fingerprint
+from rationale.runs.notebook_text import import_jupytext
+from rationale.runs.page import lab_page
+from rationale.runs.warm import NOTEBOOKS
+
+MODULES = [
+    "torch", "torch._dynamo",  # the compiler, which torch imports when the first optimiser is made
+    "numpy", "matplotlib.pyplot", "IPython", "ipykernel.kernelapp", "ipykernel.ipkernel", "papermill", "nbclient",
+    "rationale.training", "rationale.figures", "rationale.runs.claims", "rationale.runs.compare",
+    "rationale.runs.predict", "rationale.runs.saved",
+]  # fmt: skip
+PAGE = "# %% [markdown]\n# # Title\n#\n# `code` $x$\n#\n# $$x \\tag{X1}$$\n# %%\nprint('text')  # a comment\n"
+
+environment = dict(os.environ)
+notebooks = filter(None, environment.pop(NOTEBOOKS, "").split(os.pathsep))
+
+builtins.get_ipython = lambda: SimpleNamespace(kernel=None)  # type: ignore[attr-defined]  # what a kernel has
+with suppress(ImportError):
+    importlib.import_module("pandas")  # in a kernel, as opposed to a terminal, it cuts no columns
+del builtins.get_ipython  # type: ignore[attr-defined]
+for module in MODULES:
+    with suppress(Exception):  # the runs will say what is wrong
+        importlib.import_module(module)
+with suppress(Exception):
+    nbformat, jupytext = importlib.import_module("nbformat"), import_jupytext()
+    page = jupytext.reads(PAGE, fmt="py:percent")
+    data = {"text/plain": "1", "text/html": "<b>1</b>", "image/png": ""}
+    page.cells[-1].outputs = [
+        nbformat.v4.new_output("stream", text="text\n"),
+        nbformat.v4.new_output("display_data", data=data),
+        nbformat.v4.new_output("execute_result", data={"text/plain": "1"}),
+    ]
+    lab_page(page, "page")
+    for notebook in notebooks:
+        fingerprint(Path(notebook))
+
+os.environ.clear()
+os.environ.update(environment)  # without what the modules have set

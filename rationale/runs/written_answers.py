@@ -1,0 +1,89 @@
+"""Answers as text, JSON lines, CSV or a page, one after the other; and the texts of a table, for `predict`."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from rationale.data.own.tables import open_table
+from rationale.errors import BadInput, printable
+from rationale.runs.answers import Answer, SavedRun, head_and_tail
+
+
+def answered(run: SavedRun, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[Answer]:
+    """The answer to each text, in order; `window` texts are read before the first of them is answered."""
+    rest = iter(texts)
+    while part := list(islice(rest, window)):
+        yield from run(part)  # type: ignore[arg-type]
+
+
+def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tuple[str, str]]:
+    """The texts of a table; pairs, for a model of pairs. An empty cell is an empty text.
+
+    Parameters
+    ----------
+    column : str
+        "": the column that the run was trained on, or `text`.
+
+    Raises
+    ------
+    BadInput
+        The file, a column or a row cannot be used.
+    """
+    p, table = vars(run.parameters), open_table(path)
+    columns = {"--column": column or p.get("text", "text")}
+    columns |= {"second": p.get("second", "second")} if run.of_pairs else {}
+    for number, cells in table.rows(columns):
+        row = ["" if cell is None or cell != cell else cell for cell in cells]
+        wrong = next((cell for cell in row if not isinstance(cell, str) or "\0" in cell), None)
+        if wrong is not None:
+            raise BadInput(f"{table.where(number)}{wrong!r:.80} is no text; accepted: a text")
+        yield (row[0], row[1]) if run.of_pairs else row[0]
+
+
+def as_text(answers: Iterable[Answer]) -> Iterator[str]:
+    """Per answer a line, and a line per passage: where it begins and ends, and its text."""
+    for answer in answers:
+        lines = [printable(str(answer))]
+        lines += [f"{start:6}-{end:<6} {printable(text)}" for start, end, text in answer.rationale]
+        yield "\n".join(lines) + "\n"
+
+
+def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
+    """Per answer an object with the passages instead of tokens and gates."""
+    for answer in answers:
+        row: dict = {"text": answer.text} | ({"second": answer.second} if answer.second else {})
+        row |= {"label": answer.label, "probability": answer.probability} if not answer.scores else answer.scores
+        yield row | {"rationale": [span._asdict() for span in answer.rationale], "unknown": answer.unknown}
+
+
+def as_table(run: SavedRun, answers: Iterable[Answer], spans: bool) -> Iterator[str]:
+    """The lines of a CSV file: text, label and probability (or a column per score), and the rationale.
+
+    The rationale is its passages with " | " between them, or [[start, end], ...] with `spans`.
+    """
+    values = ["label", "probability"] if run.gives_classes else list(run.outputs)
+    yield _line(["text", *["second"] * run.of_pairs, *values, "rationale"])
+    for answer in answers:
+        texts = [answer.text, *[answer.second] * run.of_pairs]
+        given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]
+        passages = json.dumps([[start, end] for start, end, _ in answer.rationale]) if spans else ""
+        passages = passages or " | ".join(" ".join(span.text.split()) for span in answer.rationale)
+        yield _line([*texts, *given, passages])
+
+
+def _line(values: list) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(["" if value is None else value for value in values])
+    return printable(written.getvalue(), keep="\n\t")
+
+
+def as_page(answers: Iterable[Answer], title: str) -> Iterator[str]:
+    """The parts of a page that stands alone."""
+    head, tail = head_and_tail(title)
+    yield head
+    for answer in answers:
+        yield answer._repr_html_()
+    yield tail

@@ -1,0 +1,133 @@
+"""What somebody should know about a model of their own texts before they believe its rationales.
+
+Each note is one line with the number that it rests on and with what to do. `ModelSelection.notes` has those about the
+epoch that was kept.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rationale.data.example import Example
+from rationale.explain.faithfulness import told_by_number
+from rationale.training.evaluation import Evaluation
+from rationale.training.extraction import Result
+from rationale.training.tfidf import Baseline
+
+WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from which on there are too few texts
+WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
+SIGMAS = 1.96  # that distance in standard errors
+TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
+COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
+
+
+def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
+    """The notes about a trained model, usually none.
+
+        few        dev has so few texts that its score says little
+        worse      the model is worse than the baseline on dev, by more than a standard error of the difference
+        collapsed  in most texts no word is selected, or every word is
+        code       the number of selected words tells the answer
+
+    Parameters
+    ----------
+    result : Result
+        Of an extractor.
+    baseline : Baseline or None
+        On the same splits.
+    """
+    dev, metric = result.evaluations["dev"], result.model.head.metric  # type: ignore[union-attr]
+    notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
+    if baseline is not None:
+        scores = torch.as_tensor(baseline.scores["dev"])
+        notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name))
+    if result.model.has_gates:  # type: ignore[union-attr]
+        collapsed = why_collapsed(dev.z)
+        notes.append(collapsed or (why_code(dev, result.evaluations["test"]) if metric == "accuracy" else ""))
+    return [note for note in notes if note]
+
+
+def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
+    """The score of each text, [N]: 1 or 0 for a right or wrong class, or minus the squared error, so more is better."""
+    labels = torch.tensor([example.label for example in examples])
+    if evaluation.answer.dtype == torch.long:
+        return (evaluation.answer == labels).double()
+    return -(evaluation.answer - labels).double().square().mean(1)
+
+
+def why_few(score: float, standard_error: float, texts: int, metric: str) -> str:
+    """Whether there are too few dev texts to know the score well.
+
+    Parameters
+    ----------
+    score, standard_error : float
+        Of dev; the error is NaN for a single text.
+    texts : int
+        Number of dev texts.
+    """
+    width = SIGMAS * standard_error
+    limit = WIDE if metric == "accuracy" else WIDE_ERROR * score
+    if texts > 1 and width <= limit:
+        return ""
+    if texts == 1 or not limit:
+        return f"too few texts: dev {metric} {score:.3g} is that of {_number(texts)}; label more texts"
+    needed = math.ceil(texts * (width / limit) ** 2)
+    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {_number(texts)}"
+    return f"too few texts: {known}; label more, about {needed:,} are needed for ± {limit:.2g}"
+
+
+def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
+    """Whether a model is worse than the baseline.
+
+    Parameters
+    ----------
+    mine, other : [N]
+        Scores of the same texts, more is better.
+    name : str
+        Of the baseline.
+    """
+    difference = other - mine
+    mean = difference.mean().item()
+    error = (difference.std() / len(difference) ** 0.5).item() if len(difference) > 1 else 0.0
+    if mean <= error:
+        return ""
+    scores = f"{abs(mine.mean().item()):.3g}, {name} {abs(other.mean().item()):.3g}"
+    advice = "give word vectors (vectors=), encoder=minilm, more epochs or a larger selection"
+    by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"
+    return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
+
+
+def why_collapsed(z: Sequence[Tensor]) -> str:
+    """Whether the gates select nothing, or everything.
+
+    Parameters
+    ----------
+    z : N texts, [T_i] each
+        Gate values at test time.
+    """
+    for what, hit, advice in (
+        ("no word", lambda row: not (row != 0).any(), "start=target, a larger selection or a smaller learning_rate"),
+        ("every word", lambda row: bool((row != 0).all()), "a smaller selection, start=target or more epochs"),
+    ):
+        share = sum(map(hit, z)) / len(z)
+        if share >= COLLAPSED:
+            return f"the gates have collapsed: {what} is selected in {share:.0%} of the dev texts; try {advice}"
+    return ""
+
+
+def why_code(dev: Evaluation, test: Evaluation) -> str:
+    """Whether the number of selected words tells the answer: learned on dev, asked on test."""
+    counts = [torch.tensor([int((z != 0).sum()) for z in part.z]) for part in (dev, test)]
+    told = told_by_number(counts[0], dev.answer, counts[1], test.answer)
+    usual = (test.answer == dev.answer.mode().values).double().mean().item()
+    if usual == 1 or (told - usual) / (1 - usual) < TOLD:
+        return ""
+    numbers = f"the number of selected words alone tells {told:.0%} of the answers to test"
+    numbers += f", the most frequent answer alone {usual:.0%}"
+    return f"the rationale is a code: {numbers}; read it as no reason, and try another seed or a larger selection"
+
+
+def _number(texts: int) -> str:
+    return f"{texts:,} text{'s' * (texts != 1)}"

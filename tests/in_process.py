@@ -1,0 +1,56 @@
+"""Execute the cells of a notebook in this process, without a kernel and without its pictures, and collect what fails.
+
+It is the fastest way to try the checks of a notebook on many results. What a test patches in the package holds in the
+notebook too.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import pytest
+
+from rationale.runs import notebook_path
+
+PICTURES = {"figure", "interactive"}
+
+
+def run_cells(
+    name: str, folder: Path, patch: pytest.MonkeyPatch, pictures: bool = False, **parameters: Any
+) -> tuple[dict[str, Exception], dict[str, Any]]:
+    """Execute all cells, those behind a failed one too.
+
+    Parameters
+    ----------
+    name : str
+        Of a notebook.
+    folder : Path
+        Where it saves its results.
+    pictures : bool
+        Execute the cells tagged `figure` and `interactive` too.
+    parameters
+        Replace the values of the parameters cell.
+
+    Returns
+    -------
+    errors by the source of their cell, and the names that the notebook has bound
+    """
+    import IPython.display
+
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    patch.setenv("RATIONALE_RUN_DIR", str(folder))
+    patch.setattr(IPython.display, "display", lambda *_, **__: None)
+    bound: dict[str, Any] = {"__name__": "notebook"}
+    failed: dict[str, Exception] = {}
+    for number, cell in enumerate(jupytext.read(notebook_path(name)).cells):
+        tags = set(cell.metadata.get("tags", []))
+        if cell.cell_type != "code" or (tags & PICTURES and not pictures):
+            continue
+        try:
+            exec(compile(cell.source, f"{name}, cell {number}", "exec"), bound)
+        except Exception as error:
+            failed[cell.source] = error
+        if "parameters" in tags:
+            bound |= parameters
+            bound["In"] = ["# Parameters\n" + "\n".join(f"{key} = {value!r}" for key, value in parameters.items())]
+    return failed, bound

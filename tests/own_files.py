@@ -1,0 +1,169 @@
+"""Files of one's own: tables that are right, and 30 and more that are not, for the tests of `data.own`."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+GOOD, BAD = ("warm funny lovely film", "a delight to watch"), ("cold dull dreadful film", "a bore to watch")
+
+
+def settings(corpus: Path, **changes) -> SimpleNamespace:
+    """The settings that name texts of one's own."""
+    usual = {"text": "text", "label": "label", "rationale": "", "head": "auto", "tokeniser": "treebank"}
+    limits = dict.fromkeys(("num_train", "num_dev", "num_test"), 0)
+    return SimpleNamespace(**(usual | limits | {"corpus": str(corpus), "split_seed": 1} | changes))
+
+
+def reviews(count: int = 40) -> list[dict]:
+    """Reviews, one half pos and the other neg, all different."""
+    return [{"text": f"{(BAD, GOOD)[i % 2][i // 2 % 2]} {i} .", "label": ("neg", "pos")[i % 2]} for i in range(count)]
+
+
+def rated(count: int = 60) -> list[dict]:
+    """Reviews with scores from 1 to 10, in halves."""
+    return [{"text": f"film number {i}", "label": 1 + i * 7 % 19 / 2} for i in range(count)]
+
+
+def write_table(path: Path, rows: list[dict], delimiter: str = ",") -> Path:
+    """A CSV file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def write_lines(path: Path, rows: list[dict]) -> Path:
+    """A file of JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def changed(number: int, rows: list[dict] | None = None, **values) -> list[dict]:
+    """Reviews of which one, counted from 0, has other values."""
+    rows = rows or reviews()
+    rows[number] = rows[number] | values
+    return rows
+
+
+def write_eraser(folder: Path, **changes) -> Path:
+    """A folder in ERASER's format with 12 documents; `changes` are of the third annotation of train."""
+    (folder / "docs").mkdir(parents=True)
+    for i, row in enumerate(reviews(12)):
+        words = row["text"].split()
+        (folder / "docs" / f"d{i}.txt").write_text(f"{' '.join(words[:2])}\n{' '.join(words[2:])}\n")
+    splits = {"train": range(8), "val": range(8, 10), "test": range(10, 12)}
+    for split, numbers in splits.items():
+        rows = []
+        for i in numbers:
+            evidence = {"docid": f"d{i}.txt", "start_token": 1, "end_token": 3, "text": "", "start_sentence": 0}
+            row = {"annotation_id": f"d{i}.txt", "classification": ("NEG", "POS")[i % 2], "evidences": [[evidence]]}
+            rows.append(row | {"query": "Is it good?", "docids": None} | (changes if i == 2 else {}))
+        write_lines(folder / f"{split}.jsonl", rows)
+    return folder
+
+
+def _three(folder: Path, **files) -> Path:
+    """A folder with files of splits, each a list of reviews."""
+    for name, rows in files.items():
+        write_table(folder / f"{name}.csv", rows)
+    return folder
+
+
+def _bytes(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+_CSV = "text,label\n" + "".join(f"{row['text']},{row['label']}\n" for row in reviews())
+Write = Callable[[Path], Path]
+
+# What is wrong -> how it is written into a folder, the settings that differ, and what the message says, in order.
+BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
+    "no such file": (lambda d: write_table(d / "reviews.csv", reviews()).with_name("review.csv"), {},
+                     ["review.csv: no such file, did you mean reviews.csv?"]),
+    "another ending": (lambda d: _bytes(d / "reviews.xlsx", b"PK"), {}, [".xlsx is no table", "save the sheet"]),
+    "an empty file": (lambda d: _bytes(d / "r.csv", b""), {}, ["r.csv: empty", "column names"]),
+    "only a header": (lambda d: _bytes(d / "r.csv", b"text,label\n"), {}, ["r.csv: no text in it"]),
+    "a missing column": (lambda d: write_table(d / "r.csv", [{"body": "a", "label": "b"}]), {},
+                         ["r.csv: no column 'text'; its columns are body, label; give text= one of these"]),
+    "a misspelt column": (lambda d: write_table(d / "r.csv", reviews()), {"label": "lable"},
+                          ["no column 'lable'; its columns are text, label, did you mean"]),
+    "a column twice": (lambda d: _bytes(d / "r.csv", b"text,label,text\na,b,c\n"), {}, ["'text' stands twice"]),
+    "an empty text": (lambda d: write_table(d / "r.csv", changed(15, text=" ")), {},
+                      ["r.csv, row 17: an empty text in column 'text'; remove the row, or fill it in"]),
+    "several empty texts": (lambda d: write_table(d / "r.csv", changed(15, changed(20, text=""), text="")), {},
+                            ["row 17: an empty text", "(22 is bad as well)"]),
+    "many empty texts": (lambda d: write_table(d / "r.csv", [row | {"text": ""} for row in reviews()]), {},
+                         ["row 2: an empty text", "(39 more bad rows, such as 3, 4, 5)"]),
+    "a label that is missing": (lambda d: write_table(d / "r.csv", changed(3, label="")), {},
+                                ["r.csv, row 5: no label in column 'label'"]),
+    "a label that occurs once": (lambda d: write_table(d / "r.csv", changed(8, label="po")), {},
+                                 ["r.csv, row 10: the label 'po' in column 'label' occurs once; correct it or remove"]),
+    "every label occurs once": (lambda d: write_table(d / "r.csv", reviews()), {"label": "text"},
+                                ["occurs once, and so do 39 other labels"]),
+    "one class only": (lambda d: write_table(d / "r.csv", [row | {"label": "pos"} for row in reviews()]), {},
+                       ["every text has the same label, 'pos' in column 'label'; at least two are needed"]),
+    "a score that is NaN": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="nan")), {},
+                            ["r.csv, row 6: 'nan' in column 'label' is a missing score"]),
+    "a score that is infinite": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="inf")), {},
+                                 ["row 6: 'inf' in column 'label' is a missing score"]),
+    "a score that is a word": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="good")), {},
+                               ["row 6: 'good' in column 'label' is no number", "head=classes"]),
+    "words where scores are asked for": (lambda d: write_table(d / "r.csv", reviews()), {"head": "scores"},
+                                         ["row 2: 'neg' in column 'label' is no number (and in 39 more rows)"]),
+    "a rationale longer than its text": (
+        lambda d: write_lines(d / "r.jsonl", [row | {"why": [[0, 4 if i != 6 else 400]]} for i, row in
+                                              enumerate(reviews())]), {"rationale": "why"},
+        ["r.jsonl, line 7: the rationale is longer than its text: it ends at 400, the text has 19 characters"]),
+    "more marks than words": (lambda d: write_table(d / "r.csv", [row | {"why": "0 1 " * 9} for row in reviews()]),
+                              {"rationale": "why"}, ["row 2: the rationale is longer than its text: 18 marks for 6"]),
+    "fewer marks than words": (lambda d: write_table(d / "r.csv", [row | {"why": "0,1"} for row in reviews()]),
+                               {"rationale": "why"}, ["row 2: the rationale is 2 marks for 6 words"]),
+    "a span that is backwards": (lambda d: write_table(d / "r.csv", [row | {"why": "[[5, 2]]"} for row in reviews()]),
+                                 {"rationale": "why"}, ["row 2: the span [5, 2] of the rationale is empty or"]),
+    "a rationale that is a text": (lambda d: write_table(d / "r.csv", [row | {"why": "film"} for row in reviews()]),
+                                   {"rationale": "why"}, ["row 2: the rationale 'film' is not understood", "[[0, 12]"]),
+    "another encoding": (lambda d: _bytes(d / "r.csv", _CSV.replace("delight", "délice", 1).encode("latin-1")), {},
+                         ["r.csv:5: not text in UTF-8 (byte 0xe9)"]),
+    "UTF-16": (lambda d: _bytes(d / "r.csv", _CSV.encode("utf-16")), {}, ["r.csv:1: not text in UTF-8 (byte 0xff)"]),
+    "a NUL character": (lambda d: write_table(d / "r.csv", changed(2, text="a\0b")), {}, ["row 4: a NUL character"]),
+    "a quote that is never closed": (lambda d: _bytes(d / "r.csv", (_CSV + '"a text,pos\n').encode()), {},
+                                     ["r.csv, row 42: a quote is never closed", "in double quotes"]),
+    "a comma too many": (lambda d: _bytes(d / "r.csv", (_CSV + "warm, funny,pos\n").encode()), {},
+                         ["r.csv, row 42: 3 fields, but the header has 2", "double quotes"]),
+    "a split without a class": (
+        lambda d: _three(d, train=reviews(), dev=[{"text": "x y", "label": "pos"}] * 2, test=reviews(4)), {},
+        ["the dev split has no text of the class 'neg'"]),
+    "a class too small to be divided": (
+        lambda d: write_table(d / "r.csv", changed(3, changed(5, label="so"), label="so")),
+        {}, ["the train split has no text of the class 'so' (2 texts of it in all"]),
+    "a folder without train": (lambda d: _three(d, dev=reviews(), test=reviews()), {},
+                               ["no train file in this folder, which holds dev.csv, test.csv"]),
+    "two dev files": (lambda d: _three(d, train=reviews(), dev=reviews(), validation=reviews()), {},
+                      ["dev.csv and validation.csv are both the dev split"]),
+    "a line that is no JSON": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n{"text": \n'), {},
+                               ["r.jsonl, line 2", "is not JSON"]),
+    "a line that is no object": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n[1, 2]\n'), {},
+                                 ["r.jsonl, line 2: [1, 2] is no object"]),
+    "a line without a key": (lambda d: write_lines(d / "r.jsonl", [*reviews(), {"text": "a"}]), {},
+                             ["r.jsonl, line 41: no 'label' in this object; it has text"]),
+    "a text that is a number": (lambda d: write_lines(d / "r.jsonl", changed(2, text=7)), {},
+                                ["line 3: 7, which is no text, in column 'text'"]),
+    "a label that is a list": (lambda d: write_lines(d / "r.jsonl", changed(2, label=["pos"])), {},
+                               ["line 3: ['pos'] in column 'label' is no label"]),
+    "a damaged parquet file": (lambda d: _bytes(d / "r.parquet", b"PAR1" + b"x" * 90), {}, ["r.parquet: cut short"]),
+    "a packed file that is cut short": (lambda d: _bytes(d / "r.csv.gz", gzip.compress(_CSV.encode())[:-9]), {},
+                                        ["r.csv.gz: cut short"]),
+    "evidence outside of its document": (
+        lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 99}]]), {},
+        ["train.jsonl, line 3: the rationale is longer than its text: evidence [4, 99] in a document of 6 tokens"]),
+    "a document that is not there": (lambda d: write_eraser(d, docids=["../x"]), {},
+                                     ["train.jsonl, line 3: the document '../x' is not in docs"]),
+    "an annotation that is none": (lambda d: write_eraser(d, evidences=None), {}, ["line 3: no annotation of ERASER"]),
+}  # fmt: skip

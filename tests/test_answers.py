@@ -1,0 +1,248 @@
+"""Answers of a saved model from Python: labels, scores, passages of the text, pages, threads; and `rationale.fit`."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+import torch
+from own_files import rated, reviews, write_lines, write_table
+from small import classified, corpus, parameters
+from test_house import without_extras
+
+import rationale
+from rationale import training
+from rationale.data.read import read_alignment, read_extraction
+from rationale.errors import BadInput
+from rationale.runs.answers import Answer, batched
+from rationale.runs.cells import notebook_settings
+from rationale.runs.find import find_runs
+from rationale.runs.fit import save_own
+from rationale.runs.predict import predict
+from rationale.runs.reading import describe_prediction
+from rationale.runs.saved import as_csv, load_run, read_history, save_run
+from rationale.runs.workspace import notebook_path, root
+from rationale.training.settings import AlignmentSettings, OwnTextSettings
+
+SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 2, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
+TEXTS = [
+    "The look  isn’t superb,\nbut the smell was dreadful!",
+    "",
+    "smell",
+    "   ",
+    "zzz qqq",
+    "the taste is fine . " * 9,
+]
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A model of two named classes."""
+    folder = tmp_path_factory.mktemp("classes")
+    result = training.train_extractor(parameters(epochs=1), classified(corpus()), "classes", 2, folder)
+    save_run(folder, result, parameters(epochs=1), labels=["low", "high"])
+    return rationale.load(folder)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A model of scores from 1 to 10, trained by `rationale.fit`."""
+    path = write_table(tmp_path_factory.mktemp("scores") / "films.csv", rated(80))
+    return rationale.fit(path, **SMALL)
+
+
+# --- answers
+
+
+def test_an_answer_has_the_label_its_probability_and_the_passages_that_were_read(labelled):
+    answers = labelled(TEXTS)
+    assert [answer.text for answer in answers] == TEXTS
+    for answer in answers:
+        if not answer.text.strip():
+            assert answer == Answer(answer.text) and str(answer) == "no words"
+            continue
+        assert answer.label in ("low", "high") and answer.probability == max(answer.probabilities.values()) >= 0.5
+        assert sum(answer.probabilities.values()) == pytest.approx(1) and len(answer.z) == len(answer.tokens)
+        assert all(answer.text[span.start : span.end] == span.text for span in answer.rationale)
+        read = "".join(span.text for span in answer.rationale).replace("’", "'")
+        chosen = [token for token, z in zip(answer.tokens, answer.z, strict=True) if z > 0]
+        assert "".join(read.split()) == "".join(chosen), "the passages hold the words that were selected, no others"
+    assert answers[4].unknown == ("zzz", "qqq")
+
+
+def test_answers_agree_with_the_command(labelled):
+    texts = [text for text in TEXTS if text.strip()]
+    rows = predict(labelled, [labelled.tokens(text) for text in texts])
+    for row, answer in zip(rows, labelled(texts), strict=True):
+        assert list(answer.tokens) == row["tokens"] and answer.label == row["label"]
+        assert answer.z == pytest.approx(row["z"], abs=1e-3)
+        assert list(answer.probabilities.values()) == pytest.approx(row["probabilities"], abs=1e-3)
+
+
+def test_scores_are_given_on_the_scale_of_the_file(scored):
+    answers = scored(["film number 3", "film number 4 again"])
+    assert scored.scale == (1.0, 10.0) and all(answer.label is None for answer in answers)
+    inside = [answer.scores["label"] for answer in answers]
+    assert all(1 <= score <= 10 for score in inside) and str(answers[0]) == f"label {inside[0]:.4g}"
+    tokens = torch.tensor([scored.vocabulary.encode(["film", "number", "3"])])
+    with torch.no_grad():
+        raw = scored.model(tokens, torch.ones_like(tokens, dtype=torch.bool)).prediction.item()
+    assert inside[0] == pytest.approx(1 + 9 * raw)
+
+
+def test_a_model_of_pairs_answers_to_pairs(tmp_path):
+    path = write_table(tmp_path / "pairs.csv", [row | {"second": "it is good"} for row in reviews(60)])
+    p = AlignmentSettings(corpus=str(path), vectors="random", embedding_size=8, hidden_size=6, epochs=1, device="cpu")
+    texts = read_alignment(p)
+    result = training.train_aligner(p, texts.splits, texts.num_outputs, tmp_path)
+    save_run(tmp_path, result, p, texts.labels)
+    model = rationale.load(tmp_path)
+    first, second, blank = model([("a warm film", "it is good"), "a warm film ||| it is good", ""])
+    assert first.label in ("neg", "pos") and first.probability == pytest.approx(second.probability)
+    assert first.second_tokens[1:] == ("it", "is", "good") and len(first.z) == 4 and {*map(len, first.z)} == {4}
+    assert blank.label is None
+    with pytest.raises(BadInput, match="text 2: 'a warm film' is no pair"):
+        model([("a", "b"), "a warm film"])
+
+
+@pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]]])
+def test_what_is_no_list_of_texts_is_refused(labelled, wrong):
+    with pytest.raises(BadInput, match=r"is a single text; accepted: a list of texts|text 1: .* is no text"):
+        labelled(wrong)
+
+
+def test_no_texts_have_no_answers(labelled):
+    assert labelled([]) == [] and labelled(iter(["smell"]))[0].label
+
+
+def test_batches_hold_texts_of_similar_length_and_stay_small():
+    lengths = [500 - i for i in range(200)] + [50_000]
+    parts = list(batched(range(201), lengths))
+    assert sorted(row for part in parts for row in part) == list(range(201))
+    assert all(
+        len(part) <= 64 and (len(part) == 1 or len(part) * max(lengths[i] for i in part) <= 16_384) for part in parts
+    )
+
+
+def test_the_batch_a_text_is_in_does_not_change_its_answer(labelled):
+    together = labelled(TEXTS * 30)
+    for i, text in enumerate(TEXTS):
+        (alone,) = labelled([text])
+        assert alone.rationale == together[i].rationale and alone.label == together[i].label
+        assert alone.probability == pytest.approx(together[i].probability, abs=1e-5)
+
+
+def test_several_threads_may_ask_one_model(labelled):
+    texts = [TEXTS[i % len(TEXTS)] * (1 + i % 3) for i in range(64)]
+    expected = [labelled([text])[0] for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda text: labelled([text])[0], texts))
+    assert found == expected
+
+
+# --- pages
+
+
+def test_a_page_shows_the_text_as_it_was_with_its_passages_marked(labelled):
+    text = "<b>The look</b> isn't\n\nsuperb & fine"
+    page = labelled.to_html(labelled([text]), title="My <films>")
+    assert "<title>My &lt;films&gt;</title>" in page and "<b>The" not in page and "http" not in page
+    marked, rest = page, ""
+    for tag in ("<mark", "</mark>", "<span", "</span>"):
+        assert page.count("<mark") == page.count("</mark>") == len(labelled([text])[0].rationale), (tag, marked, rest)
+    assert labelled([text])._repr_html_() in page
+
+
+def test_an_answer_shows_itself_in_a_notebook(labelled):
+    (answer,) = labelled(["the smell is superb"])
+    assert f"{answer.label} ({answer.probability:.2f})" in answer._repr_html_()
+
+
+# --- fit
+
+
+def test_fit_and_the_notebook_have_the_same_defaults():
+    path = notebook_path("17_train_own_texts")
+    assert vars(notebook_settings(path, corpus="r.csv")) == vars(OwnTextSettings.checked({"corpus": "r.csv"}))
+
+
+def test_fit_makes_the_run_that_the_steps_of_the_notebook_make_to_the_last_bit(tmp_path):
+    path = write_lines(tmp_path / "reviews.jsonl", reviews(80))
+    fitted = rationale.fit(path, folder=tmp_path / "fitted", **SMALL, seed=5)
+    p = OwnTextSettings.checked({"corpus": str(path), "seed": 5} | SMALL)
+    texts = read_extraction(p)
+    (tmp_path / "steps").mkdir()
+    result = training.train_extractor(p, texts.splits, texts.head, texts.num_outputs, tmp_path / "steps")
+    save_own(tmp_path / "steps", result, p, texts)
+    other = load_run(tmp_path / "steps")
+    for name, value in fitted.model.state_dict().items():
+        assert torch.equal(value, other.model.state_dict()[name]), name
+    for name in ("rationales.jsonl", "splits.csv"):
+        assert (tmp_path / "fitted" / name).read_bytes() == (tmp_path / "steps" / name).read_bytes()
+    assert fitted.labels == ["neg", "pos"] and fitted.tokeniser == "treebank"
+    assert not list((tmp_path / "fitted").glob("checkpoint*"))
+    with pytest.raises(BadInput, match="fitted holds model.safetensors of a finished run; accepted: another folder"):
+        rationale.fit(path, folder=tmp_path / "fitted", **SMALL)
+
+
+def test_a_run_that_fit_has_saved_is_found_and_described_on_the_scale_of_its_file(tmp_path):
+    path = write_table(tmp_path / "films.csv", rated(60))
+    run = rationale.fit(path, folder=tmp_path / "outputs" / "films", **(SMALL | {"epochs": 1}))
+    assert find_runs(tmp_path / "outputs")["texts"] == [tmp_path / "outputs" / "films"]
+    assert describe_prediction(run, [0.5]) == "label 5.50"
+
+
+def test_fit_names_a_setting_that_does_not_exist(tmp_path):
+    with pytest.raises(BadInput, match="fit: selecton: unknown parameter, did you mean selection"):
+        rationale.fit(tmp_path / "r.csv", selecton=0.2)
+    with pytest.raises(BadInput, match=r"r.csv: no such file"):
+        rationale.fit(tmp_path / "r.csv", vectors="random")
+
+
+def test_fit_leaves_the_number_of_threads_as_it_was(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), **(SMALL | {"epochs": 1}))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_base_dependencies_suffice_to_train_to_load_and_to_answer(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    code = f"""
+import rationale
+rationale.fit({str(path)!r}, folder={str(tmp_path / "run")!r}, embedding_size=8, hidden_size=6, epochs=1, device="cpu")
+model = rationale.load({str(tmp_path / "run")!r})
+answers = model(["a warm film", ""])
+print("page", "<mark" in model.to_html(answers) or not answers[0].rationale, answers[0].label in ("neg", "pos"))
+"""
+    assert without_extras(code).splitlines()[-1] == "page True True"
+
+
+def test_importing_the_package_stays_light():
+    code = "import sys, rationale; print('torch' in sys.modules, 'numpy' in sys.modules, sorted(rationale.__all__))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root(), check=True).stdout
+    assert out.strip() == "False False ['__version__', 'fit', 'load']"
+
+
+# --- history.csv without pandas
+
+
+def test_a_table_is_written_as_pandas_writes_it(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rows = [
+        {"epoch": 1, "seconds": 0.1 + 0.2, "a b": 1e-17, "rate": float("nan")},
+        {"epoch": 2, "seconds": 3.0, "x,y": "q"},
+    ]
+    assert as_csv(rows) == pd.DataFrame(rows).to_csv(index=False)
+
+
+def test_the_history_of_a_run_is_what_was_trained(tmp_path):
+    p = SimpleNamespace(**vars(parameters(epochs=2)))
+    result = training.train_extractor(p, corpus(), "scores", 1, tmp_path)
+    save_run(tmp_path, result, p)
+    (tmp_path / "run.ipynb").write_text("{}")
+    assert read_history(tmp_path).to_dict("records") == result.history

@@ -1,0 +1,151 @@
+"""The explorers that need no kernel compute what the package computes, and a static page holds all that they need."""
+
+import itertools
+import json
+import math
+import re
+import shutil
+import subprocess
+from base64 import b64decode
+from html import unescape
+from urllib.parse import quote
+
+import pytest
+import torch
+
+from rationale.distributions import HardKuma
+from rationale.explorers import embedded, explore_mappings, explore_shapes
+from rationale.explorers.shapes import PRESETS, describe_shape
+from rationale.figures import matched_beta, slopes
+from rationale.nn import HardKumaGate
+from rationale.nn.mappings import all_mappings, in_dead_zone
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+NUM_POINTS = 500
+COMPUTE_SHAPES = """({a, b, left, right, u, raw}) => {
+  const gate = {a, b, left, right};
+  return {...m.describe(gate), ...m.travel(u, gate), density: m.density(left + (right - left) * u, gate),
+    cdf: m.cdf(u, gate), twin: m.twin(a, b), shape: m.softplus(raw), raw: m.inverseSoftplus(m.softplus(raw))};
+}"""
+COMPUTE_WEIGHTS = """({scores, gamma, lam}) => ({flat: m.isFlat(scores, gamma, lam),
+  weights: Object.fromEntries(Object.entries(m.MAPS).map(([name, map]) => [name, map(scores, gamma, lam)]))})"""
+
+
+def in_node(explorer: embedded.Embedded, function: str, points: list[dict]) -> list[dict]:
+    """What a function of an explorer's module `m` gives for each point."""
+    program = f"""import * as m from {json.dumps("data:text/javascript," + quote(explorer._esm))};
+      let text = ""; for await (const part of process.stdin) text += part;
+      console.log(JSON.stringify(JSON.parse(text).map({function})));"""
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", program],
+        input=json.dumps(points),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def shapes_to_try() -> list[dict]:
+    """500 gates and draws, over the whole range of the sliders and at each preset."""
+    generator = torch.Generator().manual_seed(3)
+    numbers = torch.rand(NUM_POINTS, 6, generator=generator, dtype=torch.float64).tolist()
+    points = [
+        {"a": 10 ** (4 * a - 2), "b": 10 ** (4 * b - 2), "left": -0.01 - 0.99 * left, "right": 1.01 + 0.99 * right,
+         "u": 0.001 + 0.998 * u, "raw": 40 * raw - 7} for a, b, left, right, u, raw in numbers
+    ]  # fmt: skip
+    corners = itertools.product((0.01, 100.0), (0.01, 100.0), (-1.0, -0.01), (1.01, 2.0))
+    for point, given in zip(points, [*PRESETS.values(), *corners], strict=False):
+        point |= dict(zip(("a", "b", "left", "right"), given, strict=True))
+    return points
+
+
+def scores_to_try() -> list[dict]:
+    generator = torch.Generator().manual_seed(4)
+    points = []
+    for i in range(NUM_POINTS):
+        scores = torch.randn(2 + i % 9, generator=generator, dtype=torch.float64).clamp(-3, 3)
+        gamma, lam = torch.rand(2, generator=generator).tolist()
+        points.append({"scores": scores.tolist(), "gamma": 10 ** (2 * gamma - 1), "lam": lam * (i % 5 > 0)})
+    return points
+
+
+def agrees(found: float, expected: float, what: str, rtol: float = 1e-8, atol: float = 1e-10) -> None:
+    assert math.isclose(found, expected, rel_tol=rtol, abs_tol=atol), f"{what}: {found}, the package has {expected}"
+
+
+def compare_shapes(points: list[dict], found: list[dict]) -> None:
+    """Asserts that the numbers of `COMPUTE_SHAPES` are those of the package."""
+    for point, row in zip(points, found, strict=True):
+        ends = {key: point[key] for key in ("a", "b", "left", "right")}
+        u = torch.tensor([point["u"]], dtype=torch.float64)
+        gate = HardKuma(*torch.tensor([point["a"], point["b"]], dtype=torch.float64), point["left"], point["right"])
+        for name, number in describe_shape(**ends).items():
+            agrees(
+                row[name], number, f"{name} of {ends}", rtol=1e-6 if name in ("E[H]", "entropy") else 1e-8, atol=1e-9
+            )
+        h, by_a, by_b = (values.item() for values in slopes(**ends, u=u))
+        for name, number in (("h", h), ("byA", by_a), ("byB", by_b), ("k", gate.base.icdf(u).item())):
+            agrees(row[name], number, f"{name} of {point}")
+        width = point["right"] - point["left"]
+        agrees(row["density"], gate.base.log_prob(u).exp().item() / width, f"density of {point}", 1e-7)
+        agrees(row["cdf"], gate.cdf(u).item(), f"cdf of {point}")
+        beta = matched_beta(point["a"], point["b"])
+        if min(point["a"], point["b"]) > 0.05:  # below, both variances are differences that lose their digits
+            agrees(row["twin"][0], beta.concentration1.item(), f"Beta of {ends}", 1e-5)
+        layer = HardKumaGate(1)
+        shape = layer.of(torch.full((2,), point["raw"], dtype=torch.float64)).a.item()
+        agrees(row["shape"] + explore_shapes().smallest, shape, "the shape at a raw output")
+        agrees(row["raw"], point["raw"], "softplus and back", 1e-6, 1e-6)
+
+
+def compare_weights(points: list[dict], found: list[dict]) -> None:
+    """Asserts that the numbers of `COMPUTE_WEIGHTS` are those of the package."""
+    for point, row in zip(points, found, strict=True):
+        scores = torch.tensor(point["scores"], dtype=torch.float64)
+        expected = all_mappings(scores, point["gamma"], point["lam"])
+        assert list(row["weights"]) == list(expected), "the maps of the package, in its order"
+        for name, weights in expected.items():
+            found_weights = torch.tensor(row["weights"][name], dtype=torch.float64)
+            assert (found_weights - weights).abs().max() < 1e-7, f"{name} of {point}"
+            assert torch.equal(found_weights > 1e-9, weights > 1e-9), f"{name} of {point}: other exact zeros"
+        assert row["flat"] == bool(in_dead_zone(scores, gamma=point["gamma"], lam=point["lam"])), point
+
+
+@needs_node
+def test_the_explorer_of_shapes_computes_what_the_package_computes_at_500_points():
+    points = shapes_to_try()
+    compare_shapes(points, in_node(explore_shapes(), COMPUTE_SHAPES, points))
+
+
+@needs_node
+def test_the_explorer_of_attention_computes_what_the_package_computes_at_500_points():
+    points = scores_to_try()
+    compare_weights(points, in_node(explore_mappings(), COMPUTE_WEIGHTS, points))
+
+
+@pytest.mark.parametrize("explorer", [explore_shapes(), explore_mappings(lam=0.2)], ids=["shapes", "maps"])
+def test_a_static_page_gets_the_module_and_the_state_and_loads_nothing(explorer):
+    page = explorer._repr_mimebundle_()[0]["text/html"]
+    found = re.fullmatch(
+        r'<div class="explorer" data-module="(.+?)" data-state="(.+?)"></div><script>(.+)</script>', page, re.S
+    )
+    source = b64decode(found[1]).decode()
+    assert "https://" not in source and not re.search(r"^\s*import\b", source, re.M), "nothing comes from elsewhere"
+    read = set(re.findall(r'model\.get\("(\w+)"\)', source))
+    state = json.loads(unescape(found[2]))
+    assert read <= set(state), f"the module reads {read - set(state)}, which the page does not have"
+    assert "<" not in found[3] and page.count("<script>") == 1, "a page's own tools look for tags"
+
+
+def test_the_explorers_start_as_they_are_told_and_refuse_what_no_slider_can_show():
+    assert explore_shapes(a=0.377, right=1.5).state()["a"] == 0.377
+    assert explore_mappings([0.1, 0.2]).state()["scores"] == [0.1, 0.2]
+    for refused in ({"a": 200}, {"left": 0.1}, {"right": 0.9}):
+        with pytest.raises(ValueError, match=f"{next(iter(refused))}: got"):
+            explore_shapes(**refused)
+    for refused in ({"scores": [1.0]}, {"scores": [5.0, 1.0]}, {"gamma": 0.0}, {"lam": 2.0}):
+        with pytest.raises(ValueError, match=f"{next(iter(refused))}: got"):
+            explore_mappings(**refused)

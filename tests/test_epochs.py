@@ -1,0 +1,115 @@
+"""The gates of a few texts after each epoch, saved without changing the training, and the explorer that shows them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from small import corpus, parameters, train
+from test_embedded import in_node, needs_node
+
+from rationale import training
+from rationale.errors import BadInput
+from rationale.explorers import explore_training
+from rationale.runs.saved import read_history, read_rationales, save_run
+from rationale.training.epochs import EPOCHS_FILE
+
+WATCHED = [3, 0, 11]
+
+
+def watched_run(folder: Path, **changes) -> training.Result:
+    p = parameters(**changes)
+    result = training.train_extractor(p, corpus(), "scores", 1, folder, watched=WATCHED)
+    save_run(folder, result, p)
+    return result
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Path, training.Result]:
+    folder = tmp_path_factory.mktemp("watched") / "run"
+    return folder, watched_run(folder)
+
+
+def saved(folder: Path) -> dict:
+    return json.loads((folder / EPOCHS_FILE).read_text())
+
+
+def test_watching_texts_changes_no_number_of_a_training(run, tmp_path):
+    _, result = run
+    unwatched = train(tmp_path / "run")
+    for row, other in zip(result.history, unwatched.history, strict=True):
+        assert {**row, "seconds": 0} == {**other, "seconds": 0}
+    for name, value in unwatched.model.state_dict().items():
+        assert result.model.state_dict()[name].equal(value), name
+    assert not (tmp_path / "run" / EPOCHS_FILE).exists()
+
+
+def test_the_gates_of_the_epoch_that_was_kept_are_those_of_the_finished_run(run):
+    folder, result = run
+    texts, epochs = saved(folder)["texts"], saved(folder)["epochs"]
+    assert list(epochs) == ["1", "2", "3", "4"]
+    rationales = read_rationales(folder, "dev")
+    kept = epochs[str(result.best["epoch"])]
+    for place, number in enumerate(WATCHED):
+        row = rationales.iloc[number]
+        assert texts[place]["tokens"] == list(row.tokens) and texts[place]["gold"] == [int(g) for g in row.gold]
+        assert kept["z"][place] == pytest.approx(row.z, abs=2e-3), "three digits of the same gates"
+        assert kept["answers"][place] == f"{row.prediction[0]:.3g}"
+        assert all(0 <= value <= 1 for value in kept["open"][place])
+    assert epochs["1"]["open"] != epochs["4"]["open"], "the gates have moved"
+
+
+def test_a_run_that_is_continued_has_every_epoch_once(run, tmp_path):
+    folder, _ = run
+    watched_run(tmp_path / "run", epochs=2)
+    assert list(saved(tmp_path / "run")["epochs"]) == ["1", "2"]
+    watched_run(tmp_path / "run", epochs=4)
+    assert saved(tmp_path / "run") == saved(folder)
+
+
+def test_a_damaged_file_of_epochs_costs_no_training(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / EPOCHS_FILE).write_text('{"epochs": [1')
+    watched_run(tmp_path / "run", epochs=1)
+    assert list(saved(tmp_path / "run")["epochs"]) == ["1"]
+
+
+def test_the_explorer_shows_the_rates_and_multipliers_of_the_history(run):
+    folder, result = run
+    explorer = explore_training(folder, text=1)
+    history = read_history(folder)
+    assert explorer.epoch == len(history) and explorer.best == result.best["epoch"] and explorer.text == 1
+    assert [row["selected"] for row in explorer.epochs] == list(history["dev_rate_selected"])
+    assert [row["multiplier"] for row in explorer.epochs] == list(history["selection.multiplier"])
+    json.dumps(explorer.state(), allow_nan=False)
+
+
+def test_a_run_without_gates_has_no_multiplier_to_show(tmp_path):
+    watched_run(tmp_path / "run", model="full_text", selection=None, epochs=2)
+    explorer = explore_training(tmp_path / "run")
+    assert [row["multiplier"] for row in explorer.epochs] == [None, None] and explorer.target is None
+    assert set(explorer.epochs[0]["open"][0]) == {1.0}
+
+
+def test_a_run_that_has_saved_no_gates_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=EPOCHS_FILE):
+        explore_training(tmp_path)
+
+
+@needs_node
+def test_the_browser_shows_the_words_that_the_run_has_selected(run):
+    folder, result = run
+    explorer = explore_training(folder)
+    state = explorer.state()
+    points = [{"text": text, "epoch": epoch, **state} for text in range(len(WATCHED)) for epoch in (1, 2, 3, 4)]
+    function = """({texts, epochs, text, epoch, target, best}) => ({
+      words: m.wordsAt(texts, epochs, text, epoch),
+      sentence: m.sentenceAt(texts, epochs, text, epoch, target, best)})"""
+    for point, shown in zip(points, in_node(explorer, function, points), strict=True):
+        text, gates = saved(folder)["texts"][point["text"]], saved(folder)["epochs"][str(point["epoch"])]
+        z, gold = gates["z"][point["text"]], text["gold"]
+        assert [word["word"] for word in shown["words"]] == text["tokens"]
+        assert [word["open"] for word in shown["words"]] == gates["open"][point["text"]]
+        chosen, right = sum(value > 0 for value in z), sum(v > 0 and g for v, g in zip(z, gold, strict=True))
+        assert f"In this text: {chosen} of {len(z)} words, {right} of them gold" in shown["sentence"]
+        assert ("the one that was kept" in shown["sentence"]) == (point["epoch"] == result.best["epoch"])
+        assert "(target 40 %)" in shown["sentence"]

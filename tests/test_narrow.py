@@ -1,0 +1,129 @@
+"""Figures arranged for a phone: all is inside the picture and large enough, and the figure stays as it was."""
+
+import io
+import re
+from base64 import b64decode, b64encode
+from itertools import pairwise
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.image import imread
+from matplotlib.text import Text
+
+from rationale import figures
+from rationale.figures.narrow import narrowed
+from rationale.runs.page import lab_page
+from tools.book.pages import notebook_page
+
+PHONE = 358  # pixels: the width of the text on a phone of 390
+LONG = "A title that says what was found, in so many words that a phone has to break it into several lines"
+
+
+def three_panels():
+    fig, axes = figures.new_figure(3, title=LONG)
+    for ax, shapes in zip(axes, ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)), strict=True):
+        figures.draw_hardkuma(*shapes, -0.1, 1.1, ax, title=LONG)
+    return fig
+
+
+def with_legend():
+    fig, ax = figures.new_figure(size=(9, 4.4))
+    x = torch.linspace(0, 1, 30)
+    lines = {f"a line with the number {i}": x**i for i in range(1, 6)}
+    figures.draw_lines(x, lines, ax, title="Five lines", xlabel="x", ylabel="y")
+    return fig
+
+
+def with_colour_bar():
+    fig, axes = figures.new_figure(2)
+    shapes = torch.logspace(-1, 1, 9)
+    figures.draw_decisions(shapes, shapes, torch.rand(9, 9), axes[0], title="Decisions")
+    labels = [f"a category {i}" for i in range(5)]
+    figures.draw_bars(labels, {"a group": [0.1, 0.2, 0.3, 0.4, 0.5]}, axes[1], title="Bars", ylabel="share")
+    return fig
+
+
+def with_two_scales():
+    fig, ax = figures.new_figure(size=(9, 5))
+    epochs = range(1, 9)
+    history = pd.DataFrame({"epoch": epochs, "dev_mse": 0.1, "dev_rate_selected": np.linspace(0.9, 0.1, 8)})
+    figures.draw_history(history, 0.1, ax, title="History", score="mse")
+    return fig
+
+
+def grid():
+    fig, axes = figures.new_figure(3, 2)
+    for ax in axes.flat:
+        ax.plot([0, 1], [0, 1])
+        figures.look.set_labels(ax, LONG, "an axis", "another axis")
+    return fig
+
+
+each_figure = pytest.mark.parametrize(
+    "make", [three_panels, with_legend, with_colour_bar, with_two_scales, grid], ids=lambda make: make.__name__
+)
+
+
+@each_figure
+def test_on_a_phone_every_letter_has_nine_pixels_and_lies_inside_the_picture(make):
+    fig = make()
+    with figures.style(), narrowed(fig):
+        fig.draw_without_rendering()
+        per_point = PHONE / fig.bbox.width * fig.dpi / 72
+        texts = [text for text in fig.findobj(Text) if text.get_visible() and text.get_text().strip()]
+        drawn = [text for text in texts if text.get_window_extent().width > 0 and text.axes is not None]
+        assert len(drawn) > 3
+        sizes = {text.get_text(): text.get_fontsize() * per_point for text in drawn}
+        assert min(sizes.values()) >= 9, f"letters of fewer than 9 pixels: {sizes}"
+        box = fig.get_tightbbox().extents
+        assert box[0] > -0.15 and box[2] < fig.get_figwidth() + 0.15, f"it needs {box} of {fig.get_size_inches()}"
+        places = sorted((ax.get_position().y0, ax.get_position().y1) for ax in fig.axes if ax.get_subplotspec())
+        rows = sorted(set(places))
+        assert all(below[1] < above[0] for below, above in pairwise(rows)), "panels lie upon each other"
+        assert all(high - low > 0.3 / len(rows) for low, high in rows), f"a panel without room: {rows}"
+
+
+@each_figure
+def test_the_figure_is_as_it_was_after_it_has_been_arranged_for_a_phone(make):
+    def state(fig) -> tuple:
+        texts = [fig.get_suptitle()]
+        for ax in fig.axes:
+            titles = [(title.get_text(), title.get_fontsize()) for title in (ax.title, ax._left_title)]
+            labels = {(label.get_text(), label.get_rotation(), label.get_ha()) for label in ax.get_xticklabels()}
+            texts += [titles, labels, ax.get_legend(), ax.get_subplotspec()]
+        return texts, tuple(fig.get_size_inches())
+
+    fig = make()
+    for _ in range(3):  # a layout with a colour bar takes a few drawings to settle
+        figures.to_png(fig)
+    before, places = state(fig), [ax.get_position().bounds for ax in fig.axes]
+    with figures.style(), narrowed(fig):
+        fig.draw_without_rendering()
+        assert state(fig) != before
+    figures.to_png(fig)
+    assert state(fig) == before
+    for ax, place in zip(fig.axes, places, strict=True):
+        assert ax.get_position().bounds == pytest.approx(place, abs=2e-3)
+
+
+def test_a_notebook_has_both_pictures_and_its_pages_choose_by_their_width(tmp_path):
+    fig = three_panels()
+    png, about = fig._repr_png_()
+    shown = figures.show(fig)
+    assert shown._repr_png_()[1]["narrow"] == about["narrow"], "displayed in the middle of a cell or at its end"
+    wide, narrow = (imread(io.BytesIO(data)).shape[1] for data in (png, b64decode(about["narrow"])))
+    assert narrow == about["narrow_width"] * 1.5 < wide, "150 dots per inch, as 100 pixels per inch"
+    data = {"image/png": b64encode(png).decode()}
+    output = nbformat.v4.new_output("display_data", data, metadata={"image/png": about})
+    cells = [nbformat.v4.new_markdown_cell("# T"), nbformat.v4.new_code_cell("fig", outputs=[output])]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    page = lab_page(notebook, "t")
+    (source,) = re.findall(r"<source ([^>]*)>", page)
+    assert f'srcset="data:image/png;base64,{about["narrow"]}"' in source and 'media="(max-width: 600px)"' in source
+    assert f'alt="{LONG}"' in page
+    text = notebook_page(notebook, "x", "", tmp_path)
+    assert f'<source media="(max-width: 600px)" srcset="{tmp_path.name}/x-1-0-narrow.png">' in text
+    assert (tmp_path / "x-1-0-narrow.png").read_bytes() == b64decode(about["narrow"])

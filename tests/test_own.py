@@ -1,0 +1,364 @@
+"""Texts of one's own: every kind of file, what is told from them, and the messages for bad ones."""
+
+import lzma
+import random
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser, write_lines, write_table
+
+from rationale.data.characters import merged, token_spans
+from rationale.data.corpora import find_corpus
+from rationale.data.corpora.movies import read_movies
+from rationale.data.example import data_folder
+from rationale.data.own import is_own, read_own
+from rationale.data.own.settings import TextFileSettings, absolute
+from rationale.data.own.splits import SHARES
+from rationale.data.pairs import NULL
+from rationale.data.read import read_alignment, read_extraction
+from rationale.data.tokenise import TOKENISERS
+from rationale.errors import BadInput
+from rationale.training.settings import AlignmentSettings, OwnTextSettings
+
+
+def texts(read):
+    """The texts and labels of all splits, in no order."""
+    return sorted((" ".join(e.tokens), read.labels[e.label]) for part in read.splits.values() for e in part)
+
+
+# --- bad files
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_named_with_its_row_and_what_is_accepted(kind, tmp_path):
+    write, changes, parts = BAD_FILES[kind]
+    if kind.endswith("parquet file"):
+        pytest.importorskip("pyarrow")
+    with pytest.raises(BadInput) as caught:
+        read_own(settings(write(tmp_path), **changes))
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 600
+    start = 0
+    for part in parts:
+        assert part in message[start:], message
+        start = message.index(part, start) + len(part)
+
+
+def test_the_table_of_bad_files_has_at_least_thirty_rows():
+    assert len(BAD_FILES) >= 30
+
+
+# --- good files
+
+
+def test_each_kind_of_table_gives_the_same_texts(tmp_path):
+    rows = changed(3, text='she said "no",\nand left; twice\ttoday')
+    csv = write_table(tmp_path / "a.csv", rows)
+    packed = tmp_path / "p.csv.xz"
+    packed.write_bytes(lzma.compress(csv.read_bytes()))
+    paths = [csv, packed, write_table(tmp_path / "b.csv", rows, ";"), write_table(tmp_path / "c.tsv", rows, "\t")]
+    paths.append(write_lines(tmp_path / "d.jsonl", rows))
+    if pa := pytest.importorskip("pyarrow"):
+        import pyarrow.parquet as parquet
+
+        paths.append(tmp_path / "e.parquet")
+        parquet.write_table(pa.Table.from_pylist(rows), paths[-1])
+    found = [texts(read_own(settings(path))) for path in paths]
+    assert all(one == found[0] for one in found) and len(found[0]) == 40
+
+
+def test_plain_quotes_in_a_tsv_file_are_part_of_the_text(tmp_path):
+    path = tmp_path / "r.tsv"
+    lines = [f'"{row["text"]}\t{row["label"]}\n' for row in reviews()]
+    path.write_text("text\tlabel\n" + "".join(lines))
+    assert all(text.startswith('"') for text, _ in texts(read_own(settings(path))))
+
+
+def test_a_folder_has_its_own_splits_and_keeps_their_texts(tmp_path):
+    rows = reviews(30)
+    for name, part in (("train", rows[:20]), ("validation", rows[20:24]), ("test", rows[24:])):
+        write_table(tmp_path / f"{name}.csv", part)
+    read = read_own(settings(tmp_path))
+    assert {name: len(part) for name, part in read.splits.items()} == {"train": 20, "dev": 4, "test": 6}
+    assert len(read.notes) == 1, "nothing was made, and nothing stands in two splits"
+
+
+def test_a_data_set_that_the_library_has_saved_is_read_with_the_names_of_its_classes(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    names = ["neg", "pos"]
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = [row | {"label": names.index(row["label"])} for row in reviews()]
+    parts = {"train": rows[:30], "validation": rows[30:34], "test": rows[34:]}
+    saved = {name: datasets.Dataset.from_list(part, features=features) for name, part in parts.items()}
+    datasets.DatasetDict(saved).save_to_disk(tmp_path / "whole")
+    saved["train"].save_to_disk(tmp_path / "train_only")
+    whole, alone = read_own(settings(tmp_path / "whole")), read_own(settings(tmp_path / "train_only"))
+    assert whole.labels == alone.labels == names and texts(whole) == sorted(
+        (r["text"], names[r["label"]]) for r in rows
+    )
+    assert sum(map(len, alone.splits.values())) == 30
+
+
+def test_a_text_may_be_a_list_of_words(tmp_path):
+    rows = [row | {"text": row["text"].split(), "why": [1] + [0] * (len(row["text"].split()) - 1)} for row in reviews()]
+    read = read_own(settings(write_lines(tmp_path / "r.jsonl", rows), rationale="why"))
+    assert all(e.rationale == (True,) + (False,) * (len(e.tokens) - 1) for e in read.splits["train"])
+
+
+@pytest.mark.parametrize("tokeniser", ["treebank", "words", "whitespace"])
+def test_the_tokeniser_is_the_one_that_was_asked_for(tmp_path, tokeniser):
+    read = read_own(
+        settings(write_table(tmp_path / "r.csv", changed(3, text="It isn't THAT good.")), tokeniser=tokeniser)
+    )
+    split = TOKENISERS[tokeniser]("It isn't THAT good.")
+    assert tuple(split) in {e.tokens for part in read.splits.values() for e in part}
+
+
+# --- classes and scores
+
+
+@pytest.mark.parametrize(
+    ("labels", "head", "names"),
+    [
+        (["pos", "neg"], "auto", ["neg", "pos"]),
+        ([1, 2, 10], "auto", ["1", "2", "10"]),
+        ([1, 2.0, 3], "auto", ["1", "2", "3"]),
+        ([0.5, 1.5], "auto", ["0.5", "1.5"]),
+        ([True, False], "auto", ["false", "true"]),
+        ([1, 2.5, 4], "auto", None),
+        (list(range(11)), "auto", None),
+        (list(range(11)), "classes", [str(i) for i in range(11)]),
+        ([1, 2, 3, 4, 5], "scores", None),
+        (["4 stars", "5 stars"], "auto", ["4 stars", "5 stars"]),
+    ],
+)
+def test_classes_and_scores_are_told_from_the_column_and_the_head_overrides(tmp_path, labels, head, names):
+    rows = [{"text": f"text {i}", "label": labels[i % len(labels)]} for i in range(20 * len(labels))]
+    for path in (write_table(tmp_path / "r.csv", rows), write_lines(tmp_path / "r.jsonl", rows)):
+        read = read_own(settings(path, head=head))
+        if read.labels == ["False", "True"]:
+            assert path.suffix == ".csv" and names == ["false", "true"], "Python writes a truth value so"
+            continue
+        assert read.labels == names and read.head == ("scores" if names is None else "classes")
+        assert read.head in read.notes[0]
+        if names is None:
+            low, high = read.scale
+            values = {low + e.label[0] * (high - low) for part in read.splits.values() for e in part}
+            assert sorted(values) == pytest.approx(sorted(map(float, labels)))
+
+
+# --- splits
+
+
+def test_splits_are_made_in_the_same_proportion_for_each_class_and_without_a_class_missing(tmp_path):
+    rows = [{"text": f"text {i}", "label": "rare" if i % 20 == 0 else "common"} for i in range(400)]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows)))
+    for split, share in SHARES.items():
+        part = read.splits[split]
+        assert len(part) == 400 * share and sum(read.labels[e.label] == "rare" for e in part) == 20 * share
+    assert "no dev and no test split: 40 for dev and 40 for test were drawn by split_seed=1" in read.notes[1]
+
+
+def test_splits_of_scores_have_low_and_high_ones_alike(tmp_path):
+    read = read_own(settings(write_table(tmp_path / "r.csv", rated(400))))
+    means = [sum(e.label[0] for e in part) / len(part) for part in read.splits.values()]
+    assert max(means) - min(means) < 0.05 and len(read.splits["dev"]) == len(read.splits["test"]) == 40
+
+
+def test_a_split_depends_on_the_seed_and_neither_on_the_order_nor_on_the_kind_of_file(tmp_path):
+    rows = reviews(100)
+    first = read_own(settings(write_table(tmp_path / "a.csv", rows)))
+    random.Random(3).shuffle(rows)
+    second = read_own(settings(write_lines(tmp_path / "b.jsonl", rows)))
+    other = read_own(settings(tmp_path / "a.csv", split_seed=2))
+    sets = [{e.tokens for e in read.splits["test"]} for read in (first, second, other)]
+    assert sets[0] == sets[1] != sets[2]
+
+
+def test_only_the_split_that_is_missing_is_made_of_train(tmp_path):
+    write_table(tmp_path / "train.csv", reviews(100)[:80])
+    write_table(tmp_path / "test.csv", reviews(100)[80:])
+    read = read_own(settings(tmp_path))
+    assert {name: len(part) for name, part in read.splits.items()} == {"train": 72, "dev": 8, "test": 20}
+
+
+def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
+    rows = reviews(100) + reviews(100)[:30]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows)))
+    splits = [{e.tokens for e in part} for part in read.splits.values()]
+    assert not splits[0] & splits[1] and not splits[0] & splits[2] and not splits[1] & splits[2]
+    assert "30 texts repeat another one; copies stay in one split" in read.notes
+
+
+def test_texts_that_stand_in_two_given_splits_are_counted_and_named(tmp_path):
+    for name, part in (("train", reviews()), ("dev", reviews(6)[2:]), ("test", [*reviews(50)[40:], *reviews()[4:6]])):
+        write_table(tmp_path / f"{name}.csv", part)
+    notes = read_own(settings(tmp_path)).notes
+    assert any("4 texts of dev also stand in train: " in note and "dev.csv, row 2 is " in note for note in notes)
+    assert any("2 texts of test also stand in train" in note and "train.csv, row 6" in note for note in notes)
+
+
+def test_the_saved_splits_name_file_and_row_of_every_text(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews())
+    read = read_own(settings(path))
+    read.save(tmp_path)
+    lines = (tmp_path / "splits.csv").read_text().splitlines()
+    assert lines[0] == "split,file,row" and len(lines) == 41
+    written = path.read_text().splitlines()
+    for line, example in zip(lines[1:], [e for part in read.splits.values() for e in part], strict=True):
+        split, file, row = line.split(",")
+        assert file.endswith("r.csv") and written[int(row) - 1].startswith(" ".join(example.tokens))
+
+
+def test_the_first_texts_of_a_split_cover_all_classes(tmp_path):
+    rows = sorted(reviews(100), key=lambda row: row["label"])
+    read = read_extraction(settings(write_table(tmp_path / "r.csv", rows), num_train=4))
+    assert [read.labels[e.label] for e in read.splits["train"]] == ["neg", "pos", "neg", "pos"]
+
+
+# --- rationales
+
+
+MARKS = {  # of "It isn't so good.", four words between spaces and six tokens
+    "[[3, 8]]": ".xx...",
+    '[{"start": 0, "end": 2}]': "x.....",
+    "0 0 1 0": "...x..",
+    "0 1 0 0": ".xx...",
+    "0,0,1,1,0,0": "..xx..",
+    "[0, 0, 0, 0, 0, 1]": ".....x",
+    "[]": "......",
+    "": None,
+}
+
+
+@pytest.mark.parametrize("why", MARKS)
+def test_a_rationale_is_spans_or_a_list_of_marks(tmp_path, why):
+    rows = changed(0, [row | {"why": "[]"} for row in reviews()], text="It isn't so good.", why=why)
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows), rationale="why"))
+    found = next(e for part in read.splits.values() for e in part if e.tokens[0] == "It")
+    assert found.tokens == ("It", "is", "n't", "so", "good", ".")
+    assert found.rationale == (tuple(sign == "x" for sign in MARKS[why]) if MARKS[why] else None)
+
+
+@given(st.text(max_size=60), st.sampled_from(sorted(TOKENISERS)))
+def test_tokens_are_found_in_their_text_in_order(text, tokeniser):
+    tokens = TOKENISERS[tokeniser](text)
+    spans = token_spans(text, tokens)
+    assert len(spans) == len(tokens) and all(0 <= start <= end <= len(text) for start, end in spans)
+    assert all(a[1] <= b[1] and a[0] <= b[1] for a, b in pairwise(spans))
+    if text.isascii():
+        assert [text[a:b].lower() for a, b in spans] == [token.lower() for token in tokens]
+
+
+def test_neighbouring_words_of_a_rationale_are_one_span():
+    text = "A warm ,  funny film, truly."
+    spans = token_spans(text, TOKENISERS["treebank"](text))
+    assert [text[a:b] for a, b in merged(spans, [0, 1, 1, 1, 0, 0, 1, 0], text)] == ["warm ,  funny", "truly"]
+
+
+# --- ERASER
+
+
+def test_a_folder_in_the_format_of_eraser_is_read_with_its_evidence(tmp_path):
+    read = read_own(settings(write_eraser(tmp_path / "movies")))
+    assert read.labels == ["NEG", "POS"] and [len(part) for part in read.splits.values()] == [8, 2, 2]
+    for example in read.splits["train"]:
+        assert example.rationale == (False, True, True) + (False,) * (len(example.tokens) - 3)
+
+
+def test_queries_that_differ_stand_before_their_texts_and_are_never_marked(tmp_path):
+    folder = write_eraser(tmp_path / "boolq", query="was it funny")
+    example = next(e for e in read_own(settings(folder)).splits["train"] if e.tokens[0] == "was")
+    assert example.tokens[:4] == ("was", "it", "funny", "a") and example.rationale[:5] == (False,) * 4 + (True,)
+
+
+def test_the_documents_of_a_pair_are_its_sides_and_a_query_is_the_second_text(tmp_path):
+    rows, documents = [], []
+    for i, row in enumerate(reviews(12)):
+        documents += [{"docid": f"p{i}_premise", "document": row["text"]}]
+        documents += [{"docid": f"p{i}_hypothesis", "document": "it is good"}]
+        evidence = {"docid": f"p{i}_hypothesis", "start_token": 2, "end_token": 3}
+        rows.append(
+            {"annotation_id": f"p{i}", "classification": row["label"], "evidences": [[evidence]], "query": None}
+        )
+    write_lines(tmp_path / "esnli" / "docs.jsonl", documents)
+    for name, part in (("train", rows[:8]), ("val", rows[8:10]), ("test", rows[10:])):
+        write_lines(tmp_path / "esnli" / f"{name}.jsonl", part)
+    pairs = read_alignment(settings(tmp_path / "esnli", second="second")).splits["train"]
+    assert all(e.second == (NULL, "it", "is", "good") and e.tokens[0] == NULL for e in pairs)
+    single = read_own(settings(tmp_path / "esnli")).splits["train"][0]
+    assert single.tokens[-3:] == ("it", "is", "good") and single.rationale[-2:] == (False, True)
+    queried = read_alignment(settings(write_eraser(tmp_path / "multirc"), second="second")).splits["dev"][0]
+    assert queried.second == (NULL, "Is", "it", "good?")
+
+
+@pytest.mark.data
+def test_movies_written_in_the_format_of_eraser_are_read_as_they_were(tmp_path):
+    if not (data_folder() / "movies").is_dir():
+        pytest.skip("needs movies")
+    splits = {name: part[:20] + part[-20:] for name, part in read_movies().items()}
+    (tmp_path / "docs").mkdir()
+    for split, part in splits.items():
+        rows = []
+        for i, e in enumerate(part):
+            name, edges = f"{split}{i}.txt", [0, *(e.rationale or [0] * len(e.tokens)), 0]
+            (tmp_path / "docs" / name).write_text(" ".join(e.tokens))
+            ends = [k for k in range(len(e.tokens) + 1) if edges[k] != edges[k + 1]]
+            spans = [
+                {"docid": name, "start_token": a, "end_token": b} for a, b in zip(ends[::2], ends[1::2], strict=True)
+            ]
+            label = ("NEG", "POS")[e.label]
+            rows.append({"annotation_id": name, "classification": label, "evidences": [spans], "query": "?"})
+        write_lines(tmp_path / f"{split}.jsonl", rows)
+    read = read_own(settings(tmp_path))
+    for split, part in splits.items():
+        kept = {(e.tokens, e.label, e.rationale if any(e.rationale or ()) else None) for e in part}
+        assert {(e.tokens, e.label, e.rationale) for e in read.splits[split]} == kept
+
+
+# --- names, pairs and settings
+
+
+def test_pairs_have_a_null_word_first_and_their_column_is_named(tmp_path):
+    path = write_table(tmp_path / "pairs.csv", [row | {"claim": "it is good"} for row in reviews()])
+    read = read_alignment(settings(path, second="claim"))
+    assert all(e.second == (NULL, "it", "is", "good") and e.tokens[0] == NULL for e in read.splits["dev"])
+    with pytest.raises(BadInput, match="no column 'second'; its columns are text, label, claim; give second="):
+        read_alignment(settings(path, second="second"))
+
+
+def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    assert all(map(is_own, ["reviews.csv", "r.tsv.gz", "data/reviews", "~/reviews", "texts", "R.CSV"]))
+    assert not any(map(is_own, ["sst", "synthetic", "", "no such folder"]))
+    for cls in (OwnTextSettings, AlignmentSettings):
+        assert cls.check("corpus", "reviews.csv") == str(tmp_path / "reviews.csv") == absolute("reviews.csv")
+        with pytest.raises(BadInput, match=r"one of .*, or a file \(.csv, .tsv, .jsonl, .parquet\) or a folder"):
+            cls.check("corpus", "sts")
+    assert OwnTextSettings.check("corpus", "synthetic") == "synthetic"
+
+
+def test_a_corpus_of_the_package_keeps_its_name_beside_a_folder_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sst").mkdir()
+    assert find_corpus("sst").labels and find_corpus("texts.csv").labels == ()
+
+
+def test_settings_without_columns_refuse_a_file(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews())
+    with pytest.raises(BadInput, match="is not for extraction"):
+        read_extraction(SimpleNamespace(corpus=str(path), num_train=0, num_dev=0, num_test=0))
+
+
+def test_the_columns_have_the_same_names_in_every_task():
+    assert set(TextFileSettings.model_fields) < set(OwnTextSettings.model_fields) & set(AlignmentSettings.model_fields)
+
+
+def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):
+    read_extraction(settings(write_table(tmp_path / "r.csv", reviews())))
+    out = capsys.readouterr().out
+    assert out.count("note: ") == 2 and "40 texts; column 'label' holds 2 classes: neg, pos" in out

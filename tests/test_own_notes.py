@@ -1,0 +1,253 @@
+"""The baseline of texts of one's own, its row in comparisons, and the notes about a model."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from own_files import reviews, write_table
+
+import rationale
+from rationale.data import Example
+from rationale.errors import BadInput
+from rationale.explain import told_by_number
+from rationale.nn.heads import Classes, Scores
+from rationale.runs import compare, results
+from rationale.runs.cells import defaults
+from rationale.runs.workspace import notebook_path
+from rationale.training import Baseline, notes_about, tfidf, train_tfidf
+from rationale.training.evaluation import Evaluation
+from rationale.training.extraction import Result
+from tests.finished import select
+
+NAME = "TF-IDF + logistic regression"
+CHOSEN = [1.0, 0.0, 0.0, 0.5, 0.0]
+
+
+def evaluation(right: int, texts: int, z=None, answers=None, score=None) -> Evaluation:
+    """Of texts of which the first ones have the right class, 1; they are of five words unless `z` is given."""
+    correct = torch.arange(texts) < right
+    answer = correct.long() if answers is None else answers
+    values = correct.double() if score is None else score
+    z = [torch.tensor(CHOSEN)] * texts if z is None else z
+    error = (values.std() / texts**0.5).item() if texts > 1 else math.nan
+    metric = "accuracy" if answer.dtype == torch.long else "mse"
+    return Evaluation({metric: values.mean().item()}, torch.zeros(texts, 2), z, answer, error)
+
+
+def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = True, labels=1) -> Result:
+    """A run with these evaluations; all its texts have one label."""
+    head = Classes(1, 2) if dev.answer.dtype == torch.long else Scores(1, 1)
+    model = SimpleNamespace(head=head, has_gates=has_gates)
+    evaluations = {"dev": dev, "test": test or dev}
+    splits = {name: [Example(("a",) * 5, labels)] * len(part.z) for name, part in evaluations.items()}
+    return Result(model, None, splits, evaluations, [], {})
+
+
+def baseline(right: int, texts: int) -> Baseline:
+    scores = (np.arange(texts) < right).astype(float)
+    return Baseline(NAME, {}, {"dev": scores, "test": scores}, 1.0, 0.1)
+
+
+# --- the notes
+
+
+def test_a_model_without_anything_odd_has_no_note():
+    assert notes_about(result(evaluation(800, 1000)), baseline(790, 1000)) == []
+
+
+def test_too_few_texts_are_told_by_the_interval_of_the_dev_score():
+    (note,) = notes_about(result(evaluation(15, 20)))
+    error = np.std([1] * 15 + [0] * 5, ddof=1) / 20**0.5
+    needed = math.ceil(20 * (1.96 * error / 0.08) ** 2)
+    assert note.startswith(f"too few texts: dev accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 20 texts; label more")
+    assert f"about {needed} are needed for ± 0.08" in note and needed > 100
+    assert notes_about(result(evaluation(15 * needed // 20, needed))) == []
+
+
+def test_a_single_dev_text_and_texts_with_one_score_are_too_few():
+    (one,) = notes_about(result(evaluation(1, 1)))
+    assert one == "too few texts: dev accuracy 1 is that of 1 text; label more texts"
+
+
+def test_a_squared_error_is_known_relative_to_itself():
+    errors = torch.tensor([0.0, 0.2] * 4)
+    scored = evaluation(0, 8, answers=errors.sqrt().unsqueeze(1), score=errors.double())
+    (note,) = notes_about(result(scored, labels=(0.0,)))
+    assert note.startswith("too few texts: dev mse is 0.1 ±") and "with 8 texts" in note
+    many = errors.repeat(100)
+    scored = evaluation(0, 800, answers=many.sqrt().unsqueeze(1), score=many.double())
+    assert notes_about(result(scored, labels=(0.0,))) == []
+
+
+def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():
+    (note,) = notes_about(result(evaluation(700, 1000)), baseline(760, 1000))
+    error = np.std([1] * 60 + [0] * 940, ddof=1) / 1000**0.5  # of the difference, text by text
+    assert note.startswith(f"worse than the baseline on dev: 0.7, {NAME} 0.76, a difference of 0.06 with a")
+    assert f"standard error of {error:.2g}" in note and "vectors=" in note and "encoder=minilm" in note
+    assert notes_about(result(evaluation(700, 1000)), baseline(701, 1000)) == [], "within a standard error"
+    assert notes_about(result(evaluation(760, 1000)), baseline(700, 1000)) == [], "better"
+
+
+@pytest.mark.parametrize(("error", "worse"), [(0.105, True), (0.3, False)])
+def test_of_two_models_of_scores_the_one_with_the_larger_error_is_worse(error, worse):
+    answers = torch.tensor([[0.4], [0.5]]).repeat(500, 1)
+    mine = evaluation(0, 1000, answers=answers, score=answers.double().square().squeeze(1))
+    scores = -np.tile([error - 0.01, error + 0.01], 500)
+    notes = notes_about(result(mine, labels=(0.0,)), Baseline("TF-IDF + ridge regression", {}, {"dev": scores}, 1, 1))
+    assert [note.split(",")[0] for note in notes] == ["worse than the baseline on dev: 0.205"] * worse
+    assert not worse or "TF-IDF + ridge regression 0.105, a difference of 0.1 with" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "advice"), [(0.0, "no word", "start=target"), (1.0, "every word", "a smaller selection")]
+)
+def test_gates_that_have_collapsed_are_told_by_the_share_of_texts(value, what, advice):
+    z = [torch.full((5,), value)] * 600 + [torch.tensor(CHOSEN)] * 400
+    (note,) = notes_about(result(evaluation(800, 1000, z)))
+    assert note.startswith(f"the gates have collapsed: {what} is selected in 60% of the dev texts; try ")
+    assert advice in note
+    assert notes_about(result(evaluation(800, 1000, z), has_gates=False)) == [], "a model without gates cannot"
+    assert notes_about(result(evaluation(600, 700, z[300:]))) == [], "300 of 700 texts are not most of them"
+
+
+def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
+    answers = torch.arange(1000) % 2
+    z = [torch.tensor([1.0] * (20 + 20 * int(a)) + [0.0] * 60) for a in answers]
+    (note,) = notes_about(result(evaluation(800, 1000, z, answers, (torch.arange(1000) % 5 > 0).double())))
+    assert note.startswith("the rationale is a code: the number of selected words alone tells 100% of the answers")
+    assert "the most frequent answer alone 50%" in note and "another seed" in note
+    mixed = [torch.tensor([1.0] * (20 + 20 * (i // 2 % 2)) + [0.0] * 60) for i in range(1000)]
+    assert notes_about(result(evaluation(800, 1000, mixed, answers, (torch.arange(1000) % 5 > 0).double()))) == []
+
+
+def test_what_a_number_tells_is_learned_on_other_texts_than_it_is_asked_about():
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.randint(0, 90, (400,), generator=generator)
+    answers = torch.randint(0, 2, (400,), generator=generator)
+    told = told_by_number(counts[:200], answers[:200], counts[200:], answers[200:])
+    by_hand = 0
+    edges = sorted(set(np.quantile(counts[:200].numpy(), np.linspace(0.1, 0.9, 9))))
+    of = [np.searchsorted(edges, count) for count in counts.tolist()]
+    for i in range(200, 400):
+        seen = [answers[j].item() for j in range(200) if of[j] == of[i]]
+        by_hand += (seen.count(1) > seen.count(0)) == answers[i].item()
+    assert told == pytest.approx(by_hand / 200) and abs(told - 0.5) < 0.15, "chance, as answers are"
+
+
+# --- the baseline
+
+
+def test_the_baseline_is_that_of_scikit_learn_with_the_best_penalty_on_dev():
+    sklearn = pytest.importorskip("sklearn.linear_model")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    splits = {"train": [], "dev": [], "test": []}
+    generator = np.random.default_rng(0)
+    for name, count in (("train", 120), ("dev", 40), ("test", 40)):
+        for _ in range(count):
+            words = generator.choice(["not", "good", "Bad", "film", "plot", "so"], 6)
+            label = int(("good" in words) ^ (generator.random() < 0.2))
+            splits[name].append(Example(tuple(map(str, words)), label))
+    fitted = train_tfidf(splits, "classes")
+    texts = {name: [" ".join(e.tokens) for e in part] for name, part in splits.items()}
+    target = {name: [e.label for e in part] for name, part in splits.items()}
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
+    inputs = vectorizer.fit_transform(texts["train"])
+    machines = {c: sklearn.LogisticRegression(C=c, max_iter=1000).fit(inputs, target["train"]) for c in tfidf.COSTS}
+    dev = {c: one.score(vectorizer.transform(texts["dev"]), target["dev"]) for c, one in machines.items()}
+    assert fitted.metrics["dev"]["accuracy"] == pytest.approx(max(dev.values()))
+    assert dev[fitted.cost] == max(dev.values())
+    own = machines[fitted.cost].score(vectorizer.transform(texts["test"]), target["test"])
+    assert fitted.metrics["test"]["accuracy"] == pytest.approx(own) and own > 0.6
+    assert fitted.scores["test"].mean() == pytest.approx(own) and len(fitted.scores["dev"]) == 40
+
+
+def test_the_baseline_of_scores_is_clipped_and_better_than_the_mean():
+    pytest.importorskip("sklearn")
+    words = ["zero", "half", "full"]
+    splits = {
+        name: [Example((words[i % 3], "film"), (i % 3 / 2,)) for i in range(count)]
+        for name, count in (("train", 60), ("dev", 30), ("test", 30))
+    }
+    fitted = train_tfidf(splits, "scores")
+    assert fitted.name.endswith("ridge regression") and set(fitted.metrics["dev"]) == {"mse"}
+    assert fitted.metrics["test"]["mse"] == -fitted.scores["test"].mean()
+    assert 0 <= fitted.metrics["test"]["mse"] < 0.01 < np.var([0, 0.5, 1])
+
+
+def test_without_scikit_learn_a_model_is_fitted_and_a_note_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    def missing(*_):
+        raise BadInput("TF-IDF + logistic regression: needs the package sklearn; pip install 'rationale-kuma[texts]'")
+
+    monkeypatch.setattr("rationale.runs.fit.train_tfidf", missing)
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    small = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "device": "cpu"}
+    assert rationale.fit(path, **small)(["a warm film"])
+    line = "note: no baseline beside the model: TF-IDF + logistic regression: needs the package sklearn"
+    assert line in capsys.readouterr().out
+
+
+def test_fit_writes_the_baseline_and_prints_the_notes_with_their_numbers(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    small = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "device": "cpu"}
+    rationale.fit(path, folder=tmp_path / "run", **small)
+    written = json.loads((tmp_path / "run" / "baseline.json").read_text())
+    assert written["name"] == NAME and set(written["dev"]) == set(written["test"]) == {"accuracy"}
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: too few texts: dev")]
+    assert len(printed) == 1 and "with 6 texts" in printed[0]
+
+
+# --- a row of every comparison
+
+
+def own_run(outputs, name, baseline_score=0.85, **changes):
+    folder = outputs / "17_train_own_texts" / name
+    folder.mkdir(parents=True)
+    p = defaults(notebook_path("17_train_own_texts")) | {"corpus": "r.csv", "seed": 1} | changes
+    scores = {"accuracy": 0.8, "rate_expected": 0.2, "rate_selected": 0.2}
+    metrics = {"dev": scores, "test": scores, "best_epoch": 2, "seconds": 3.5}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "params.yaml").write_text(yaml.safe_dump(p))
+    (folder / "environment.txt").write_text("commit: 0123456789abcdef\ndevice: cpu\n")
+    part = {"accuracy": baseline_score}
+    written = {"name": NAME, "dev": part, "test": part, "cost": 1.0, "seconds": 0.5}
+    (folder / "baseline.json").write_text(json.dumps(written))
+    select(folder, [[1.0, 0.0, 0.0], [0.0, 0.3]])
+    return folder
+
+
+def test_the_baseline_is_one_row_of_a_comparison_whatever_differs_between_the_runs(tmp_path):
+    changes = [{"seed": 1}, {"seed": 2}, {"seed": 1, "selection": 0.4}, {"seed": 1, "learning_rate": 0.01}]
+    runs = [own_run(tmp_path, f"r{i}", **change) for i, change in enumerate(changes)]
+    table = compare.summary(compare.rows_of(*runs), ["accuracy"])
+    rows = table[table["model"] == "tfidf"]
+    assert len(rows) == 1 and rows["accuracy"].item() == 0.85 and rows["target"].item() == 1.0
+    assert rows["learning_rate"].isna().all(), "a setting of the network has no effect on it"
+    assert sorted(table.loc[table["model"] == "hardkuma", "seeds"]) == [1, 1, 2]
+
+
+def test_baselines_on_other_texts_are_other_rows(tmp_path):
+    runs = [own_run(tmp_path, "a"), own_run(tmp_path, "b", 0.7, num_train=500)]
+    runs.append(own_run(tmp_path, "c", 0.6, corpus="q.csv"))
+    table = compare.summary(compare.rows_of(*runs), ["accuracy"])
+    assert sorted(table.loc[table["model"] == "tfidf", "accuracy"]) == [0.6, 0.7, 0.85]
+
+
+def test_results_shows_the_baseline_beside_the_models(tmp_path, capsys):
+    runs = [own_run(tmp_path, f"s{rate}", selection=rate) for rate in (0.1, 0.2)]
+    code = results.main([*map(str, runs), "--by", "selection", "--metric", "accuracy", "--out", str(tmp_path / "out")])
+    out = capsys.readouterr().out
+    assert code == 0 and sum(line.split()[:1] == ["tfidf"] for line in out.splitlines()) == 1
+    assert (tmp_path / "out" / "accuracy_by_selection.csv").is_file()
+
+
+def test_a_damaged_baseline_is_named(tmp_path):
+    run = own_run(tmp_path, "a")
+    (run / "baseline.json").write_text('{"name": "x"}')
+    with pytest.raises(BadInput, match=r"baseline.json: damaged"):
+        compare.rows_of(run)

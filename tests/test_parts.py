@@ -1,0 +1,237 @@
+"""Parts and parameters of one's own: registered, checked, recorded, loaded again; the example of CONTRIBUTING.md."""
+
+import json
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+import rationale
+from rationale import predict
+from rationale.data.corpora import corpus_names, find_corpus
+from rationale.data.corpus import Corpus
+from rationale.errors import BadInput
+from rationale.nn import ENCODERS, GATES, MAPPINGS, RULES, HardKumaGate, LSTMEncoder, Mapping, Rule, decide
+from rationale.parts import TABLES, file_of, register
+from rationale.runs import notebook_path, root
+from rationale.runs.__main__ import listing
+from rationale.runs.cells import defaults, settings_class
+from rationale.runs.fingerprint import fingerprint, sources
+from rationale.runs.own_parts import files_of, load_parts
+from rationale.runs.parameters import resolve
+from rationale.runs.saved import read_parameters
+from rationale.runs.sweeps import read_sweep
+from rationale.training.settings import AlignmentSettings, ExtractionSettings
+from tests.forked import run_forked
+from tests.smoke import smoke_items
+
+FIRST = notebook_path("10_first_rationale")
+
+
+@pytest.fixture(autouse=True)
+def tables_as_before():
+    """What a test registers is forgotten after it."""
+    before = [(table, dict(table), dict(table.files)) for table in TABLES]
+    yield
+    for table, parts, files in before:
+        table.clear(), table.update(parts), table.files.clear(), table.files.update(files)
+
+
+def copy_of(notebook: Path, target: Path) -> Path:
+    """A copy with the cell and the parameter of CONTRIBUTING.md's example."""
+    example = (root() / "CONTRIBUTING.md").read_text()
+    parts, parameter = re.findall(r"```python\n(.*?)```", example, re.S)
+    text, cell = notebook.read_text(), '# %% tags=["parameters"]\n'
+    assert text.count(cell) == 1 and parts.startswith('# %% tags=["parts"]\n')
+    before, after = text.split(cell)
+    lines, rest = after.split("\n\n", 1)
+    target.write_text(f"{before}{cell}{lines}\n{parameter}\n{parts}\n{rest}")
+    return target
+
+
+def refusal(function, *arguments, **keywords) -> str:
+    with pytest.raises(BadInput) as caught:
+        function(*arguments, **keywords)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- the example
+
+
+def test_the_example_of_contributing_runs_and_its_model_is_loaded_and_predicts(tmp_path, capsys):
+    mine = copy_of(FIRST, tmp_path / "10_sharp.py")
+    items = [*smoke_items(FIRST), "model=sharp", "sharpness=3"]
+    folder = run_forked(mine, items, outputs=tmp_path / "out")
+    recorded = read_parameters(folder)
+    assert (recorded["model"], recorded["sharpness"], recorded["model_file"]) == ("sharp", 3.0, str(mine))
+    assert run_forked(mine, items, outputs=tmp_path / "out") == folder, "already finished: the same parameters"
+    del GATES["sharp"], GATES.files["sharp"]
+    loaded = rationale.load(folder)
+    gate = loaded.model.selector.gate
+    assert type(gate).__name__ == "SharpGate" and gate.sharpness == 3.0
+    assert isinstance(gate.of(torch.zeros(2, 2)).mean, torch.Tensor)
+    del GATES["sharp"], GATES.files["sharp"]
+    assert predict.main([str(folder), "--text", "a nice head .", "--jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["tokens"] == ["a", "nice", "head", "."]
+
+    del GATES["sharp"], GATES.files["sharp"]
+    text = mine.read_text()
+    mine.write_text(text.replace('register("sharp"', 'register("blunt"'))
+    assert f"registered by {mine}, which no longer registers this name" in refusal(rationale.load, folder)
+    mine.unlink()
+    assert f"registered by {mine}, which does not exist" in refusal(rationale.load, folder)
+    assert read_parameters(folder)["model"] == "sharp", "results can still be read"
+    (folder / "params.yaml").unlink()
+    assert "no part is named sharp" in refusal(rationale.load, folder)
+
+
+def test_a_sweep_and_the_list_know_own_names_and_parameters(tmp_path):
+    mine = copy_of(FIRST, tmp_path / "10_sharp.py")
+    assert "sharpness: 2.0\n    the shapes are divided by it; a number" in listing(str(mine))
+    assert "sharp" in listing(str(mine), 1000).partition("\nmodel: ")[2].split("\n", 2)[1]
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(f"notebook: {mine}\nruns: [model=sharp]\ngrid: {{sharpness: [1.0, 4.0]}}\n")
+    assert list(read_sweep(plan).runs) == ["modelsharp-sharpness1.0", "modelsharp-sharpness4.0"]
+    assert 'sharpness: text "high" is not accepted, give a number' in refusal(resolve, mine, ["sharpness=high"])
+    assert "did you mean sharpness or" in refusal(resolve, mine, ["sharpnes=2"])
+
+
+def test_only_the_cell_of_the_parts_is_executed(tmp_path):
+    mine = copy_of(FIRST, tmp_path / "10_sharp.py")
+    mine.write_text(mine.read_text() + "\n# %%\nraise SystemExit('the whole notebook was executed')\n")
+    load_parts(mine)
+    assert GATES["sharp"].__name__ == "SharpGate" and GATES.files["sharp"] == mine
+
+
+def test_a_cell_that_does_not_stand_alone_is_named_with_its_line(tmp_path):
+    mine = copy_of(FIRST, tmp_path / "10_sharp.py")
+    mine.write_text(mine.read_text().replace("from rationale.nn import HardKumaGate\n", ""))
+    told = refusal(defaults, mine)
+    assert "10_sharp.py: line 7 of the cell tagged `parts`: NameError: name 'HardKumaGate' is not defined" in told
+
+
+def test_the_fingerprint_covers_the_file_of_an_own_part(tmp_path):
+    module = tmp_path / "my_gates.py"
+    module.write_text("from rationale.nn import HardKumaGate\n\n\nclass Mine(HardKumaGate):\n    name = 'of_module'\n")
+    load_parts(module)
+    first = fingerprint(FIRST, {"model": "of_module"})
+    assert module in sources(FIRST, {"model": "of_module"}) and module not in sources(FIRST, {"model": "hardkuma"})
+    assert files_of({"model": "of_module", "seed": 1}) == {"model_file": str(module)}
+    module.write_text(module.read_text() + "    MIN = 0.1\n")
+    assert fingerprint(FIRST, {"model": "of_module"}) != first
+
+
+# --- registering
+
+
+class Uniform(Mapping):
+    """The same weight for every unmasked score."""
+
+    @staticmethod
+    def function(scores, mask=None, gamma=1.0, dim=-1):
+        mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
+        return mask / mask.sum(dim, keepdim=True).clamp(min=1)
+
+
+class Everything(Rule):
+    """1 for every word."""
+
+    @staticmethod
+    def decide(gates, mask, threshold, budget):
+        return torch.ones_like(gates.prob_zero)
+
+
+def test_every_kind_of_part_is_accepted_by_its_setting_once_it_is_registered():
+    class Small(LSTMEncoder):
+        pass
+
+    class Hard(HardKumaGate):
+        pass
+
+    for name, part in (("small", Small), ("hard", Hard), ("everything", Everything), ("uniform", Uniform)):
+        register(name, part)
+    register("letters", Corpus(name="letters", what="letters", read={"extraction": lambda _: {}}))
+    p = ExtractionSettings.checked({"model": "hard", "encoder": "small", "rule": "everything"})
+    assert (GATES[p.model], ENCODERS[p.encoder], RULES[p.rule]) == (Hard, Small, Everything)
+    assert decide(HardKumaGate(2)(torch.zeros(1, 3, 2)), "everything").tolist() == [[1.0, 1.0, 1.0]]
+    assert AlignmentSettings.checked({"corpus": "snli", "model": "uniform"}).model in MAPPINGS
+    assert "letters" in corpus_names("extraction") and find_corpus("letters").what == "letters"
+    assert files_of({"rule": "everything"})["rule_file"] == "tests/test_parts.py"
+    del Everything.name, Uniform.name
+
+
+def test_a_taken_name_another_name_and_another_thing_are_refused():
+    class Mine(HardKumaGate):
+        pass
+
+    class Named(HardKumaGate):
+        name = "named_gate"
+
+    assert "the package has a gate of this name" in refusal(register, "bernoulli", Mine)
+    assert "name" not in vars(Mine)
+    assert GATES["bernoulli"].__name__ == "BernoulliGate"
+    assert "has the name named_gate" in refusal(register, "other", Named)
+    for thing in (refusal, 3, HardKumaGate(2), dict):
+        assert "is no part that can be registered" in refusal(register, "thing", thing)
+    with pytest.raises(BadInput, match="the package has a rule of this name"):
+        type("Mine", (Rule,), {"name": "argmax", "__module__": __name__})
+    assert "'a b' is no name of a gate" in refusal(register, "a b", type("Mine", (HardKumaGate,), {}))
+
+
+def test_a_cell_may_be_executed_again_and_two_files_may_not_share_a_name(tmp_path):
+    class Once(HardKumaGate):
+        name = "once_more"
+
+    class Again(HardKumaGate):
+        name = "once_more"
+
+    assert GATES["once_more"] is Again
+    other = types.ModuleType("other_module")
+    other.__file__ = str(tmp_path / "other.py")
+    sys.modules["other_module"] = other
+    try:
+        with pytest.raises(BadInput, match="has registered a gate of this name"):
+            type("Mine", (HardKumaGate,), {"name": "once_more", "__module__": "other_module"})
+    finally:
+        del sys.modules["other_module"]
+    assert file_of(__name__) == Path(__file__)
+
+
+# --- parameters of one's own
+
+CELL = '# %% tags=["parameters"]\nseed: int = 1  # seed\n{line}\n\n# %%\nfrom rationale.training.settings import ' + (
+    "ExtractionSettings\n\n# %%\np = validated(globals(), ExtractionSettings)\n"
+)
+
+
+def test_own_parameters_are_checked_by_type(tmp_path):
+    mine = tmp_path / "mine.py"
+    for line, accepted, refused in (
+        ("sharpness: float = 2.0  # s", 3, "high"),
+        ("tags: list[str] = []  # s # t", ["a"], [1]),
+        ("ablated: bool = False  # s", True, 1),
+        ("note: str | None = None  # a '#' too", "text", 2),
+        ('note: "str or None" = "#"  # s', None, 2),
+    ):
+        mine.write_text(CELL.format(line=line))
+        name = line.split(":")[0]
+        assert resolve(mine, [f"{name}={json.dumps(accepted)}"])[name] == accepted
+        assert "is not accepted" in refusal(resolve, mine, [f"{name}={json.dumps(refused)}"])
+        assert issubclass(settings_class(mine), ExtractionSettings) and defaults(mine)["seed"] == 1
+
+
+def test_an_own_parameter_that_may_be_a_misspelt_setting_is_refused(tmp_path):
+    mine = tmp_path / "mine.py"
+    for line, why in (
+        ("selectoin: float = 0.4  # s", "did you mean selection?"),
+        ("learning_rat: float = 0.4  # s", "did you mean learning_rate or"),
+        ("sharpness: float = 2.0", "needs a comment"),
+        ("sharpness: complex = 2  # s", "has one of the types int, float"),
+        ("results: str = ''  # s", "no name for a parameter of your own"),
+    ):
+        mine.write_text(CELL.format(line=line))
+        assert why in refusal(resolve, mine)

@@ -1,0 +1,224 @@
+"""Pretrained transformers as encoders of an extractor; tiny ones with random weights stand for five architectures."""
+
+import string
+
+import pytest
+import torch
+from torch.nn.functional import pad
+
+from rationale import training
+from rationale.data import Example
+from rationale.data.batches import Batches, Vocabulary
+from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
+from rationale.errors import BadInput
+from rationale.models import build_extractor
+from rationale.models.pretrained_encoder import PretrainedEncoder
+from rationale.models.transformers import load_any_encoder
+from rationale.nn import GATES
+from rationale.runs import saved
+from rationale.runs.predict import predict
+from rationale.training.loop import build_optimizer
+from rationale.training.settings.extraction import ExtractionSettings
+
+transformers = pytest.importorskip("transformers")
+SIZES = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 40,
+}
+CONFIGS = {
+    "bert": ("BertConfig", SIZES),
+    "roberta": ("RobertaConfig", SIZES | {"max_position_embeddings": 42}),
+    "distilbert": (
+        "DistilBertConfig",
+        {"dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 40},
+    ),
+    "deberta": (
+        "DebertaV2Config",
+        SIZES | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    ),
+    "modernbert": ("ModernBertConfig", SIZES | {"local_attention": 8}),
+}
+TEXTS = [Example(tuple("a funny film , oddly quiet".split()), 1), Example(("dull", "!"), 0), Example(("so", "so"), 0)]
+
+
+def vocabulary_of_pieces() -> dict[str, int]:
+    letters = string.ascii_lowercase
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "quiet", "a", ",", "!"]
+    return {piece: i for i, piece in enumerate(dict.fromkeys([*pieces, *letters, *(f"##{x}" for x in letters)]))}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder per architecture with a tokenizer and random weights."""
+    places = {}
+    for name, (config, options) in CONFIGS.items():
+        places[name] = str(tmp_path_factory.mktemp(name))
+        vocabulary = vocabulary_of_pieces()
+        tokenizer = transformers.BertTokenizerFast(vocab=vocabulary)
+        tokenizer.model_max_length = 40
+        tokenizer.save_pretrained(places[name])
+        torch.manual_seed(0)
+        special = {"pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
+        chosen = getattr(transformers, config)(vocab_size=len(vocabulary), **special, **options)
+        transformers.AutoModel.from_config(chosen).save_pretrained(places[name])
+    return places
+
+
+def settings(folder: str, **changes) -> ExtractionSettings:
+    return ExtractionSettings(
+        encoder="transformer", pretrained=folder, vectors="random", **({"dropout": 0.1} | changes)
+    )
+
+
+def extractor(folder: str, texts=TEXTS, **changes):
+    vocabulary, table = build_pieces({"train": texts}, load_any_encoder(folder)[1])
+    torch.manual_seed(1)
+    model = build_extractor(settings(folder, **changes), table, "classes", 2)
+    return model, Batches(texts, vocabulary, len(texts)).rows(torch.arange(len(texts)))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_states_are_those_of_the_transformer_on_the_whole_text(folders, name):
+    model, batch = extractor(folders[name])
+    encoder = model.predictor.encoder.eval()
+    states, final = encoder(model.embed(batch.tokens), batch.mask)
+    transformer, tokenizer = load_any_encoder(folders[name])
+    for row, text in enumerate(TEXTS):
+        plain = tokenizer([list(text.tokens)], is_split_into_words=True, return_tensors="pt")
+        own = transformer.eval()(plain["input_ids"], attention_mask=plain["attention_mask"]).last_hidden_state[0]
+        first = [plain.word_ids(0).index(word) for word in range(len(text.tokens))]
+        torch.testing.assert_close(states[row, : len(first)], own[first])
+        torch.testing.assert_close(final[row], own[0])
+
+
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_unselected_word_reaches_the_prediction(folders, name, mode):
+    """Each is replaced by words of one piece, of several pieces, and by an unknown one."""
+    model, batch = extractor(folders[name], predictor=mode)
+    model.eval()
+    z = torch.where(torch.arange(batch.mask.shape[1]) % 2 == 0, 0.7, 0.0) * batch.mask
+    before = model.predictor(model.embed(batch.tokens), batch.mask, z)
+    vocabulary = Vocabulary(sorted({token for text in TEXTS for token in text.tokens}))
+    for word in (*vocabulary.words[2:], "<unk>"):
+        replaced = batch.tokens.masked_fill(batch.mask & (z == 0), vocabulary.encode([word])[0])
+        torch.testing.assert_close(model.predictor(model.embed(replaced), batch.mask, z), before, rtol=0, atol=1e-6)
+    selected = batch.tokens.masked_fill(z != 0, vocabulary.encode(["quiet"])[0])
+    assert not torch.allclose(model.predictor(model.embed(selected), batch.mask, z), before), "selected words are read"
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_every_gate_and_the_weights_below_it_get_a_gradient(folders, gate):
+    model, batch = extractor(folders["bert"], model=gate)
+    torch.manual_seed(2)
+    output = model(batch.tokens, batch.mask)
+    loss = output.prediction.logsumexp(1).sum()
+    if not output.gates.has_rsample:
+        loss = loss + output.gates.log_prob(output.z)[batch.mask].sum()
+    loss.backward()
+    first = next(model.selector.gate.parameters())
+    assert first.grad.ne(0).any(), "the gate"
+    assert model.selector.encoder.transformer.get_input_embeddings().weight.grad.ne(0).any(), "the selector's pieces"
+    assert model.predictor.encoder.transformer.get_input_embeddings().weight.grad.ne(0).any(), "the predictor's"
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_straight_through_gradient_reaches_the_gates_of_closed_words(folders):
+    model, batch = extractor(folders["bert"], model="straight_through")
+    raw = torch.full((len(TEXTS), batch.mask.shape[1]), -9.0, requires_grad=True)
+    z = (torch.zeros_like(raw) + raw.sigmoid() - raw.sigmoid().detach()) * batch.mask
+    model.predictor(model.embed(batch.tokens), batch.mask, z).logsumexp(1).sum().backward()
+    assert raw.grad[batch.mask].ne(0).all()
+
+
+def test_a_text_longer_than_the_transformer_is_read_in_windows(folders):
+    words = ("film", "a", "quiet", ",", "oddly") * 12  # 5 of one piece each but the last
+    for name, folder in folders.items():
+        model, batch = extractor(folder, [Example(words, 1), Example(("film", "!"), 0)])
+        encoder = model.predictor.encoder.eval()
+        assert encoder.window == 38, name
+        states, final = encoder(model.embed(batch.tokens), batch.mask)
+        numbers = model.embed(batch.tokens)[0]
+        pieces = numbers[numbers != NO_PIECE]
+        transformer, tokenizer = load_any_encoder(folder)
+        windows = pieces.split(encoder.window)
+        ends = [
+            transformer.eval()(pad(pad(w, (1, 0), value=encoder.first), (0, 1), value=encoder.last).unsqueeze(0))
+            for w in windows
+        ]
+        own = torch.cat([end.last_hidden_state[0, 1:-1] for end in ends])
+        starts = (numbers != NO_PIECE).sum(1).cumsum(0) - (numbers != NO_PIECE).sum(1)
+        torch.testing.assert_close(states[0], own[starts], msg=name)
+        mean = torch.stack([end.last_hidden_state[0, 0] for end in ends]).mean(0)
+        torch.testing.assert_close(final[0], mean, msg=name)
+        alone = encoder(model.embed(batch.tokens[1:, :2]), batch.mask[1:, :2])[1]
+        torch.testing.assert_close(final[1:], alone, msg=f"{name}: windows without a piece do not count")
+
+
+def test_a_row_without_any_selected_word_has_a_finite_answer_and_gradient(folders):
+    for mode in ("zero", "compact"):
+        model, batch = extractor(folders["bert"], predictor=mode)
+        answer = model.predictor(model.embed(batch.tokens), batch.mask, torch.zeros(batch.mask.shape))
+        answer.sum().backward()
+        assert answer.isfinite().all() and all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_words_of_a_treebank_have_the_pieces_of_plain_text_and_every_word_has_one():
+    tokenizer = transformers.BertTokenizerFast(vocab=vocabulary_of_pieces() | {"(": 99})
+    table = piece_table(["-LRB-", "film", "ab", "\x7f", "☂"], tokenizer)
+    assert tokenizer.convert_ids_to_tokens(table[:, 0].tolist()) == ["(", "film", "a", "[UNK]", "[UNK]"]
+    assert (table != NO_PIECE).sum(1).tolist() == [1, 1, 2, 1, 1]
+
+
+def test_pretrained_weights_stay_and_have_a_step_size_of_their_own(folders):
+    transformer, _ = load_any_encoder(folders["bert"])
+    for shared in (False, True):
+        model, _ = extractor(folders["bert"], shared_encoder=shared, frozen_layers=1)
+        for part in (model.selector.encoder, model.predictor.encoder):
+            for name, value in part.transformer.state_dict().items():
+                assert torch.equal(value, transformer.state_dict()[name]), f"{name} is initialised again"
+        assert (model.selector.encoder is model.predictor.encoder) == shared
+        optimizer = build_optimizer(model, settings(folders["bert"], pretrained_learning_rate=1e-5))
+        new, pretrained = optimizer.param_groups
+        assert (new["lr"], pretrained["lr"]) == (2e-4, 1e-5)
+        inside = {id(p) for part in (model.selector, model.predictor) for p in part.encoder.parameters()}
+        assert {id(p) for p in new["params"]} == {id(p) for p in model.parameters()} - inside
+        names = {
+            name for name, p in transformer.named_parameters() if not name.startswith(("embeddings", "encoder.layer.0"))
+        }
+        assert len(pretrained["params"]) == len(names) * (1 if shared else 2), "the second layer alone is trained"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_trained_run_is_loaded_and_reads_words_that_it_has_never_seen(folders, tmp_path, shared):
+    p = settings(folders["distilbert"], shared_encoder=shared, epochs=1, selection=0.5, batch_size=2, device="cpu")
+    splits = dict.fromkeys(("train", "dev", "test"), TEXTS)
+    result = training.train_extractor(p, splits, "classes", 2, tmp_path)
+    saved.save_run(tmp_path, result, p, ["bad", "good"])
+    run = saved.load_run(tmp_path)
+    texts = [["a", "funny", "film"], ["utterly", "quiet"]]
+    rows = list(predict(run, texts))
+    assert [row["unknown"] for row in rows] == [[], []], "every word has pieces"
+    vocabulary, table = build_pieces(
+        {"test": [Example(tuple(text), 0) for text in texts]}, load_any_encoder(p.pretrained)[1]
+    )
+    model = result.model
+    model.vectors = table
+    batch = Batches([Example(tuple(text), 0) for text in texts], vocabulary, 2).rows(torch.arange(2))
+    with torch.no_grad():
+        own = model(batch.tokens, batch.mask)
+    for row, answer, z in zip(rows, own.prediction.softmax(1), own.z, strict=True):
+        assert row["probabilities"] == pytest.approx(answer.tolist(), abs=1e-4)
+        assert row["z"] == pytest.approx(z[: len(row["z"])].tolist(), abs=1e-3)
+
+
+def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):
+    with pytest.raises(BadInput, match="shared_encoder: true is not accepted with encoder lstm"):
+        ExtractionSettings.checked({"shared_encoder": True})
+    with pytest.raises(BadInput, match="frozen_layers: 2 is not accepted with encoder lstm"):
+        ExtractionSettings.checked({"frozen_layers": 2})
+    with pytest.raises(BadInput, match="pretrained: .* cannot be loaded"):
+        PretrainedEncoder.build(0, settings(str(tmp_path)))

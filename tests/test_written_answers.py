@@ -1,0 +1,149 @@
+"""What `python -m rationale.predict` writes: CSV, pages, passages; and the tables that it reads."""
+
+import csv
+import json
+
+import pytest
+from own_files import rated, reviews, write_lines, write_table
+
+import rationale
+from rationale import training
+from rationale.data.read import read_alignment
+from rationale.runs.predict import WINDOW, main
+from rationale.runs.saved import save_run
+from rationale.training.settings import AlignmentSettings
+
+SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
+TEXTS = ["A warm,  funny film.", "", "cold & dull"]
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """The folder of a run of classes, whose texts stood in the column `body`."""
+    folder = tmp_path_factory.mktemp("classes")
+    rows = [{"body": row["text"], "label": row["label"]} for row in reviews(60)]
+    rationale.fit(write_table(folder / "r.csv", rows), folder=folder / "run", text="body", **SMALL)
+    return str(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """The folder of a run of scores from 1 to 10."""
+    folder = tmp_path_factory.mktemp("scores")
+    path = write_table(folder / "r.csv", [{"text": row["text"], "stars": row["label"]} for row in rated(60)])
+    rationale.fit(path, folder=folder / "run", label="stars", **SMALL)
+    return str(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory):
+    """The folder of a run on pairs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    path = write_table(folder / "r.csv", [row | {"second": "it is good"} for row in reviews(60)])
+    p = AlignmentSettings(corpus=str(path), vectors="random", embedding_size=8, hidden_size=6, epochs=1, device="cpu")
+    texts = read_alignment(p)
+    save_run(folder, training.train_aligner(p, texts.splits, texts.num_outputs, folder), p, texts.labels)
+    return str(folder)
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """A file of texts, of which the second is blank."""
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    return str(path)
+
+
+def told(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of the command."""
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_csv_has_a_row_per_text_and_a_blank_line_keeps_its_place(labelled, lines, capsys):
+    code, out, _ = told(capsys, labelled, "--file", lines, "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0 and [row["text"] for row in rows] == TEXTS
+    answers = rationale.load(labelled)(TEXTS)
+    assert [row["label"] for row in rows] == [answer.label or "" for answer in answers]
+    assert float(rows[0]["probability"]) == pytest.approx(answers[0].probability) and rows[1]["probability"] == ""
+    passages = [" | ".join(" ".join(span.text.split()) for span in answer.rationale) for answer in answers]
+    assert [row["rationale"] for row in rows] == passages
+    spans = list(csv.DictReader(told(capsys, labelled, "--file", lines, "--csv", "--spans")[1].splitlines()))
+    assert json.loads(spans[0]["rationale"]) == [[start, end] for start, end, _ in answers[0].rationale]
+
+
+def test_scores_have_a_column_with_their_name_on_the_scale_of_the_file(scored, capsys):
+    _, out, _ = told(capsys, scored, "--text", "film number 3", "--csv")
+    (row,) = csv.DictReader(out.splitlines())
+    assert list(row) == ["text", "stars", "rationale"] and 1 <= float(row["stars"]) <= 10
+    plain = json.loads(told(capsys, scored, "--text", "film number 3", "--jsonl")[1])
+    assert plain["prediction"] == pytest.approx([float(row["stars"])])
+
+
+def test_spans_are_characters_of_the_text_as_it_was_given(labelled, lines, capsys):
+    out = told(capsys, labelled, "--file", lines, "--jsonl", "--spans")[1]
+    rows = [json.loads(line) for line in out.splitlines()]
+    for row, text in zip(rows, TEXTS, strict=True):
+        assert row["text"] == text and all(text[s["start"] : s["end"]] == s["text"] for s in row["rationale"])
+    assert rows[1]["label"] is None and rows[1]["rationale"] == []
+    shown = told(capsys, labelled, "--file", lines, "--spans")[1].strip().split("\n\n")
+    assert len(shown) == 3 and shown[1] == "no words"
+    assert shown[0].splitlines()[0].startswith(f"{rows[0]['label']} (")
+
+
+def test_a_page_has_the_title_that_was_given_and_stands_alone(labelled, lines, capsys):
+    out = told(capsys, labelled, "--file", lines, "--html", "--title", "New <texts>")[1]
+    assert out.startswith("<!doctype html>") and out.rstrip().endswith("</html>")
+    assert out.count("New &lt;texts&gt;") == 2 and "cold &amp; dull" in out and "http" not in out
+    run = rationale.load(labelled)
+    assert "".join(out.split()) == "".join(run.to_html(run(TEXTS), "New <texts>").split())
+
+
+@pytest.mark.parametrize("write", [write_table, write_lines])
+def test_a_table_is_read_by_the_column_of_the_training_data_or_another(labelled, capsys, tmp_path, write):
+    rows = [{"body": text, "other": "a bore"} for text in TEXTS]
+    path = str(write(tmp_path / ("t.csv" if write is write_table else "t.jsonl"), rows))
+    by_default = [
+        json.loads(line) for line in told(capsys, labelled, "--file", path, "--jsonl", "--spans")[1].splitlines()
+    ]
+    assert [row["text"] for row in by_default] == TEXTS
+    code, out, _ = told(capsys, labelled, "--file", path, "--column", "other", "--jsonl")
+    assert code == 0 and [json.loads(line)["tokens"] for line in out.splitlines()] == [["a", "bore"]] * 3
+    code, out, err = told(capsys, labelled, "--file", path, "--column", "boddy")
+    assert (code, out) == (2, "") and "no column 'boddy'; its columns are body, other, did you mean body?" in err
+
+
+def test_pairs_are_read_from_two_columns(paired, capsys, tmp_path):
+    rows = [{"text": "a warm film", "second": "it is good"}, {"text": "", "second": ""}]
+    path = str(write_table(tmp_path / "t.csv", rows))
+    code, out, err = told(capsys, paired, "--file", path, "--csv")
+    table = list(csv.DictReader(out.splitlines()))
+    assert (code, err) == (0, "") and table[0]["label"] in ("neg", "pos") and table[1]["label"] == ""
+    plain = [json.loads(line) for line in told(capsys, paired, "--file", path, "--jsonl")[1].splitlines()]
+    assert plain[0]["hypothesis"][1:] == ["it", "is", "good"] and plain[1]["prediction"] is None
+
+
+def test_a_column_of_a_file_of_lines_is_refused(labelled, lines, capsys):
+    code, out, err = told(capsys, labelled, "--file", lines, "--column", "body")
+    assert (code, out) == (2, "") and "--column body: only for --file with a table; accepted are .csv" in err
+
+
+def test_a_cell_that_is_no_text_is_named_with_its_row(labelled, capsys, tmp_path):
+    path = write_lines(tmp_path / "t.jsonl", [{"body": "fine"}, {"body": 7}])
+    assert "t.jsonl, line 2: 7 is no text" in told(capsys, labelled, "--file", str(path), "--csv")[2]
+
+
+def test_many_texts_are_answered_in_order_some_at_a_time(labelled, capsys, tmp_path):
+    texts = [f"film {i} is {'warm ' * (i % 7)}" for i in range(WINDOW + 50)]
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(texts))
+    rows = list(csv.DictReader(told(capsys, labelled, "--file", str(path), "--csv")[1].splitlines()))
+    assert [row["text"] for row in rows] == texts
+
+
+def test_control_characters_of_a_text_do_not_reach_the_output(labelled, capsys):
+    for options in (["--csv"], ["--spans"], ["--jsonl", "--spans"]):
+        out = told(capsys, labelled, "--text", "good \x1b]0;title\x07 film", *options)[1]
+        assert all(c.isprintable() or c in "\n" for c in out), options
