@@ -22,7 +22,7 @@ ifdef VERIFY
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --require-hashes --requirement constraints.txt
 	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --no-deps --no-build-isolation --editable .
 else
-	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,tensorboard,batch,slurm,book,dev]'
+	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,onnx,tensorboard,batch,slurm,book,dev]'
 endif
 	@touch $@
 
