@@ -63,7 +63,8 @@ if classes:
 else:
     label, said = np.array(rows.label.tolist()), np.array(rows.prediction.tolist())
     found, variance = np.square(said - label).mean(), label.var(axis=0).mean()
-    print(f"mean squared error {found:.5f}; the mean alone {variance:.5f}: {1 - found / variance:.0%} of it explained")
+    print(f"mean squared error {found:.5f}, and {variance:.5f} if you always predict the mean")
+    print(f"the model explains {1 - found / variance:.0%} of the variance")
 
 # %% tags=["check"]
 assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "the saved texts are those of the metrics"
@@ -85,7 +86,7 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
-print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
+print(f"{share:.1%} of all words are selected; {np.mean([z.any().item() for z in chosen]):.1%} of the reviews have one")
 figures.show_table(pd.DataFrame((ours | blind).items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
@@ -151,16 +152,16 @@ histogram = {name: torch.bincount(spans.clamp(max=longest), minlength=longest + 
              for name, spans in lengths.items()}  # fmt: skip
 
 # %% tags=["check"]
-assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one run"
+assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one span"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
 means = {name: runs.double().mean().item() if len(runs) else 0.0 for name, runs in lengths.items()}
-title = " and ".join(f"{name}: {mean:.1f} words" for name, mean in means.items()) + " a run"
+title = "Mean length of a span: " + " and ".join(f"{mean:.1f} words ({name})" for name, mean in means.items())
 labels = [str(n) for n in range(1, longest)] + [f"{longest}+"]
 bars = {name: part.tolist() for name, part in histogram.items()}
-figures.draw_bars(labels, bars, ax, title=title, ylabel="share of runs", fmt="")
-ax.set_xlabel("words in a run")
+figures.draw_bars(labels, bars, ax, title=title, ylabel="share of spans", fmt="")
+ax.set_xlabel("words in a span")
 figures.save_figure(fig, folder / "figures", "runs")
 figures.show(fig)
 
@@ -184,7 +185,7 @@ members = [answers[groups == k] for k in set(groups.tolist())]
 if classes:
     told = sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
     least = np.bincount(answers[:, 0]).max() / len(rows)
-    print(f"the number alone tells {told:.1%} of the answers; always saying the commonest {least:.1%}")
+    print(f"the number alone tells {told:.1%} of the answers; {least:.1%} of them are the commonest one")
 else:
     within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
     told, least = 1 - within / max(answers.var(axis=0).mean(), 1e-12), 0.0
@@ -195,7 +196,7 @@ print(f"{empty.mean():.1%} of the reviews are left empty" + (f"; answers there: 
 # %% tags=["check"]
 assert least - 1e-6 <= told <= 1 + 1e-6
 if trained["predictor"] == "compact" and empty.any():
-    assert np.ptp(answers[empty], axis=0).max() < 1e-4, "who reads nothing has one answer"
+    assert np.ptp(answers[empty], axis=0).max() < 1e-4, "there is one answer for all empty rationales"
 
 # %% [markdown]
 # ## 6. Reviews
@@ -230,8 +231,8 @@ precision_little, precision_much = (
     metrics.rationale_scores([chosen[i] for i in half], [gold[i] for i in half])["precision"] if half else 0.0
     for half in (little, much)
 )
-# A budget is spent on average: a review with many reasons gets more of it. Where a model selects more than there are
-# reasons the precision of the upper half falls.
+# A budget holds on average only, so a review with many reasons may get more of it. If the model selects more words than
+# there are reasons, the precision of the upper half falls.
 
 # %% tags=["check"]
 assert sorted(little + much) == judged, "each judged review is in one half"

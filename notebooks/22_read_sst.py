@@ -42,7 +42,7 @@ labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
 target = trained["selection"]  # None: a price, or no selection at all
-asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} a word"
+asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} per word"
 print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
 
 # %% [markdown]
@@ -120,12 +120,12 @@ lengths = np.array([len(z) for z in rows.z])
 
 # %% tags=["check"]
 micro, macro = (rates * lengths).sum() / lengths.sum(), rates.mean()
-print(f"of all words {micro:.1%} (micro), mean over sentences {macro:.1%} (macro), nothing in {np.sum(rates == 0)}")
+print(f"rate: micro {micro:.1%}, macro {macro:.1%}; nothing is selected in {np.sum(rates == 0)} sentences")
 assert abs(micro - share) < 1e-9
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
-title = f"Between sentences the rate varies by {100 * rates.std():.0f} points (one standard deviation)"
+title = f"The rates of sentences have a standard deviation of {100 * rates.std():.0f} points"
 figures.draw_rate_histogram(rates, ax, title=title, target=target)
 figures.save_figure(fig, folder / "figures", "rates")
 figures.show(fig)
@@ -154,8 +154,8 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
 guess = False
 shorter = lengths <= np.median(lengths)
 shorter_rate, longer_rate = (rates[half].mean() if half.any() else 0.0 for half in (shorter, ~shorter))
-# If they agree, the selector judges word by word, and long sentences hold about the same share of telling words. If
-# they differ: the constraint holds an average only and does not mind whose words are selected.
+# If the two rates agree, long and short sentences have about the same share of informative words. If they differ, this
+# does not violate the constraint, which holds only the average over all sentences.
 
 # %% tags=["check"]
 middle = np.quantile(lengths, 0.5)
