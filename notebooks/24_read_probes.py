@@ -414,7 +414,7 @@ words = layers_kept.get("inputs", {})
 print({kind: round(float(value), 1) for kind, value in words.items()})
 if words and claims.apply_to(given, "14_train_probes"):
     for kind in ("determiner", "pronoun", "punctuation"):
-        assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}: dropped earlier than adjectives and nouns"
+        assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}: kept less than adjectives and nouns"
     strong, weak = (min(words[kind] for kind in kinds) for kinds in (LABELS[::4], LABELS[1::2]))
     assert min(strong, weak) > words["neutral"], "words with a sentiment are kept longer than neutral words"
 
