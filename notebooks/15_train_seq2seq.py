@@ -142,7 +142,7 @@ tests, said = targets.splits["test"], result.generations["test"]
 fitting = [i for i, e in enumerate(tests) if len(e.tokens) <= 24 and 0 < len(said[i].words) <= 14][:3]
 for i in fitting:
     print("source:", " ".join(tests[i].tokens), "\nwritten:", result.text(said[i]))
-    print("wanted:", " | ".join(targets.references["test"][i]))
+    print("references:", " | ".join(targets.references["test"][i]))
     fig, ax = figures.new_figure(size=(11, 4.8))
     weights = said[i].weights.numpy()
     title = f"{p.model}: {(weights == 0).mean():.0%} of the weights are exactly 0"
