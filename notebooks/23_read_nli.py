@@ -204,7 +204,7 @@ for name, rows in read.items():
 # weight, while a constraint on the average lets a model open cells where they help.
 
 # %% tags=["check"]
-assert set(open_by_label) == set(read), "one entry a run"
+assert set(open_by_label) == set(read), "one entry per run"
 for name, rows in read.items():
     label_of, opened_of = rows["label"].to_numpy(), np.array([(z != 0).sum() / z.size for z in matrices[name]])
     counted = np.bincount(label_of, minlength=len(LABELS))

@@ -613,7 +613,7 @@ print({target: round(gap, 1) for target, gap in rate_gaps.items()})
 
 # %% tags=["check"]
 tested = results.query("split == 'test' and model == 'hardkuma' and vectors == @main_vectors and target < 1")
-assert set(rate_gaps) == set(tested["target"]), "one entry a target"
+assert set(rate_gaps) == set(tested["target"]), "one entry per target"
 for target, part in tested.groupby("target"):
     rates = part.groupby("metric")["value"].mean()
     gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
