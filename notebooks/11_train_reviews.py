@@ -194,8 +194,8 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 # **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
 # *Predict* what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which is compared and
 # not marked). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
-# tensor per review. *Explain* what the constraint on the switches asks of a model, and what `transitions=null` would
-# change.
+# tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
+# would change.
 
 # %% tags=["solution"]
 guess = "down"

@@ -101,8 +101,8 @@ scores = saved.save_run(folder, result, p, labels)
 
 # %% [markdown]
 # After the training, we judge the rationales of the test sentences. We measure how faithful they are, and how much
-# information passes around them (`09_questions`). You can choose with the setting `judge` which sentences are judged.
-# It is `test`, `all` (dev as well) or `none`.
+# information reaches the predictor in another way (`09_questions`). You can choose with the setting `judge` which
+# sentences are judged. It is `test`, `all` (dev as well) or `none`.
 
 # %%
 worth = faithfulness.measure_faithfulness(folder, p.judge)

@@ -191,12 +191,12 @@ if is_ours and truth_known and "states" in found:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know the
-# divergence of an attribution that says nothing. *Predict* the KL divergence from the truth to an attribution that is
-# the same everywhere. Write it as a formula in the number of positions and the number of gold positions. *Change* the
-# attributions to this one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold
+# **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know how large
+# it is for an attribution without any information. *Predict* the KL divergence from the truth to an attribution that
+# is the same everywhere. Write it as a formula in the number of positions and the number of gold positions. *Change*
+# the attributions to this one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold
 # positions, in nats (None for another corpus). Then collect in `worse` the set of those methods above whose `kl_1` is
-# larger. *Explain* what such a method does wrong, compared with an attribution that says nothing.
+# larger. *Explain* what such a method does wrong, compared with this attribution.
 
 # %% tags=["solution"]
 kl_of_nothing, worse = None, set()

@@ -190,7 +190,7 @@ print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long 
 # ## Summary
 #
 # You trained an encoder-decoder in which the attention is one line, and you saw its alignments. With exact zeros you
-# can read off which words of the source had no part in a word of the output.
+# can read off which words of the source have no influence on a step of the attention.
 #
 # ## Next
 #

@@ -192,7 +192,8 @@ for name, rows in read.items():
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
 # of `LABELS`, which is compared and not marked). *Change* from one pair to all pairs of a run. For the runs in
 # `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three, with
-# nan where a label has no pair). Without runs, the dict is empty. *Explain* what each label asks of an alignment.
+# nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for each
+# label.
 
 # %% tags=["solution"]
 guess, open_by_label = "contradiction", {}

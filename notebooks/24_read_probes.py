@@ -195,9 +195,9 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
 # **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less
 # than the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which is
 # compared and not marked). *Change* from one sequence to the test texts of the first toy run that contain a digit of
-# the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the two
-# answers that the texts ask for (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and
-# "no". Without runs, it is empty. *Explain* why the answer makes a difference.
+# the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
+# texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
+# Without runs, it is empty. *Explain* why the answer makes a difference.
 
 # %% tags=["solution"]
 guess, to_m = "no", {}
@@ -287,9 +287,9 @@ if is_ours:
 # %% [markdown]
 # ## 5. A transformer on SST
 #
-# Which layers of a transformer still need which words? The first table has the published numbers. In the tables of
-# our probes, `kept` is the expected share that is kept, and `masked_macro_f1` is the macro-F1 that is left when the
-# masks of a layer are drawn. You can compare it with the macro-F1 of the model alone.
+# Which words does each layer of a transformer need? The first table has the published numbers. In the tables of our
+# probes, `kept` is the expected share that is kept, and `masked_macro_f1` is the macro-F1 that is left when the masks
+# of a layer are drawn. You can compare it with the macro-F1 of the model alone.
 #
 # There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
 # `states`, only the states of this one layer are masked.

@@ -134,10 +134,10 @@ if is_ours:
 # %% [markdown]
 # ## 2. Time
 #
-# What does a projection cost? The paper computes it on the CPU, and reports that training with its maps makes at
-# least three quarters of the words per second that it makes with softmax. We measured one training step of the
-# encoder-decoder with `make bench` (`outputs/reference/bench.json`). The ratio below is the median of the ratios of
-# neighbouring steps, and not the ratio of the medians.
+# What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps
+# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
+# `make bench` (`outputs/reference/bench.json`). The ratio below is the median of the ratios of neighbouring steps,
+# and not the ratio of the medians.
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
@@ -193,8 +193,8 @@ for names in together.values():
 # - *Settled* is the share of words whose weights form one group, apart from zeros. Such a word passes no gradient
 #   back to the scores ((A10), `40_sparse_attention`).
 # - *Different words* tells you whether the attention moves. Each written word has a source word with the largest
-#   weight. We count how many different ones there are, per written word. At 1 each written word has another one. Near
-#   0 it is always the same, so the attention is stuck.
+#   weight. We count how many different ones there are, per written word. At 1 each written word has another source
+#   word. Near 0 all written words have the same one, so the attention is stuck.
 # - *Cut off* is the share of texts that reached the limit (`longest`). The search judges a text by its
 #   log-probability per word. If a model repeats itself with certainty ("! ! ! !"), each further word improves this
 #   number. You do not see this in ROUGE, because it does not count punctuation.

@@ -314,9 +314,9 @@ if len(worth):
 #
 # ## 7. Zero vectors or no vectors
 #
-# With `predictor: compact` we remove unselected words, where `zero` replaces them by zero vectors. Then neither the
-# length nor the gaps between selected words can leak. What does this cost? From here on we read the committed runs,
-# even if you gave other `runs`.
+# With `predictor: zero` we replace unselected words by zero vectors. With `predictor: compact` we remove them. Then
+# neither the length nor the gaps between selected words can leak. What does this cost? From here on we read the
+# committed runs, even if you gave other `runs`.
 
 # %%
 reference = committed.read_results()
