@@ -15,7 +15,7 @@ from tests.every import every
 from tests.smoke import NOTEBOOKS
 
 PAGES = [*NOTEBOOKS, root() / "README.md", root() / "CONTRIBUTING.md"]
-FEW_WE_AND_YOU = {  # not yet rewritten in the second person throughout; none may be added
+FEW_WE_AND_YOU = {  # theory, mostly in the third person; no page may be added
     "01_choosing", "05_count_words", "06_hold_a_rate", "07_decide_and_depend", "08_reinforce", "09_questions",
 }  # fmt: skip
 NO_PROSE = re.compile(
