@@ -9,13 +9,17 @@
 # %% [markdown]
 # # Read four papers in five meetings
 #
-# **You will** plan a reading group on these notebooks: what to prepare, which cells to run in front of everybody,
-# which exercise to do together, which question to argue about; and find every table and figure of the papers.
+# Suppose that you and some colleagues want to read the four papers behind this repository. You have five evenings,
+# and you would like to compute in each of them, not only to talk. This page is your plan.
 #
-# **You will learn** where in the repository each result stands, which parameters made it, which runs are committed, and
-# what is not reproduced here, and why.
+# **You will** plan a reading group on these notebooks. You will see what to prepare, which cells to run in front of
+# everybody, which exercise to do together, and which question to argue about. You will also find every table and
+# every figure of the papers.
 #
-# **You need** nothing; this notebook reads the others, a few seconds.
+# **You will learn** where each result stands in this repository, which parameters made it, and which of its runs are
+# committed. Where we have not reproduced a result, we say why.
+#
+# **You need** nothing. This notebook only reads the others, which takes a few seconds.
 
 # %% tags=["parameters"]
 minutes: int = 60  # length of a meeting
@@ -45,10 +49,8 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # %% [markdown]
 # ## 1. Five meetings
 #
-# For each meeting an agenda, made below from one list. *Run* is a section whose cells are run in front of everybody,
-# *exercise* one that pairs solve in the meeting, each in its own student edition (`make handout`), *discuss* the
-# question in the text. Everybody reads the paper and the notebooks named under *prepare* beforehand, one to two hours a
-# meeting.
+# Here is an overview. Before each meeting, everybody reads the paper and the notebooks in the column *prepare*, which
+# takes one to two hours.
 #
 # | | paper | prepare |
 # |---|---|---|
@@ -60,13 +62,19 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #
 # **Questions to discuss**
 #
-# 1. A selector sees the whole text. What does it prove that the predictor does not? Name a rationale that predicts well
-#    and explains nothing.
-# 2. Why must the number of selected words enter the objective as a sum of masses, when a sample of it is at hand?
-# 3. A constraint on the average, or a price for a word: which of the two lets a rationale become a code
-#    (`31_selection_rates`, section 13), and what would you report beside accuracy to notice?
-# 4. Which of the maps would you show to a user as an explanation, and what does a weight of exactly 0 let you say?
-# 5. Erasure keeps too little, a probe needs training. Which of the two explains the *model*, and which its answer?
+# 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
+#    Name a rationale that predicts well and explains nothing.
+# 2. We can sample the number of selected words. Why must the objective use a sum of masses in its place?
+# 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
+#    rationale become a code (`31_selection_rates`, section 13)? What would you report beside the accuracy, so that
+#    your readers would notice?
+# 4. Which of the maps would you show to a user as an explanation? What does a weight of exactly 0 let you say?
+# 5. Erasure keeps too little, and a probe needs training. Which of the two explains the *model*, and which explains
+#    one of its answers?
+#
+# The agenda of each meeting is made below from one list. In a row *run*, you run the cells of a section in front of
+# everybody. In a row *exercise*, pairs solve an exercise in the meeting, each in a student edition of their own
+# (`make handout`). In a row *discuss*, you talk about the question above that has the number of the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
@@ -114,7 +122,8 @@ for row in plan.itertuples():
 # %% [markdown]
 # ## 2. All exercises
 #
-# Each is *predict, change, explain*; the minutes are those of a pair that has run the notebook up to there.
+# Each exercise asks you to *predict*, *change* and *explain*. The minutes are meant for a pair that has already run
+# the notebook up to that point.
 
 # %%
 listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
@@ -125,13 +134,15 @@ listed
 # %% [markdown]
 # ## 3. Where every table and figure is
 #
-# One row for each table and figure of the four papers: the notebook and section that makes it, the parameter files and
-# sweeps behind it (`make run`, `make sweep`), the runs that are committed in `outputs/reference/results.csv`, and the
-# picture in `outputs/reference/figures/`. The rows stand in `outputs/reference/papers.csv`, `committed` is counted.
+# You know a table or a figure from one of the four papers, and you want to see it here. Look it up below. Each row
+# names the notebook and the section that makes it, the parameter files and sweeps behind it (`make run`,
+# `make sweep`), and its picture in `outputs/reference/figures/`. The rows stand in `outputs/reference/papers.csv`. In
+# the column *committed* we count the runs of each row that are committed in `outputs/reference/results.csv`.
 #
-# > *What differs* says in what a row is not the paper's: other data, another model, fewer seeds. Of the trained results
-# > the toy task of De Cao et al. alone is the paper's own in data and model; on SST the data are, the word vectors are
-# > not. Items of Lei et al. are named by their content, but for the one table that other papers quote by its number.
+# > The column *what differs* says how a row departs from the paper. It may have other data, another model or fewer
+# > seeds. Among the trained results, only the toy task of De Cao et al. has both the data and the model of its paper.
+# > On SST the data are the paper's and the word vectors are not. We name the items of Lei et al. by their content. The
+# > exception is the one table that other papers quote by its number.
 
 
 # %%
@@ -154,12 +165,12 @@ for paper, part in papers.groupby("paper", sort=False):
     display(Markdown(f"**{paper}**"), figures.show_table(shown))
 
 # %% tags=["check"]
-assert not papers.duplicated(["paper", "item"]).any(), "one row an item"
+assert not papers.duplicated(["paper", "item"]).any(), "one row per item"
 for row in papers.itertuples():
     where = f"{row.paper}, {row.item}"
     assert row.notebook or row.note, f"{where}: neither a notebook nor a reason"
     assert not row.notebook or row.section in headings[row.notebook], f"{where}: no such section: {row.section}"
-    assert row.committed not in ("none yet", "not here") or row.note, f"{where}: nothing is committed: say why"
+    assert row.committed not in ("none yet", "not here") or row.note, f"{where}: nothing is committed, so say why"
     picture = committed.reference_folder() / "figures" / row.figure
     assert not row.figure or picture.is_file(), f"{where}: no {row.figure}"
 for source in {source for sources in papers["from"] for source in sources.split()}:
@@ -176,9 +187,10 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # %% [markdown]
 # ## Summary
 #
-# Five meetings lead through four papers; the map leads from each of their tables and figures to a section, its
-# parameters and what is committed of it, or says that nothing is.
+# You have an agenda for five meetings about four papers. You also have a map. It leads you from each table and figure
+# of these papers to a section, its parameters and its committed runs, or it tells you that nothing is committed.
 #
 # ## Next
 #
-# `10_first_rationale` is the whole arc in a minute or two. The list in the README is the reading order.
+# In `10_first_rationale` you go the whole way once, in a minute or two. The README lists all notebooks in the order
+# in which we would read them.

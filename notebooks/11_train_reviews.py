@@ -9,15 +9,20 @@
 # %% [markdown]
 # # Train a rationale extractor on reviews
 #
-# **You will** train the paper's first experiment: a selector whose gates know what was selected before, a predictor
-# that skips the rest, one rating to predict, and rationales that people have marked to compare with.
+# In `10_first_rationale` you trained a small extractor in a minute. Now you train the model of the paper's first
+# experiment. Two things are new. The gate of each word depends on what was selected before it, and the predictor
+# skips the words that were not selected.
 #
-# **You will learn** what a recurrent convolution is, how rate *and* number of switches are held at once, and how good
-# a precision is, measured against selections that never looked at the text.
+# **You will** train such an extractor to predict one rating of a review, and compare its rationales with those that
+# people have marked.
 #
-# **You need** nothing for the default, made-up reviews (some ten seconds a thousand reviews and epoch, on one core);
-# other corpora come from the data folder (`python -m rationale.data list`). The beer files were withdrawn by their
-# owner: who has them gives `corpus: beer`.
+# **You will learn** what a recurrent convolution is, and how we hold the rate *and* the number of switches at the
+# same time. You will also learn to judge a precision. You compare it with the precision of selections that never
+# looked at the text.
+#
+# **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about ten
+# seconds per thousand reviews. Other corpora come from the data folder (`python -m rationale.data list`). The owner
+# of the beer files has withdrawn them. If you have them, give `corpus: beer`.
 
 # %% tags=["parameters"]
 corpus: str = "synthetic"  # synthetic, beer, hotels, movies or imdb_rationales
@@ -27,9 +32,9 @@ vectors: str = "random"  # name in the data folder's vectors/, a file, or random
 model: str = "hardkuma"  # full_text, attention, svm, hardkuma, hard_concrete, bernoulli or straight_through
 dependent: bool = True  # each gate depends on what was selected before it
 encoder: str = "rcnn"  # network that reads the text: rcnn or lstm
-predictor: str = "compact"  # unselected words are removed (with an rcnn: skipped, the paper's), or zero vectors: zero
+predictor: str = "compact"  # unselected words are removed (an rcnn skips them, as in the paper); zero: zero vectors
 selection: float | None = 0.13  # target share of words; null: no constraint
-transitions: float | None = 0.05  # target switches a word (the made-up gold has 0.06, beer 0.02); null: no constraint
+transitions: float | None = 0.05  # target switches per word (the made-up gold has 0.06, beer 0.02); null: no constraint
 epochs: int = 20  # passes over the training texts
 learning_rate: float = 0.0004  # step size of Adam
 
@@ -53,8 +58,12 @@ training.require_words(p)  # before anything is read
 # %% [markdown]
 # ## 1. The reviews
 #
-# A review is rated for several aspects; one is predicted. Where people have marked the words that justify a rating (or
-# a grammar wrote them), these words are the *gold rationale*. Training never sees them.
+# A review is rated for several aspects, and we predict the rating of one of them. For some corpora we also know which
+# words justify a rating, because people have marked these words or because a grammar wrote them. We call these words
+# the *gold rationale*. Training never uses them.
+#
+# The table shows how many reviews you have, how long they are, and what share of their words is gold. Below it you
+# see one review, with its gold rationale on orange.
 
 # %%
 corpus_read = read_extraction(p)
@@ -76,15 +85,21 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # %% [markdown]
 # ## 2. A network that skips
 #
-# The encoder of Lei et al. is a recurrent convolution: two running averages of words and pairs of words, and a gate
-# that says how much of the past stays,
+# How can a network read a text in which most words are missing? Lei et al. use a recurrent convolution. It keeps two
+# running averages, $c^1$ of single words and $c^2$ of pairs of words. A gate $g$ decides how much of the past stays
+# in them:
 #
 # $$g = \sigma(W_g x + U h + b_g),\quad c^1 \leftarrow g\, c^1 + (1 - g)\, W_1 x,\quad c^2 \leftarrow g\, c^2 + (1 - g)
 # (c^1_{\text{before}} + W_2 x),\quad h = \tanh(c^2 + b). \tag{V1}$$
 #
-# It has half the parameters of an LSTM of its size, and a word that is not selected is *not there*: the state after the
-# rationale alone and the state after the text with the rest skipped are the same numbers. (For an LSTM over zero
-# vectors they are not: it steps over the zeros, and the length of the text leaks.) One step, as the package writes it:
+# This cell has half the parameters of an LSTM of the same size. If a word is not selected, we skip its step, so the
+# state does not change. You can confirm what this means in the check below. We read a text and skip some of its
+# words. Then we read the other words alone. The two final states are the same.
+#
+# > An LSTM that reads zero vectors does not have this property. It also steps over the zeros, so its final state
+# > depends on the length of the text.
+#
+# Here is one step of the recurrence, as the package computes it.
 
 # %%
 figures.show_source(rcnn.RCNNCell.forward)
@@ -94,13 +109,16 @@ reader = encoders.RCNNEncoder(3, 4)
 text, kept = torch.randn(1, 6, 3), torch.tensor([[False, True, True, False, False, True]])
 _, skipped = reader(text, kept)
 _, alone = reader(text[kept].unsqueeze(0), torch.ones(1, 3, dtype=torch.bool))
-assert torch.allclose(skipped, alone, atol=1e-6), "a word that is skipped is not there"
+assert torch.allclose(skipped, alone, atol=1e-6), "a skipped word has no effect on the final state"
 
 # %% [markdown]
 # ## 3. Training
 #
-# Two constraints at once: the share of selected words and the switches between selected and not, a word. One line an
-# epoch; a run that was killed continues from its last epoch.
+# We hold two numbers at their targets at the same time. One is the share of selected words. The other is the number
+# of switches per word, where a switch is a place between a selected and an unselected word.
+#
+# While the model trains, you see one line per epoch. If a run is killed, the same command continues it after its last
+# epoch.
 
 # %%
 task = p, splits, corpus_read.head, corpus_read.num_outputs
@@ -134,9 +152,10 @@ figures.show(fig)
 # %% [markdown]
 # ## 4. How good is it?
 #
-# *Precision*: the share of the selected words that are in the gold rationale, over all reviews that have one. What it
-# is worth shows only beside selections of the same size that never looked: random words, a random run of words, the
-# beginning, the end: `blind_...`, computed exactly.
+# We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
+# reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
+# reaches without looking at the text. The rows `blind_...` of the table give you this comparison. They select random
+# words, a random run of words, the beginning or the end of each review, and we compute their precision exactly.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
@@ -146,7 +165,7 @@ display(table.round(4))
 test = scores["test"]
 if not labels:
     variance = np.var([e.label for e in splits["test"]], axis=0).mean()
-    print(f"mean squared error {test['mse']:.5f}; always saying the mean would cost {variance:.5f}")
+    print(f"mean squared error {test['mse']:.5f}; if you always predict the mean, it is {variance:.5f}")
 is_ours = claims.apply_to(p, "11_train_reviews")
 if is_ours and target is not None and p.dynamics == "signed" and p.epochs >= 10:  # the authors' rule may miss it
     dev_rate = scores["dev"]["rate_selected" if p.measure == "selected" else "rate_expected"]
@@ -155,8 +174,8 @@ if is_ours and "precision" in test and p.model == "hardkuma":
     assert test["precision"] > test["blind_random_span"], "better than a random run of words"
 
 # %% [markdown]
-# Selected words are coloured, the gold rationale is underlined (Figure 1 of the paper). Of a long review, the 150 words
-# around the first that is selected.
+# Let us look at some reviews. Selected words are coloured, and the gold rationale is underlined (Figure 1 of the
+# paper). Of a long review you see 150 words around the first selected word.
 
 # %%
 evaluation = result.evaluations["test"]
@@ -173,9 +192,10 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
-# *Predict* what filling all such gaps does to the precision (`guess`, "up" or "down"; it is compared, not marked).
-# *Change* the rationales of the test set so: `filled`, a list of bool tensors, one a review. *Explain* what the
-# constraint on the switches asks of a model, and what `transitions=null` would change.
+# *Predict* what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which is compared and
+# not marked). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
+# tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
+# would change.
 
 # %% tags=["solution"]
 guess = "down"
@@ -185,28 +205,29 @@ for z in evaluation.z:
     closed = chosen.clone()
     closed[1:-1] |= chosen[:-2] & chosen[2:]
     filled.append(closed)
-# Without the constraint single words are taken wherever they help: shorter runs, and for a task in which every gold
-# word says something on its own the precision hardly moves. Phrases (`the nose is n't bright`) lose their glue.
+# Without the constraint the model selects single words wherever they help, so the runs become shorter. If every gold
+# word is informative by itself, the precision hardly changes. A phrase such as `the nose is n't bright` loses the
+# small words that hold it together.
 
 # %% tags=["check"]
 before, after = ([("".join(".x"[int(flag)] for flag in z != 0)) for z in part] for part in (evaluation.z, filled))
 for old, new in zip(before, after, strict=True):
     assert new == old.replace("x.x", "xxx").replace("x.x", "xxx"), f"{old} becomes {new}"
 switches = [sum(text.count("x.") + text.count(".x") for text in part) / sum(map(len, part)) for part in (before, after)]
-print(f"switches a word {switches[0]:.4f} -> {switches[1]:.4f}")
+print(f"switches per word: before {switches[0]:.4f}, after {switches[1]:.4f}")
 with_gold = [i for i, e in enumerate(splits["test"]) if any(e.rationale or ())]
 if with_gold:
     gold = [torch.tensor(splits["test"][i].rationale) for i in with_gold]
     kept = ([part[i] != 0 for i in with_gold] for part in (evaluation.z, filled))
     precisions = [metrics.rationale_scores(part, gold)["precision"] for part in kept]
-    print(f"precision {precisions[0]:.3f} -> {precisions[1]:.3f}; your guess: {guess}")
+    print(f"precision: before {precisions[0]:.3f}, after {precisions[1]:.3f}; your guess: {guess}")
 
 # %% [markdown]
 # ## Summary
 #
-# A corpus, a head and a parameter file were all that changed against SST; the loop, the objective and the constraint
-# are the same.
+# You trained the extractor of the paper's first experiment. Compared with `12_train_sst`, only the corpus, the head
+# and the parameters are different. The loop, the objective and the constraint are the same.
 #
 # ## Next
 #
-# `21_read_reviews` reads a saved run, `32_reviews` compares models.
+# In `21_read_reviews` you read the rationales of a saved run. In `32_reviews` we compare models.

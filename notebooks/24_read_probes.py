@@ -9,19 +9,22 @@
 # %% [markdown]
 # # Read probes
 #
-# **You will** hold the attributions of `14_train_probes` against the truth over seeds, look at one sequence of digits
-# through every method, and see where the layers put what they know.
+# In `14_train_probes` you trained probes of a frozen model and called other methods beside them. On this page we
+# compare what they found.
 #
-# **You will learn** how far shortcuts of single answers are from what a model does, and why an attribution *by layer*
-# says more than one to the input.
+# **You will** compare the attributions with the truth over several seeds, and look at one sequence of digits through
+# every method. You will also see which words each layer of a transformer can do without.
 #
-# **You need** `41_diffmask`; runs of `14_train_probes` (`make sweep SWEEP=probes_toy`); without `runs` the committed
-# results are read, and committed pictures stand for the texts.
+# **You will learn** how far the shortcuts of single answers are from what a model does. And you will see why an
+# attribution for each *layer* tells you more than one for the input.
+#
+# **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
+# empty, we read the committed results and show committed pictures of the texts.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs
 runs: list[str] = []  # names of the runs; empty: the committed outputs/reference/results.csv
-num_steps: int = 50  # steps of integrals and of fits to the one sentence; 50 in the authors' code for SST
+num_steps: int = 50  # steps of integrals and of fits to one sentence; 50 in the authors' code for SST
 
 # %%
 
@@ -61,13 +64,15 @@ print(f"{results['run'].nunique()} runs of the toy task")
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
-# The truth: uniform over the positions of the query's digits, at the layer that has seen the query. Attributions are
-# scaled to sum to 1; divergences are in nats, means over the test texts that hold a digit of the query, then over
-# seeds. The paper gives no spread.
+# We begin with the toy task, because there we know the truth. It is uniform over the positions of the query's digits,
+# at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from the
+# truth, in nats. You see their means over the test texts that contain a digit of the query, and then over seeds. The
+# paper gives no spread.
 #
-# > Erasure has no Kullback-Leibler divergence (it is infinite), and where nothing needs to be kept, no distribution at
-# > all: `empty` is the share of such texts. The paper's row is that of a rule in its code, not of a search: one digit
-# > is kept, the first *n* if the answer is yes, else the first *m* (`41_diffmask`, section 1).
+# > For erasure you find no Kullback-Leibler divergence, because it is infinite. If erasure keeps nothing, there is no
+# > distribution at all, and `empty` is the share of such texts. The paper's row for erasure comes from a rule in its
+# > code and not from a search. This rule keeps one digit, the first *n* if the answer is yes and the first *m*
+# > otherwise (`41_diffmask`, section 1).
 
 # %%
 def by_method(metrics, split="test"):
@@ -89,12 +94,12 @@ display(figures.show_table(wide.reset_index(), digits=2))
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
 best = table["js_1"].astype(float).idxmin() if len(table) else "none"
 if len(table):
-    print(f"dev accuracy of the models: {accuracy.min():.1%} at least; nearest to the truth: {best}")
+    print(f"the models have a dev accuracy of at least {accuracy.min():.1%}; nearest to the truth is {best}")
 is_ours = claims.apply_to(p)
 if is_ours:
     assert accuracy.min() >= 0.99, "the models that are explained can count"
     assert best == "states", "DiffMask is nearer to the truth than every other method"
-    assert table["kl_1"]["states"] <= 0.02 and table["js_1"]["states"] <= 0.01, "what this repository asks of it"
+    assert table["kl_1"]["states"] <= 0.02 and table["js_1"]["states"] <= 0.01, "the distances that we expect of it"
 
 # %% tags=["figure"]
 if len(table):
@@ -109,9 +114,12 @@ if len(table):
 # %% [markdown]
 # ## 2. One sequence, every method (Figure 3)
 #
-# Each row is scaled by its largest value; grey is exactly 0. Row `truth` is the gold; those of `states` are the two
-# layers of one probe: at the digits' embeddings hardly anything can be dropped, because nothing there knows the query.
-# (Without `runs` this section and the next show committed pictures.)
+# The table gave you a distance. Now look at a sequence. Each row is scaled by its largest value, and grey cells are
+# exactly zero. The row `truth` shows the gold positions. The two rows of `states` are the two layers of one probe. At
+# layer 0, which holds the embeddings of the digits, the probe can drop hardly anything, because nothing there knows
+# the query.
+#
+# Without `runs`, you see committed pictures in this section and in the next.
 
 # %%
 committed.show_pictures(p, *PICTURES["toy"])
@@ -131,16 +139,19 @@ for path in folders["toy"][:1]:
         fig, ax = figures.new_figure(size=(10, 5.2))
         named = np.isin(row["tokens"], [n, m])
         share = {name: heat[k, named].sum() / heat[k].sum().clip(min=1e-30) for k, name in enumerate(values) if k}
-        title = (f"more {n} than {m}? {'yes' if row['label'] else 'no'}; most for these digits: "
-                 f"{max(share, key=share.get)}, {max(share.values()):.0%}")
+        title = (f"More {n} than {m}? {'Yes' if row['label'] else 'No'}. {max(share, key=share.get)} gives "
+                 f"{max(share.values()):.0%} to these digits, the largest share")
         figures.draw_attention(heat, list(values), row["tokens"], ax, title=title)
         display(export.figure(fig, f"digits_{k_of}"))
 
 # %% [markdown]
 # ## 3. What the second layer knows (Figure 12)
 #
-# The states after the query was seen have two numbers. The model learned to tell *n*, *m* and the rest apart by them:
-# the layer is a filter, and that is why the truth is what it is.
+# After the query was seen, each state has only two numbers, so we can draw it as a point. The picture shows you that
+# the model uses them to tell *n*, *m* and the other digits apart. This layer works as a filter, and it is the reason
+# why we take the positions of *n* and *m* as the truth.
+#
+# The second picture shows how much each method attributes to the three kinds of digits.
 
 # %% tags=["figure"]
 kept_by_kind = {}
@@ -177,16 +188,16 @@ if kept_by_kind:
 # %% tags=["check"]
 if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     probe, others = kept_by_kind["states"], [kept_by_kind[m] for m in kept_by_kind if m not in ("states", "inputs")]
-    assert probe[2] < 0.05 < 0.8 < min(probe[:2]), "all of the query's digits, no other"
+    assert probe[2] < 0.05 < 0.8 < min(probe[:2]), "the probe keeps all digits of the query and no other digit"
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). Methods that look at one answer give *n* and *m* less than
-# all. *Predict* for which answer they give *m* more (`guess`, "yes" or "no"; it is compared, not marked). *Change*
-# from one sequence to the test texts of the first toy run that hold a digit of the query: for each method in its
-# attributions the mean share of layer 1's attribution that goes to *m*, by the answer asked for (column `label`),
-# `to_m`, a dict of methods to dicts of "yes" and "no" (without runs it is empty). *Explain* what an answer has to do
-# with it.
+# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less
+# than the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which is
+# compared and not marked). *Change* from one sequence to the test texts of the first toy run that contain a digit of
+# the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
+# texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
+# Without runs, it is empty. *Explain* why the answer makes a difference.
 
 # %% tags=["solution"]
 guess, to_m = "no", {}
@@ -198,7 +209,8 @@ for path in folders["toy"][:1]:
                   / max(sum(row[method][1]), 1e-30) for _, row in texts.iterrows()]
         means = pd.Series(shares).groupby(texts["label"].tolist()).mean()
         to_m[method] = {"yes": means.get(1, 0.0), "no": means.get(0, 0.0)}
-# What is found depends on the answer: m can go where it argues against it, and all can go where nothing is the default.
+# What a method finds depends on the answer. If m argues against the answer, a method can drop it. If the empty sequence
+# has the same answer, it can drop everything.
 
 # %% tags=["check"]
 for path in folders["toy"][:1]:
@@ -217,16 +229,21 @@ for path in folders["toy"][:1]:
 # %% [markdown]
 # ## 4. Masks of single sentences against exact search (Table 2)
 #
-# Here the truth is a search: the smallest sets of words of a sentence of SST that keep what a GRU makes of it. DiffMask
-# without amortisation has free logits for each sentence; the score function (`08_reinforce`) is the other way to their
-# gradient. Precision, recall and F1 are those against the smallest mask that fits best, means over sentences, in per
-# cent. Keep *what*? The masks are asked to keep the distribution of the answer within the margin, so the search that
-# solves their problem is one for $D(y, \hat y) \le m$; `answer_f1` and `answer_optimality` compare with erasure, which
-# keeps the answer alone. The paper does not say which of the two it took.
+# For a sentence of SST nobody knows the truth. But for a short one we can search. We look for the smallest sets of
+# words that keep what a GRU makes of the sentence, and compare the masks with them.
 #
-# > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, its "REINFORCE+").
-# > Scaled as the Lagrangian asks it is `masks_by_score`. Embeddings, sentences and model are other than the paper's.
-# > The released method does not see the margin: it has one sparsity, and fits the margin for which that is right.
+# You will find two kinds of masks. DiffMask without amortisation (`masks`) has free logits for each sentence. The
+# other kind has the same logits, but computes their gradient by the score function (`08_reinforce`). Precision,
+# recall and F1 are those against the smallest mask that fits best. They are means over sentences, in per cent.
+#
+# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin. So the search
+# that solves the same problem is the one under $D(y, \hat y) \le m$. We also compare with erasure, which keeps only
+# the answer, and these columns begin with `answer`. The paper does not say which of the two searches it used.
+#
+# > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, which the paper calls
+# > "REINFORCE+"). If it is scaled as the Lagrangian asks, it is `masks_by_score`. Our embeddings, sentences and model
+# > are not the paper's. The released method does not use the margin. It has one weight for the sparsity, which is right
+# > only for one margin.
 
 # %%
 searched = committed.search_rows(everything)
@@ -256,9 +273,9 @@ if len(table):
     display(export.figure(fig, "search"))
 
 # %% [markdown]
-# *Reading*: the paper's order does not hold against a score function that is rightly scaled. It finds a smallest mask
-# more often than the relaxed gate at each of three margins; the released one, which does not see the margin, does at
-# the smallest and falls behind at the largest. (A GRU, one seed.)
+# *Reading*. The paper's order does not hold if the score function is scaled rightly. At each of three margins, the
+# score function then finds a smallest mask more often than the relaxed gate does. The released one does so at the
+# smallest margin, and falls behind at the largest. We have measured this for a GRU with one seed.
 
 # %% tags=["check"]
 if is_ours:
@@ -270,9 +287,12 @@ if is_ours:
 # %% [markdown]
 # ## 5. A transformer on SST
 #
-# Macro-F1 of the model, and of what is left of it when each layer's masks are drawn; `kept` is the expected share.
-# `inputs`: a word is kept if no layer up to there votes against it; `states`: the states of that layer alone are
-# masked.
+# Which words does each layer of a transformer need? The first table has the published numbers. In the tables of our
+# probes, `kept` is the expected share that is kept, and `masked_macro_f1` is the macro-F1 that is left when the masks
+# of a layer are drawn. You can compare it with the macro-F1 of the model alone.
+#
+# There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
+# `states`, only the states of this one layer are masked.
 
 # %%
 transformer = everything.query("corpus == 'sst' and split == 'test'")
@@ -302,17 +322,19 @@ if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
     shares = {method: layers["kept"] for method, layers in by_layer.items()}
     least = {method: int(kept.idxmin()) for method, kept in shares.items()}
-    title = "; ".join(f"{method.partition(', ')[0]}: layer {k} needs least, {shares[method][k]:.0%}"
+    title = ". ".join(f"Of {method.partition(', ')[0]}, layer {k} needs least, {shares[method][k]:.0%}"
                       for method, k in least.items())  # fmt: skip
     figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title=title,
                        xlabel="layer (0: word embeddings)", ylabel="expected share kept", markers=True)
     display(export.figure(fig, "kept_sst"))
 
 # %% [markdown]
-# One sentence through every method (Figures 5 and 7), by layers: what is dropped is grey. `masks` are free numbers of
-# this sentence alone (Figure 7d); with a baseline of their own they mask more (7c; in the paper everything).
-# Attributions that are no probabilities are scaled by the largest of their layer. (Without `runs`: committed pictures
-# of the probes, here for the rest of the section.)
+# Here is one sentence through every method, layer by layer (Figures 5 and 7). Dropped positions are grey. The `masks`
+# are free numbers of this one sentence (Figure 7d). If they have a baseline of their own, they mask more (Figure 7c,
+# where in the paper they mask everything). Some attributions are no probabilities, and we scale these by the largest
+# of their layer.
+#
+# Without `runs`, you see committed pictures of the probes here and in the rest of the section.
 
 # %%
 committed.show_pictures(p, *PICTURES["sst"])
@@ -348,11 +370,12 @@ if "masks_with_baseline" in by_method:
     kept_alone = {name: float((by_method[name] > 0.5).mean()) for name in ("masks", "masks_with_baseline")}
     print("share of states kept by masks of this sentence alone:", kept_alone)
     if claims.apply_to(given, "14_train_probes"):
-        assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "a baseline of its own lets a text mask more"
+        assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "with a baseline of its own, a text masks more"
 
 # %% [markdown]
-# The separators (Figure 6), and how many layers keep a word, by its part of speech and by the sentiment that people
-# gave to it (Figure 8). Parts of speech are a tagger's (HanTa); test sentences.
+# What happens to the separators (Figure 6)? And do layers keep some kinds of words longer than others (Figure 8)? To
+# answer this we sort the words of the test sentences by their part of speech, and by the sentiment that people gave
+# to them. A tagger (HanTa) determines the parts of speech.
 
 # %% tags=["figure"]
 def draw_kept(method, table, kinds, name):
@@ -391,13 +414,14 @@ words = layers_kept.get("inputs", {})
 print({kind: round(float(value), 1) for kind, value in words.items()})
 if words and claims.apply_to(given, "14_train_probes"):
     for kind in ("determiner", "pronoun", "punctuation"):
-        assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}s go, adjectives and nouns stay"
+        assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}: kept less than adjectives and nouns"
     strong, weak = (min(words[kind] for kind in kinds) for kinds in (LABELS[::4], LABELS[1::2]))
-    assert min(strong, weak) > words["neutral"], "what people feel about, the model wants to know"
+    assert min(strong, weak) > words["neutral"], "words with a sentiment are kept longer than neutral words"
 
 # %% [markdown]
-# How stable are they? Of runs whose probes explain the *same* model (`subject`), the standard deviation over runs of
-# each keep probability, averaged over positions and layers (paper, five seeds: .0553 of inputs, .0302 of states).
+# How stable are these attributions? We take runs whose probes explain the *same* model (`subject`). For each keep
+# probability we compute the standard deviation over the runs, and then the mean over positions and layers. With five
+# seeds, the paper reports .0553 for `inputs` and .0302 for `states`.
 
 # %%
 same_model = {}
@@ -412,8 +436,9 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
 # %% [markdown]
 # ## 6. Questions and answers
 #
-# Where does the answer to a question begin and end in a paragraph? The model here is a weak one, fine-tuned on 40
-# articles (exact match and F1 are SQuAD's official ones); what the paper probes is `params/probes/squad.yaml`.
+# In this task the model finds the answer to a question in a paragraph. Our model is a weak one, because it was
+# fine-tuned on only 40 articles. You see its exact match and its F1, which are SQuAD's official scores. To probe the
+# paper's model, use `params/probes/squad.yaml`.
 
 # %%
 asked = everything.query("corpus in ['xquad', 'squad'] and split == 'test'")
@@ -423,9 +448,9 @@ means = alone.groupby("metric")["value"].mean()
 print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no run on questions yet")
 
 # %% [markdown]
-# One question by layers (Figure 9); the model's answer is orange. Of the paragraph the words around the answer are
-# shown. Then, over all test questions, how many layers keep a word by its part of speech (Figure 10). (Without `runs`:
-# committed pictures.)
+# Here is one question by layers (Figure 9). The model's answer is orange, and you see the words of the paragraph that
+# are near the answer. After it we show for all test questions how many layers keep a word, by its part of speech
+# (Figure 10). Without `runs`, you see committed pictures.
 
 # %%
 committed.show_pictures(p, *PICTURES["xquad"])
@@ -461,8 +486,8 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # %% [markdown]
 # ## 7. Go through the layers
 #
-# One text of a run, a slider over the layers; of `states` and `inputs` also what the model answers when its masks are
-# drawn.
+# Choose a text of a run, and move the slider through the layers. For `states` and `inputs`, you also see what the
+# model answers when its masks are drawn.
 
 # %% tags=["interactive"]
 explore_layers([root() / p.runs_dir / name for name in p.runs])
@@ -470,8 +495,9 @@ explore_layers([root() / p.runs_dir / name for name in p.runs])
 # %% [markdown]
 # ## Summary
 #
-# The probe keeps all digits of the query and drops the rest; methods that look at one answer keep what suffices for it.
+# You saw that the probe keeps all digits of the query and drops the rest. The methods that look at one answer keep
+# only what suffices for this answer.
 #
 # ## Next
 #
-# `25_read_seq2seq` compares attentions in translation and summarisation.
+# In `25_read_seq2seq` we compare attentions in translation and summarisation.

@@ -9,13 +9,16 @@
 # %% [markdown]
 # # Read translators and summarisers
 #
-# **You will** put the attentions of `15_train_seq2seq` side by side: BLEU and ROUGE, weights that are exactly 0, time,
-# and one and the same sentence as each of them saw it.
+# In `15_train_seq2seq` you trained one model that writes text. Here we compare models that differ only in the map of
+# their attention.
 #
-# **You will learn** what exact zeros and fused segments cost, in quality and in time, and what they show a reader.
+# **You will** put the attentions side by side. You will see their BLEU and ROUGE, the weights that are exactly 0, the
+# time, and the alignments of one and the same sentence.
 #
-# **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`); without `runs` the
-# committed results are read, and committed pictures stand for the texts.
+# **You will learn** what exact zeros and fused segments cost in quality and in time, and what they show you.
+#
+# **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`). If you leave `runs`
+# empty, we read the committed results and show committed pictures of the texts.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
@@ -45,11 +48,16 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # %% [markdown]
 # ## 1. Scores
 #
-# Niculae and Blondel 2017 train on news in ten pairs of languages, where all maps lie within one BLEU point of the
-# best, and on Gigaword's headlines (their Table 2, below ours). Here **Multi30k**'s captions stand in for the news, and
-# the subject lines of **AESLC**'s e-mails, with several people's references, for the headlines: the scores are of other
-# data and no reproduction; the *order* of the maps and their distances are what can be compared. (The paper's oscarmax
-# is the composition that sorts by absolute value; ours the exact map, see `40_sparse_attention`, section 5.)
+# Niculae and Blondel (2017) train on news in ten pairs of languages. There all maps are within one BLEU point of the
+# best. They also train on the headlines of Gigaword (their Table 2, which you see below ours).
+#
+# We do not have these data. In the place of the news we take the captions of **Multi30k**. In the place of the
+# headlines we take the subject lines of e-mails in **AESLC**, which have references by several people. So you should
+# not compare our scores with the published ones. What you can compare is the *order* of the maps, and how far they
+# are apart.
+#
+# > Our oscarmax is the exact map. The paper's oscarmax is a composition that sorts by absolute value
+# > (`40_sparse_attention`, section 5).
 
 # %%
 marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
@@ -78,8 +86,8 @@ for table in tables.values():
     assert table[["bleu", "rouge1"]].stack().dropna().between(0, 100).all() and table["zeros"].between(0, 1).all()
 if is_ours:
     softmax = [table.loc[table["model"] == "softmax", "zeros"] for table in tables.values()]
-    assert pd.concat(softmax).lt(0.01).all(), "softmax leaves no weight out, but for those that underflow"
-assert (wide["rouge1"] > wide["rouge2"]).all(), "a pair of words is harder to meet than one"
+    assert pd.concat(softmax).lt(0.01).all(), "the softmax has no zeros, except for weights that underflow"
+assert (wide["rouge1"] > wide["rouge2"]).all(), "pairs of words agree less often than single words"
 
 # %% tags=["figure"]
 for (task, corpus, pair), table in tables.items():
@@ -95,17 +103,19 @@ for (task, corpus, pair), table in tables.items():
     display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
     best = table[mark].astype(float).max()
     far = [f"{name} {best - value:.1f}" for name, value in table[mark].astype(float).items() if best - value > 1]
-    print(f"{where}: more than one {said} behind the best, unlike in the paper: {', '.join(far) or 'none'}")
+    print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
 
 # %% [markdown]
-# *Reading* (one seed of each): with the paper's `gamma` of 1 every sparse map is three to six BLEU behind softmax on
-# captions, where the paper has all within one, and from French sparsemax is far behind: its attention never left the
-# first words of the source (section 3 shows it). Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row
-# is 0 ((A10), `40_sparse_attention`): once a map has decided, no gradient tells it otherwise, while softmax goes on
-# learning from every word. The remedy is a flatter map: with `gamma: 4` all four from French are
-# level with softmax or ahead of it, as the paper says, and nine of ten weights are still exactly 0 (sweep
-# `translation_flatter`). On e-mails all are weak (a ROUGE-1 of 13), and all but oscarmax lie within half a point of
-# softmax.
+# *Reading* (one seed of each). We find a larger difference than the paper. With its `gamma` of 1, every sparse map is
+# three to six BLEU points behind softmax on captions, and in the paper all maps are within one point. From French,
+# sparsemax is far behind, because its attention never left the first words of the source (you see it in section 3).
+#
+# Why? Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`).
+# Once a sparse map has decided for one word, there is no gradient that could change this decision. The softmax has a
+# gradient for every word. So we tried flatter maps (sweep `translation_flatter`). With `gamma: 4`, all four maps from
+# French are level with softmax or ahead of it, as in the paper, and about nine of ten weights are still exactly 0.
+#
+# On e-mails all models are weak, with a ROUGE-1 of 13, and all but oscarmax are within half a point of softmax.
 
 # %% tags=["check"]
 if is_ours:
@@ -124,9 +134,10 @@ if is_ours:
 # %% [markdown]
 # ## 2. Time
 #
-# The paper: with its maps, whose projection runs on the CPU, training makes at least three quarters of softmax's words
-# a second. Ours, one training step of the encoder-decoder as `make bench` measured it (`outputs/reference/bench.json`;
-# the ratio is the median of ratios of neighbouring steps, not the ratio of the medians):
+# What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps
+# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
+# `make bench` (`outputs/reference/bench.json`). The ratio below is the median of the ratios of neighbouring steps,
+# and not the ratio of the medians.
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
@@ -134,16 +145,19 @@ steps = [group for group in bench["groups"] if group["group"].startswith("one tr
 for group in steps:
     print(f"{group['group']}; threads: {group['threads']}")
     measured = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
-    measured = pd.DataFrame(measured, index=["median ms", "words a second, softmax = 1"]).T
+    measured = pd.DataFrame(measured, index=["median ms", "words per second, softmax = 1"]).T
     display(figures.show_table(measured.rename_axis("attention").reset_index()))
 
 # %% [markdown]
 # ## 3. One text, every attention
 #
-# Columns are the words of the source, rows what was said; grey is exactly 0, and neighbours of exactly equal weight
-# have no border (the paper's Figures 1 and 4). Of each corpus and language, two short texts. Without `runs` six
-# committed pictures stand here: a caption by two maps, one in French by an attention that is stuck and by the same map
-# at `gamma: 4`, an e-mail by softmax and by fusedmax.
+# Now look at the alignments (the paper's Figures 1 and 4). In each row you see a word that the model wrote, and in
+# each column a word of the source. Grey cells are exactly zero, and neighbours of exactly equal weight have no border
+# between them. We show two short texts of each corpus and language.
+#
+# Without `runs`, you see six committed pictures. The first two show a caption with two maps. The next two show a
+# caption in French with an attention that is stuck, and with the same map at `gamma: 4`. The last two show an e-mail
+# with softmax and with fusedmax.
 
 # %%
 committed.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "oscarmax")))
@@ -160,7 +174,7 @@ for names in together.values():
     spoken, size = first["said"].map(lambda said: 3 <= len(said.split()) <= 12), first["source"].map(len)
     fits = spoken & size.le(max(20, size[spoken].nsmallest(5).max()))  # e-mails are longer than captions
     for k, i in enumerate(first.index[fits][:2], start=1):
-        print("source:", " ".join(first["source"][i]), "\nwanted:", " | ".join(first["references"][i]))
+        print("source:", " ".join(first["source"][i]), "\nreferences:", " | ".join(first["references"][i]))
         for name in (name for name in names if read[name]["said"][i]):
             words, weights = read[name]["said"][i].split(), np.array(read[name]["weights"][i])
             fig, ax = figures.new_figure(size=(11, 4.8))
@@ -171,20 +185,26 @@ for names in together.values():
 # %% [markdown]
 # ## 4. Zeros, fused neighbours, loops
 #
-# For each run, of all words it said to the test set: on how many source words a weight falls, and which share of the
-# neighbours that both have weight have exactly the same. *Settled* is the share of words where all weights that are
-# not 0 are one group, so that no gradient comes back ((A10), `40_sparse_attention`). *Different words*: each word said
-# looks most at some source word; how many different ones these are, for one word said (1: always another; near 0:
-# always the same, so the attention is stuck). *Cut off* is the share of texts that ran into the limit (`longest`): a
-# hypothesis is judged by its log-probability a word, so where a model repeats itself with certainty ("! ! ! !") every
-# further word makes it better. ROUGE does not see that, because it does not count punctuation.
+# For each run we look at all words that it wrote for the test set. The table has these columns.
+#
+# - *Words seen* is the number of words of the source that get weight when one word is written. You find its mean and
+#   its median.
+# - *Neighbours fused* is the share of neighbours with exactly equal weight, among neighbours that both have weight.
+# - *Settled* is the share of words whose weights form one group, apart from zeros. Such a word passes no gradient
+#   back to the scores ((A10), `40_sparse_attention`).
+# - *Different words* tells you whether the attention moves. Each written word has a source word with the largest
+#   weight. We count how many different ones there are, per written word. At 1 each written word has another source
+#   word. Near 0 all written words have the same one, so the attention is stuck.
+# - *Cut off* is the share of texts that reached the limit (`longest`). The search judges a text by its
+#   log-probability per word. If a model repeats itself with certainty ("! ! ! !"), each further word improves this
+#   number. You do not see this in ROUGE, because it does not count punctuation.
 
 # %%
 facts = []
 for name, rows in read.items():
     some = [np.array(weights) for weights in rows["weights"] if len(weights)]
     if not some:
-        print(f"{name}: nothing was said")
+        print(f"{name}: nothing was written")
         continue
     seen = np.concatenate([(w != 0).sum(1) for w in some])
     both = [(w[:, 1:] != 0) & (w[:, :-1] != 0) for w in some]
@@ -204,11 +224,11 @@ for name, rows in read.items():
     assert abs(zeros - saved.read_metrics(root() / p.runs_dir / name)["test"]["zeros"]) < 0.01, name
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). Section 4 counts neighbours of exactly equal weight.
-# *Predict* which map fuses most once the weights are rounded to two digits, as a table would print them (`guess`, a
-# map; it is compared, not marked). *Change* the weights so and count again: `fused_rounded`, a dict of runs to the
-# share of neighbours, both not 0 after rounding, that are equal (without runs it is empty). *Explain* why exactly
-# equal and printed equal differ.
+# **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
+# *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
+# (`guess`, a map, which is compared and not marked). *Change* the weights in this way and count again. Call the
+# result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0 after
+# rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
 
 # %% tags=["solution"]
 guess, fused_rounded = "softmax", {}
@@ -218,8 +238,8 @@ for name, rows in read.items():
     both = [(one != 0) & (other != 0) for one, other in pairs_of]
     equal = sum(((one == other) & there).sum() for (one, other), there in zip(pairs_of, both, strict=True))
     fused_rounded[name] = float(equal / max(1, sum(there.sum() for there in both)))
-# fusedmax fuses neighbours by design; oscarmax makes groups wherever they stand, and some members are neighbours. Small
-# weights of softmax are all 0.01 in print: what looks fused is only faint.
+# Fusedmax fuses neighbours by design. Oscarmax forms groups of words anywhere, and some members are neighbours. Many
+# weights of the softmax are small and become the same number in print, so what looks fused is only small.
 
 # %% tags=["check"]
 for name, rows in read.items():
@@ -233,8 +253,9 @@ for name, rows in read.items():
 # %% [markdown]
 # ## Summary
 #
-# Swapping the map is one parameter; what it does to scores, zeros and time stands in sections 1, 2 and 4.
+# You can change the map of an attention by one parameter. In sections 1, 2 and 4 you saw what this does to the
+# scores, to the time and to the zeros.
 #
 # ## Next
 #
-# `23_read_nli` compares the same maps on pairs of sentences.
+# In `23_read_nli` we compare the same maps on pairs of sentences.

@@ -9,14 +9,19 @@
 # %% [markdown]
 # # Compare runs over the selection rate
 #
-# **You will** put the runs of a sweep side by side: accuracy against the share of selected text (Figure 4 of
-# Bastings et al. 2019), the sentiment of the selected words (Figure 5), and how well each run kept to its target.
+# A single run tells you how good one model is at one rate. In this notebook we look at a whole sweep. We ask how the
+# accuracy depends on the share of selected text, and what the rationales are worth.
 #
-# **You will learn** how little text is enough, what the spread over seeds is, how to read our numbers next to
-# published ones, and what a rationale is worth beside the accuracy: faithful, plausible, stable, calibrated.
+# **You will** put the runs of a sweep side by side. You will see accuracy against the share of selected text (Figure
+# 4 of Bastings et al. 2019), the sentiment of the selected words (Figure 5), and how well each run kept to its
+# target.
 #
-# **You need** the runs of a sweep (`make sweep SWEEP=sst_hardkuma`, `SWEEP=sst_bernoulli`), or nothing: without
-# `runs` the committed results are read.
+# **You will learn** how little text is enough, what the spread over seeds is, and how to read our numbers next to
+# published ones. You will also see what a rationale is worth beside the accuracy. We ask whether it is faithful,
+# plausible, stable and calibrated.
+#
+# **You need** the runs of a sweep (`make sweep SWEEP=sst_hardkuma`, `SWEEP=sst_bernoulli`), or nothing. If you leave
+# `runs` empty, we read the committed results.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs
@@ -45,11 +50,12 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # %% [markdown]
 # ## 1. One row per setting
 #
-# Mean over seeds, and over nothing else: each setting that differs between runs of one model is a column. (The settings
-# that differ between whole models are printed above.) `_std` is the standard deviation of the sample. *Expected* is the
-# mean over sentences of the expected share of words with $z \ne 0$, *selected* the share of words with $z \ne 0$ by the
-# test-time rule. Every table and figure of this notebook is also saved for a paper: `tables/` has CSV and LaTeX,
-# `figures/` has SVG, PDF and PNG.
+# We average over seeds, and over nothing else. Each setting that differs between runs of one model is a column. (The
+# settings that differ between whole models are printed above.) `_std` is the standard deviation of the sample.
+#
+# You will meet two rates. *Expected* is the mean over sentences of the expected share of words with $z \ne 0$.
+# *Selected* is the share of words with $z \ne 0$ by the test-time rule. Every table and figure of this notebook is
+# also saved for a paper. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG in `figures/`.
 
 # %%
 metrics_shown = ["accuracy", "rate_expected", "rate_selected"]
@@ -70,9 +76,12 @@ assert not both.duplicated(keys).any(), "one row per setting"
 # %% [markdown]
 # ## 2. Accuracy against selected text
 #
-# The paper's Figure 4: the closer to full-text accuracy at a small rate, the better the rationales. The band is
-# the full-text mean with two standard deviations over seeds. HardKuma is asked for a rate; Bernoulli gates, trained by
-# the score function (`08_reinforce`), are given a price for a word, and the rate is what comes out.
+# Here is the paper's Figure 4. If a model comes close to the accuracy of the full text with few words, its rationales
+# are good in one respect, because the predictor needed no more. The band is the full-text mean with two standard
+# deviations over seeds.
+#
+# Note how the two kinds of gates are told what to do. We ask HardKuma for a rate. We give the Bernoulli gates, which
+# are trained by the score function (`08_reinforce`), a price per word, and their rate is a result of the training.
 
 # %%
 main_vectors = results["vectors"].value_counts().index[0]
@@ -124,9 +133,12 @@ if "bernoulli" in curve and "hardkuma" in curve and low < high:
 # %% [markdown]
 # ## 3. Which words are kept?
 #
-# Figure 5: the words of the dev set by their own sentiment (labels that no model saw), and how many of them are kept
-# at about a quarter of the text, which is where the paper compares: each model's run that is nearest to it. Who keeps
-# less keeps fewer words of every kind, so compare the shares within a row: very negative to very positive.
+# SST has labels for single words, which no model saw. In Figure 5 we sort the words of dev by these labels and count
+# how many of each kind are kept. The paper compares the models at about a quarter of the text, so we take the run of
+# each model that is nearest to this rate.
+#
+# A model that keeps less text keeps fewer words of every kind. So you should compare the shares within a row, from
+# very negative to very positive.
 
 # %%
 counts = results[(results["split"] == "dev") & (results["vectors"] == main_vectors) & (results["seed"] == 1)]
@@ -162,7 +174,8 @@ if bars:
 # %% [markdown]
 # ## 4. Did the runs keep to their targets?
 #
-# HardKuma's constraint compares one of the two rates with the target (`measure`); the other is free.
+# HardKuma's constraint compares one of the two rates with the target, and you choose which one by `measure`. The
+# other rate is free.
 
 # %%
 off = extractors.assign(
@@ -182,7 +195,7 @@ if len(extractors):
         names = [f"{name}\n{line}" for name, line in zip(names, lines, strict=True)]
     bars = {"expected": off["expected_minus_target"].tolist(), "selected": off["selected_minus_target"].tolist()}
     worst = {name: max(map(abs, values)) for name, values in bars.items()}
-    title = f"At most {worst['expected']:.2f} points off in expectation, {worst['selected']:.1f} as selected"
+    title = f"The expected rate is off by up to {worst['expected']:.2f} points, the selected by {worst['selected']:.1f}"
     figures.draw_bars(names, bars, ax, title=title, ylabel="rate minus target (points)", fmt="{:+.1f}")
     ax.set_xlabel("target")
     display(export.figure(fig, "rate_minus_target"))
@@ -190,7 +203,8 @@ if len(extractors):
 # %% [markdown]
 # ## 5. Beside the published numbers
 #
-# The published runs used GloVe 840B; the vectors of ours are named in each row.
+# How do our numbers compare with the published ones? The published runs used the vectors GloVe 840B. The vectors of
+# our runs are named in each row.
 
 # %%
 paper = committed.read_published().query("task == 'sst'")
@@ -217,20 +231,24 @@ if len(side):
         print(f"{vectors}: {part.min():+.1f} to {part.max():+.1f} points from the published accuracy")
 
 # %% [markdown]
-# Reading: our rows differ from the published ones in the word vectors (named in each row; the 50-dimensional GloVe
-# rows show what vectors alone can cost), in HardKuma's constraint (it can push both ways) and in the choice of the
-# epoch: best dev accuracy, for HardKuma among the epochs at the right rate, for a price among all. Our Bernoulli rows
-# also have another estimator (a baseline, the price in closed form, entropy); section 8 shows the published one on
-# three sets of vectors.
+# Before you compare the two columns, note how our runs differ from the published ones. Our word vectors are others,
+# and the rows with 50-dimensional GloVe show what vectors alone can cost. Our constraint for HardKuma can push both
+# ways. We choose the epoch with the best dev accuracy, for HardKuma among the epochs at the right rate, and for a
+# price among all. Our Bernoulli rows also have another estimator, with a baseline, the price in closed form, and an
+# entropy term. In section 8 you see the published estimator on three sets of vectors.
 
 # %% [markdown]
 # ## 6. What is a rationale worth?
 #
-# Accuracy at a rate says nothing about the words themselves. Measured on the test set (by `python -m rationale.judge`,
-# where a run has not done so itself), at each rate: precision and recall against the words that SST's annotators found
-# not neutral; agreement, the token F1 between the rationales of two seeds (two unrelated selections of a rate $r$
-# agree by $r$); sufficiency and comprehensiveness (`09_questions`, (R13) and (R14)), averaged over five budgets as in
-# ERASER; the calibration error of the prediction.
+# Accuracy at a rate tells you nothing about the words themselves. So we measure five more things on the test set, at
+# each rate. (If a run has not measured them itself, use `python -m rationale.judge`.)
+#
+# - *Precision* and *recall* compare the selected words with those that the annotators of SST found not neutral.
+# - *Agreement* is the token F1 between the rationales of two seeds. Two unrelated selections of a rate $r$ agree by
+#   $r$.
+# - *Sufficiency* and *comprehensiveness* are those of `09_questions`, (R13) and (R14), averaged over five budgets as
+#   in ERASER.
+# - *Calibration error* compares the probability of a prediction with the share of predictions that are right.
 
 # %%
 quality = ["rate_selected", "word_precision", "word_recall", "word_f1", "agreement", "sufficiency", "comprehensiveness",
@@ -272,7 +290,7 @@ if worth["agreement"].notna().any():
     fig, ax = figures.new_figure(size=(10, 5.2))
     stable = worth.dropna(subset=["agreement"])
     lines = {name: part[["rate_selected", "agreement"]].to_numpy().tolist() for name, part in stable.groupby("line")}
-    lines["unrelated"] = [[0.02, 0.02], [1, 1]]  # two selections that do not know each other
+    lines["unrelated"] = [[0.02, 0.02], [1, 1]]  # two unrelated selections
     title = f"Two seeds agree on {stable['agreement'].min():.0%} to {stable['agreement'].max():.0%} of their words"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="token F1 between seeds")
     display(export.figure(fig, "agreement"))
@@ -289,15 +307,16 @@ if len(worth):
     display(export.figure(fig, "faithfulness"))
 
 # %% [markdown]
-# Reading: sufficiency and comprehensiveness are judged by each run's own predictor, which was trained on rationales
-# and has never read a whole text; a run that keeps little judges the whole text badly (`accuracy_whole`), so compare
-# at equal rates only. The length leaks completely in mode `zero`: a linear probe reads it off the state of a text in
-# which no word is selected.
+# How far can you trust these curves? Sufficiency and comprehensiveness are computed with each run's own predictor. It
+# was trained on rationales and has never read a whole text. If a run keeps little, its predictor is bad on whole
+# texts (`accuracy_whole`), so you should compare runs at equal rates only. In mode `zero` the length of a text leaks
+# completely. Even if no word is selected, we can read the length off the predictor's state with a linear probe.
 #
 # ## 7. Zero vectors or no vectors
 #
-# `predictor: compact` removes unselected words instead of zeroing them; then neither length nor gaps can leak. What
-# does it cost? (From here on the committed runs are read, whatever `runs` says.)
+# With `predictor: zero` we replace unselected words by zero vectors. With `predictor: compact` we remove them. Then
+# neither the length nor the gaps between selected words can leak. What does this cost? From here on we read the
+# committed runs, even if you gave other `runs`.
 
 # %%
 reference = committed.read_results()
@@ -325,9 +344,10 @@ if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
 # %% [markdown]
 # ## 8. The authors' Bernoulli recipe
 #
-# One draw, nothing subtracted, the price counted on the draw, and the threshold at 1/2: their code, in
-# `params/sst/bernoulli_authors.yaml`, at a price of 0.01, on three sets of word vectors (*IMDb / 3* are divided by
-# three).
+# We now train Bernoulli gates as the authors do. Their code draws once, subtracts nothing, counts the price on the
+# draw, and puts the threshold at 1/2. You find these settings in `params/sst/bernoulli_authors.yaml`. The price is
+# 0.01, and we use three sets of word vectors. (*IMDb / 3* are the IMDb vectors divided by three.) Watch the first
+# epoch.
 
 # %%
 history = committed.read_history()
@@ -361,21 +381,23 @@ if "GloVe, 50" in selected:
 if authors_on:
     fig, ax = figures.new_figure(size=(10, 5.2))
     empty = [name for name, curve in selected.items() if np.nanmax(curve) < 0.01]
-    title = f"The authors' recipe selects nothing at first; on {', '.join(empty) or 'no vectors'} never"
+    title = f"The authors' recipe selects nothing at first, and nothing at all on {', '.join(empty) or 'no vectors'}"
     lines = {f"{name}, selected": curve for name, curve in selected.items()}
     lines |= {f"{name}, expected": curve for name, curve in expected.items()}
     figures.draw_lines(list(epochs), lines, ax, title=title, xlabel="epoch", ylabel="share of words")
     display(export_committed.figure(fig, "collapse", pd.concat(authors_on.values())["run"]))
 
 # %% [markdown]
-# Why? In the first epoch the predictor knows nothing, and what it reads only adds noise to its answer: gates drift
-# below 1/2 together, and the threshold turns "a third of the words, by chance" into "no word". The draws go on, so
-# the predictor still learns, from random parts of the text; whether single words then rise above 1/2 depends on how
-# much one word is worth against the noise of a cost from which nothing is subtracted. Large vectors get there after
-# some epochs.
+# Why is nothing selected at first? In the first epoch the predictor has learned nothing yet, and each word that it
+# reads adds noise to its output. So the probabilities of all gates fall below 1/2 together. We then expect a third of
+# the words to be drawn, but by the threshold none is selected. The draws go on, so the predictor still learns, from
+# random parts of the text. Some probabilities may rise above 1/2 later. This depends on how much one word improves
+# the prediction, compared with the noise of a cost from which nothing is subtracted. With large vectors it happens
+# after some epochs.
 #
-# Less noise alone is no cure: with the price in closed form and from the first step on, it is the one steady signal
-# while the predictor is still ignorant. The package's default adds a reward for entropy (`08_reinforce`, section 4):
+# Less noise alone is not enough. If the price is in closed form and acts from the first step on, it is the only
+# consistent signal while the predictor is still bad. So we add a reward for entropy, which is the default of the
+# package (`08_reinforce`, section 4).
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -398,13 +420,13 @@ if ways:
 if "less noise" in ways:
     shut = by_epoch(ways, "dev_rate_expected")["less noise"] < 0.01
     print(f"less noise: the expected rate is below 1 % in {shut.sum()} of {len(shut)} epochs, the first one included")
-    assert shut[0] and shut.sum() >= 6, "shut within an epoch, and for most of the time"
+    assert shut[0] and shut.sum() >= 6, "the gates are shut after one epoch, and in most epochs"
 
 # %% [markdown]
 # ## 9. A Lagrangian on Bernoulli gates
 #
-# Footnote 8 of the paper calls it unstable. The authors' dynamics with their estimator, and the signed constraint with
-# the package's, both at 40 %:
+# In footnote 8, the paper calls a Lagrangian on Bernoulli gates unstable. Is it? We compare the authors' rule and
+# estimator with the signed rule and the package's estimator. Both have a target of 40 %.
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
@@ -426,15 +448,16 @@ for name, part in lagrangians.items():
 if paths:
     fig, ax = figures.new_figure(size=(10, 5.2))
     ends = ", ".join(f"{name} {part['dev_rate_expected'].iloc[-1]:.0%}" for name, part in lagrangians.items())
-    title = f"Target 40 %; expected rate after 12 epochs: {ends}"
+    title = f"For a target of 40 %, the expected rates after 12 epochs are {ends}"
     figures.draw_lines(list(epochs), paths, ax, title=title, xlabel="epoch", ylabel="share of words", target=0.4)
     display(export_committed.figure(fig, "lagrangian", pd.concat(lagrangians.values())["run"]))
 
 # %% [markdown]
 # ## 10. Ten seeds at 40 %
 #
-# With `measure: selected` the constraint compares the test-time rule's share of *words* with the target, so that
-# `selection: 0.4` means 40 % of the words at test time. Ten seeds, on the vectors as they are and divided by three.
+# With `measure: selected`, the constraint compares the test-time rule's share of *words* with the target. So
+# `selection: 0.4` means 40 % of the words at test time. We train with ten seeds, on the vectors as they are and
+# divided by three.
 
 # %%
 ten = {
@@ -457,8 +480,8 @@ for name, cell in cells.items():
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
 #
-# The same vectors divided by three, with the authors' multiplicative rule (`dynamics: authors`): its multiplier is
-# positive and can only push the rate down.
+# We take the same vectors, divided by three, and use the authors' multiplicative rule (`dynamics: authors`). You know
+# from `06_hold_a_rate` that its multiplier is positive, so it can only push the rate down.
 
 # %%
 small = {"epochs": 12, "vectors_scale": 0.3333}
@@ -484,8 +507,9 @@ export_committed.figure(fig, "dynamics", [*signed, *authors])
 # %% [markdown]
 # ## 12. Do length buckets change what is learned?
 #
-# Batches of sentences of like length are what makes training fast. The same extractor at 40 % (50-dimensional GloVe
-# vectors) with plain random batches, three seeds each:
+# Training is fast because we put sentences of similar length into the same batch. Does this change what is learned?
+# We train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. Each has three
+# seeds.
 
 # %%
 buckets = {
@@ -508,14 +532,16 @@ assert abs(difference) < 0.015, "buckets change the accuracy"
 # ## 13. A rationale that is a code
 #
 # At 5 % of the text HardKuma still predicts well above chance, and yet two seeds select hardly a word in common
-# (section 6). What do they select? The selector has read the whole sentence. If it knows the answer it can pass it on
-# by *how many* words it selects, whichever they are. How much can be told from that number $k$ alone:
+# (section 6). What do they select? The selector has read the whole sentence. If it knows the answer, it can pass it
+# on by *how many* words it selects, whichever they are. We write $k_i$ for the number of selected words of sentence
+# $i$, and $\hat y_i$ for the model's own answer. How many answers can you guess from $k_i$ alone?
 #
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
-# c\}}{N}, \tag{R16}$$
+# c\}}{N}. \tag{R16}$$
 #
-# with $\hat y$ the model's own answer; on the right, guessing its commonest answer. *First words*: the share of the
-# selected words that are among the first two of their sentence.
+# On the right is the share that you reach if you always guess the commonest answer. The table below has this share as
+# `answer_share`, and the left side as `count_tells`. The column `first_words` is the share of the selected words that
+# are among the first two words of their sentence.
 
 # %%
 code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "first_words"]
@@ -532,8 +558,8 @@ assert (told["count_tells"] >= told["answer_share"] - 1e-9).all(), "(R16)"
 strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
 priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
 if is_ours:
-    assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "a code, and none"
-    assert strict["first_words"].max() > 0.8, "one seed even needs nothing but the first two words"
+    assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "only HardKuma at 5 % is a code"
+    assert strict["first_words"].max() > 0.8, "one seed selects mostly the first two words"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
         mean = rows[code].mean()
         print(f"{name} at {mean['rate_selected']:.0%}: the number tells {mean['count_tells']:.0%} of the answers, the "
@@ -553,41 +579,41 @@ if len(told):
     display(export.figure(fig, "code"))
 
 # %% [markdown]
-# *Reading*: the constraint holds an *average*. Nothing stops a selector from spending its whole budget on the
-# sentences of one class and selecting nothing in the others. The table shows how far this goes at 5 %: in each seed
-# the number of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the
+# *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences
+# of one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the
+# number of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the
 # selected words are among the first two of their sentence (`first_words`). Such a model is a classifier that passes
-# on one symbol. Its rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. Three
-# measures give them away: precision, the agreement between seeds, and (R16). A price per word, in contrast, is paid
-# in each sentence, and the words that are then selected are those that carry sentiment.
+# on one symbol. Its rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. You can
+# detect them by three measures, which are precision, the agreement between seeds, and (R16). A price per word, in
+# contrast, is paid in each sentence, and the words that are then selected are those that carry sentiment.
 
 # %% [markdown]
 # ## 14. One sentence at every rate
 #
-# The saved models of the runs on a sentence of yours: a row a run, dark where a gate is open.
+# Type a sentence of yours. Each row below is a saved run, and a word is dark where its gate is open.
 
 # %% tags=["interactive"]
 explore_rates([root() / p.runs_dir / name for name in p.runs])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target
-# of 10 % (`larger_at_10`, "expected" or "selected"), and whether the two are nearer to each other at 60 % than at 25
-# % (`nearer_at_60`, True or False). *Change* the target along the table of section 4: `rate_gaps`, a dict of each
-# target to selected minus expected, in points, test split, the mean over its runs. *Explain* the sign, and where the
-# gap goes.
+# of 10 % (`larger_at_10`, "expected" or "selected"), and whether the two rates are nearer to each other at 60 % than
+# at 25 % (`nearer_at_60`, True or False). *Change* the target along the table of section 4. For each target, compute
+# the selected minus the expected rate in points, on the test split, as the mean over its runs (`rate_gaps`, a dict of
+# targets to these numbers). *Explain* the sign of the difference, and why it becomes small.
 
 # %% tags=["solution"]
 larger_at_10, nearer_at_60 = "expected", True
 gaps = off["selected_minus_target"] - off["expected_minus_target"]
 rate_gaps = ((gaps * off["seeds"]).groupby(off["target"]).sum() / off.groupby("target")["seeds"].sum()).to_dict()
 print({target: round(gap, 1) for target, gap in rate_gaps.items()})
-# A gate counts for the rule only when its mass at 0 is not the largest of three. At small rates most gates are nearly
-# shut and each still adds a little to the expectation, which the rule rounds to 0; at large rates as many gates are
-# nearly open, which the rule rounds up, and the two roundings cancel.
+# The rule selects a word only if the mass of its gate at 0 is not the largest of the three. At small rates most gates
+# are nearly shut. Each of them adds a little to the expected rate, and the rule rounds it to 0. At large rates as many
+# gates are nearly open, and the rule rounds these up, so the two roundings cancel.
 
 # %% tags=["check"]
 tested = results.query("split == 'test' and model == 'hardkuma' and vectors == @main_vectors and target < 1")
-assert set(rate_gaps) == set(tested["target"]), "one entry a target"
+assert set(rate_gaps) == set(tested["target"]), "one entry per target"
 for target, part in tested.groupby("target"):
     rates = part.groupby("metric")["value"].mean()
     gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
@@ -599,9 +625,10 @@ if is_ours:
 # %% [markdown]
 # ## Summary
 #
-# A constraint keeps its target in expectation, the words that stay are those with sentiment, and below a tenth of the
-# text a rationale may be a code. Read are the committed `outputs/reference/results.csv`, or the runs of your own sweep.
+# You saw that a constraint keeps its target in expectation, and that the words that stay are those with sentiment.
+# Below a tenth of the text, a rationale may be a code. We read all numbers from the committed
+# `outputs/reference/results.csv`, or from the runs of your own sweep.
 #
 # ## Next
 #
-# `22_read_sst` looks into a single run.
+# In `22_read_sst` we look into a single run.

@@ -9,14 +9,17 @@
 # %% [markdown]
 # # Compare models on reviews
 #
-# **You will** put the runs of `11_train_reviews` side by side: errors of models that read everything (Table 1 of
-# Bastings et al. 2019), precision of rationales (Table 2), error against the share of selected text (Figure 3).
+# In `21_read_reviews` you read one run. Here we compare many of them, on several corpora of reviews.
 #
-# **You will learn** which model finds people's reasons, what that costs, and what blind selections of the same size
-# would have found.
+# **You will** put the runs of `11_train_reviews` side by side. You will see the errors of models that read everything
+# (Table 1 of Bastings et al. 2019), the precision of rationales (Table 2), and the error against the share of
+# selected text (Figure 3).
 #
-# **You need** runs of `11_train_reviews` (`make sweep SWEEP=reviews_synthetic`), or nothing: without `runs` the
-# committed results are read.
+# **You will learn** which model finds the reasons that people have marked, and what this costs. You will also see
+# what blind selections of the same size would have found.
+#
+# **You need** runs of `11_train_reviews` (`make sweep SWEEP=reviews_synthetic`), or nothing. If you leave `runs`
+# empty, we read the committed results.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/11_train_reviews"  # folder of the runs
@@ -62,11 +65,14 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
 # %% [markdown]
 # ## 1. Models that read everything
 #
-# Table 1: the mean squared error of the ratings (scores in $[0, 1]$), or the accuracy where there are two classes.
-# Means are over seeds, and over nothing else: each setting that differs between runs of one model on one corpus is a
-# column. (The settings that differ between whole models are printed above.) Every table and figure of this notebook is
-# also saved for a paper: `tables/` has CSV and LaTeX, `figures/` has SVG, PDF and PNG. In the tables of published
-# numbers, *known* says which were read in the paper, and which were recalled and not read there again.
+# How well can you predict the ratings from the whole text? Table 1 answers this with the mean squared error (of
+# scores in $[0, 1]$), or with the accuracy where there are two classes.
+#
+# We average over seeds, and over nothing else. Each setting that differs between runs of one model on one corpus is a
+# column. (The settings that differ between whole models are printed above.) Every table and figure of this notebook
+# is also saved for a paper. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG in `figures/`. In the tables of
+# published numbers, the column *known* tells you which of them were read in the paper, and which were recalled and
+# not read there again.
 
 # %%
 errors = table(["mse", "accuracy", "rate_selected"])
@@ -85,9 +91,12 @@ for row in errors[errors["model"] == "full_text"].to_dict("records"):
 # %% [markdown]
 # ## 2. Rationales against people's
 #
-# Table 2: the share of the selected words that are gold, at the share that was selected; recall and F1, too, and both
-# micro and macro, because precision alone says nothing about what was missed. The columns `blind` are precisions of
-# selections of the same size that never looked: a rationale is worth what it is above them.
+# Now we compare the selected words with those that people have marked (Table 2). You see the precision, which is the
+# share of the selected words that are gold, and the share of words that was selected. Precision alone does not tell
+# you what was missed, so we add recall and F1, micro and macro.
+#
+# The columns `blind` are the precisions of selections of the same size that never looked at the text. A rationale is
+# worth as much as it is above them.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -102,7 +111,7 @@ for name in ("precision", "recall", "f1"):
     assert found[name].between(0, 1).all()
 times = (found["precision"] / found["blind_random_span"]).groupby([found["corpus"], found["model"]]).min()
 for (corpus, model), least in times.items():
-    print(f"{corpus:16} {model:10} at least {least:.1f} times the precision of a random run of words")
+    print(f"{corpus:16} {model:10} has at least {least:.1f} times the precision of a random run of words")
 
 # %% tags=["figure"]
 for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
@@ -118,11 +127,14 @@ for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
 # %% [markdown]
 # ## 3. Error against selected text
 #
-# Figure 3: how much the prediction suffers from reading less. The star is the full-text model; where it has several
-# seeds a band shows two standard deviations. The sweeps compare recipes, not gates alone: HardKuma's are dependent with
-# one draw a step, Bernoulli's independent with two draws, a leave-one-out baseline, a small reward for entropy, and on
-# the made-up reviews half as many epochs more. The line *hardkuma, independent* tells how much of a difference
-# dependence makes. The numbers of all models are in the folder `tables/`, in `scores.csv`.
+# How much does the prediction suffer if the model reads less (Figure 3)? The star is the model that reads the full
+# text. Where it has several seeds, a band shows two standard deviations.
+#
+# Please note that the sweeps compare whole recipes, and not only gates. The HardKuma gates are dependent, with one
+# draw per step. The Bernoulli gates are independent, with two draws, a leave-one-out baseline, a small reward for
+# entropy, and one and a half times as many epochs on the made-up reviews. From the line *hardkuma, independent* you
+# can tell how much of the difference comes from dependence. You find the numbers of all models in the folder
+# `tables/`, in `scores.csv`.
 
 # %%
 scores = export.table(errors[[*compare.told_columns(errors), "rate_selected", *numbers]], "scores", digits=4)
@@ -146,15 +158,17 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 # %% [markdown]
 # ### What the committed runs say
 #
-# - On the made-up reviews HardKuma predicts better from a tenth of the words than the same network from all of them:
-#   what it leaves out it cannot learn by heart. At each target its error is below that of the Bernoulli gates.
-# - A twentieth of the words is enough, and most of it is gold. A selector that must select more than it needs takes
-#   what stands beside it: the precision falls, at the gold's own share of the words, too. It cannot know that people
-#   count `the` and `is`, and not the comma after the phrase.
-# - HardKuma's rationales hold the words that people marked more than twice as often as a blind selection of a tenth;
-#   Bernoulli gates on movies are hardly better than blind, from a tenth on. The largest attention weights of a model
-#   that reads everything find them more often still, at the same share of the words; but that model promises nothing:
-#   its weights were learned with all words in view.
+# - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network from all of them.
+#   It cannot learn by heart what it does not read. At each target its error is below that of the Bernoulli gates.
+# - A twentieth of the words is enough, and most of it is gold. If a selector has to select more than it needs, it
+#   selects the neighbours of these words, and the precision falls. This happens even at the share of words that the
+#   gold has. The selector cannot know that people count `the` and `is`, and do not count the comma after the phrase.
+# - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
+#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection,
+#   from a tenth on.
+# - If you take the words with the largest attention weights of a model that reads everything, at the same share of
+#   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
+#   with all words in view.
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -171,14 +185,15 @@ if is_ours:
         assert found_by["hardkuma"]["precision"] > 2 * found_by["hardkuma"]["blind_random_span"], "not by chance"
         assert found_by["attention"]["precision"] > found_by["hardkuma"]["precision"], "attention finds more"
     coins = kept.loc[("movies", "bernoulli")].query("target >= 0.1")
-    assert (coins["precision"] < 1.5 * coins["blind_random_span"]).all(), "Bernoulli on movies: hardly better"
+    assert (coins["precision"] < 1.5 * coins["blind_random_span"]).all(), "Bernoulli gates on movies are hardly better"
 
 # %% [markdown]
 # ## 4. The same budget in each review, or over all of them
 #
-# The attention baseline keeps the words of the largest weights: the same share of every review, or, with one threshold
-# for all (found on dev), more of the reviews in which the weights are peaked. Attention sums to one in each review, so
-# a long review has small weights: the threshold prefers short ones.
+# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or
+# we can use one threshold for all reviews, which we find on dev. It then keeps more of the reviews in which the
+# weights are peaked. Note that attention sums to one in each review, so a long review has small weights, and the
+# threshold prefers short reviews.
 
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])
@@ -187,24 +202,26 @@ numbers = ["rate_selected", "precision", "global_rate_selected", "global_precisi
 export.table(both[[*compare.told_columns(both), *numbers]], "budgets")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). Can a model have a higher recall than another of the same
-# rate and precision? *Predict* it from the definitions (`can_differ`, True or False). *Change* them into a formula
-# for the share of gold words in a corpus from one row's rate, precision and recall, and apply it to each row of
-# `found` with a recall above 0: `gold_shares`, a list. *Explain* which of the three numbers need not be reported.
+# **Exercise 1** (predict, change, explain; 12 minutes). Take two models with the same rate and the same precision on
+# one corpus. Can they differ in recall? *Predict* it from the definitions (`can_differ`, True or False). *Change* the
+# definitions into a formula that gives the share of gold words in a corpus from the rate, the precision and the
+# recall of one row. Apply it to each row of `found` with a recall above 0 (`gold_shares`, a list). *Explain* which of
+# the three numbers you need not report.
 
 # %% tags=["solution"]
 can_differ = False
 some = found[found["recall"] > 0]
 gold_shares = (some["rate_selected"] * some["precision"] / some["recall"]).tolist()
-# precision x selected = recall x gold = the words that are both. At one rate and corpus, precision / recall is one
-# number, so none of two models can win on one and lose on the other: precision at a rate is all there is to compare.
+# precision x selected = recall x gold = the words that are both. At one rate and on one corpus, precision / recall is
+# the same number for all models. So if one of two models has the higher precision, it has the higher recall too, and it
+# is enough to report the precision at a rate.
 
 # %% tags=["check"]
 counted = found[found["recall"] > 0].assign(share=gold_shares)
 both = counted["rate_selected"] * counted["precision"]  # the share of words that are selected and gold
 wrong = (counted["share"] * counted["recall"] - both).abs()
 assert wrong.le(1e-9).all(), f"in one row share times recall is {wrong.max():.3f} from what is selected and gold"
-assert can_differ is False, "`can_differ`: what do all rows of a corpus share?"
+assert can_differ is False, "`can_differ` is wrong; which number do all rows of a corpus share?"
 if is_ours:  # where few texts have a gold rationale, the rate over all texts is another one
     spread = counted.groupby(["corpus", "aspect"])["share"].agg(lambda part: part.max() / part.min())
     print(f"precision x rate / recall varies in a corpus by at most {spread.max() - 1:.0%}")
@@ -213,8 +230,9 @@ if is_ours:  # where few texts have a gold rationale, the rate over all texts is
 # %% [markdown]
 # ## Summary
 #
-# A rationale is judged at its size: by the error it costs and by what it shares with people's reasons.
+# You judged a rationale at its size. We looked at the error that it costs, and at the words that it shares with the
+# reasons of people.
 #
 # ## Next
 #
-# `31_selection_rates` does the same on sentences, where every word has a label of its own.
+# In `31_selection_rates` we do the same on sentences, where every word has a label of its own.

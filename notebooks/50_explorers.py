@@ -9,17 +9,23 @@
 # %% [markdown]
 # # Explore: five pictures that move
 #
-# **You will** move the shape of a gate, the scores of an attention, the rate of a rationale and the layers of a probe.
-# You will also open and shut the gates of a sentence of your own. `make explore` shows this notebook as a page without
-# code.
+# Here you find all interactive pictures of this repository on one page. With `make explore` you open it in a browser,
+# without code.
+#
+# **You will** move the shape of a gate, the scores of an attention, the rate of a rationale and the layers of a
+# probe. You will also open and shut the gates of a sentence of your own.
 #
 # **You will learn** whatever you ask. Predict first, then move.
 #
 # **You need** nothing for sections 1 and 2. Your browser draws them, so they also work in the static book. Sections 3
-# to 5 read finished runs in `outputs/`. For 3, run `make demo`. For 4, also run
-# `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`. For 5, run
-# `make run NOTEBOOK=14_train_probes`. None of these needs data. The arrow keys move the slider that has the focus, and
-# the tab key goes to the next one.
+# to 5 read finished runs in `outputs/`, and none of these runs needs data.
+#
+# - For section 3, run `make demo`.
+# - For section 4, also run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`.
+# - For section 5, run `make run NOTEBOOK=14_train_probes`.
+#
+# You can also use the keyboard. The arrow keys move the slider that has the focus, and the tab key goes to the next
+# one.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs"  # folder whose finished runs are offered
@@ -37,9 +43,9 @@ print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])
 # %% [markdown]
 # ## 1. The shape of a gate
 #
-# Predict: which of the sliders `a`, `b`, `left` and `right` can make the gate *exactly* 0 in half of all draws, and
-# which cannot? You can also drag the point on the map of $(a, b)$, compare with a second gate, and follow one draw
-# $u$ on its way to $H$. (`04_explore_shapes`)
+# Before you move anything, predict which of the sliders `a`, `b`, `left` and `right` can make the gate *exactly* 0 in
+# half of all draws. You can also drag the point on the map of $(a, b)$, compare with a second gate, and follow one
+# draw $u$ on its way to $H$. (`04_explore_shapes`)
 
 # %% tags=["interactive"]
 explore_shapes()
@@ -47,7 +53,8 @@ explore_shapes()
 # %% [markdown]
 # ## 2. Scores to attention
 #
-# Predict: which maps give equal weights to neighbours, and which give exactly 0? (`40_sparse_attention`)
+# Which maps give equal weights to neighbours, and which give weights of exactly 0? Predict it, and then move the
+# scores. (`40_sparse_attention`)
 
 # %% tags=["interactive"]
 explore_mappings(lam=0.2)
@@ -55,9 +62,10 @@ explore_mappings(lam=0.2)
 # %% [markdown]
 # ## 3. Your own sentence
 #
-# Type a text. Orange words are selected; the bar below a word is its gate: dark $P(z = 1)$, light $P(0 < z < 1)$, empty
-# $P(z = 0)$. A click forces a gate open, a second one shut, a third one sets it free. Predict: which single word must
-# be shut to change the answer? (`10_first_rationale`, `22_read_sst`)
+# Type a text. Selected words are orange. The bar below a word shows its gate, with $P(z = 1)$ in a dark colour,
+# $P(0 < z < 1)$ in a light one, and $P(z = 0)$ empty. If you click a word, its gate is forced open, with the next
+# click it is forced shut, and with the third it is free again. Which single word do you have to shut to change the
+# prediction? (`10_first_rationale`, `22_read_sst`)
 
 # %% tags=["interactive"]
 explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
@@ -65,8 +73,8 @@ explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 # %% [markdown]
 # ## 4. From few words to all
 #
-# One text, and the runs of a sweep: each was asked for another share of the words. Predict: does a word that is
-# selected at 10 % stay selected at 40 %? (`31_selection_rates`)
+# You see one text and the runs of a sweep, each of which was asked for another share of the words. Predict whether a
+# word that is selected at 10 % stays selected at 40 %. (`31_selection_rates`)
 
 # %% tags=["interactive"]
 explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
@@ -74,23 +82,23 @@ explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
 # %% [markdown]
 # ## 5. What each layer can do without
 #
-# DiffMask: keep probabilities of a probe of a frozen model, layer by layer, and what the model answers when the masks
-# are drawn. Predict: can the first layer do without any word? (`24_read_probes`)
+# Here you see the keep probabilities of a DiffMask probe, layer by layer, and what the frozen model answers when the
+# masks are drawn. Predict whether the first layer can do without any word. (`24_read_probes`)
 
 # %% tags=["interactive"]
 explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$. *Predict*
-# which sliders can bring $P(0)$ to 1/2 when only one of them is moved (`can`, a set of some of "a", "b", "left",
-# "right"). *Change* each and read off where that is: `half`, a dict of slider to value, to two digits. *Explain* why
-# the others cannot.
+# **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$.
+# *Predict* which sliders can bring $P(0)$ to 1/2 if you move only one of them (`can`, a set of some of "a", "b",
+# "left", "right"). *Change* each slider and read off where this happens (`half`, a dict of sliders to values, to two
+# digits). *Explain* why you cannot do it with the others.
 
 # %% tags=["solution"]
 half = {"a": 0.116, "b": 2.04}
 can = set(half)
-# P(0) is the mass of K below k0 = -left / (right - left). Both shapes can move any mass below it. `right` moves k0
-# from 0.083 to 0.091 at most; `left` would have to go to -1.4, beyond its end.
+# P(0) is the mass of K below k0 = -left / (right - left). With either shape you can bring any mass below k0. With
+# `right` you move k0 from 0.083 to 0.091 at most. For `left` you would need -1.4, which is beyond its end.
 
 # %% tags=["check"]
 start = {"a": 0.5, "b": 0.5, "left": -0.1, "right": 1.1}
@@ -100,18 +108,18 @@ for name, ends in (("a", (0.01, 100)), ("b", (0.01, 100)), ("left", (-1, -0.01))
 for name, value in half.items():
     there = describe_shape(**start | {name: value})["P(0)"]
     assert abs(there - 0.5) < 0.01, f"{name} = {value}: P(0) = {there:.2f}"
-assert set(half) == can, "a value for each slider that can"
+assert set(half) == can, "`half` needs a value for each slider in `can`"
 
 # %% [markdown]
-# And a question to take along, for section 3: which sentence of yours turns its answer when *one* selected word is
-# shut, and how dark was its bar?
+# Here is a question to take along, for section 3. For which sentence of yours does the prediction change when you
+# shut *one* selected word? And how dark was its bar?
 
 # %% [markdown]
 # ## Summary
 #
-# What is learned here by hand is derived in `02_kumaraswamy` to `41_diffmask` and measured in `21_read_reviews` to
+# What you tried here by hand is derived in `02_kumaraswamy` to `41_diffmask`. We measure it in `21_read_reviews` to
 # `32_reviews`.
 #
 # ## Next
 #
-# `10_first_rationale` trains the first model to ask.
+# In `10_first_rationale` you train the first model that you can ask.

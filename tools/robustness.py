@@ -22,9 +22,10 @@ from tests import test_training as training  # noqa: E402
 INTRODUCTION = """\
 # What was tried to break it
 
-Written by `python -m tools.robustness` from the data of the tests; a test fails if it is not up to date. The aim for
-every row: no traceback, no result that is silently wrong, no file lost. What is marked (slow) is part of
-`make test-all`.
+On this page you see how we have tried to break this project, and what must happen in each case. In every row we want no
+traceback, no result that is wrong without a message, and no lost file. If you find a way that is not listed, please add
+it to the tests. `python -m tools.robustness` writes this page from their data, and a test fails if the page is not up
+to date. The tests marked (slow) are part of `make test-all`.
 
 """
 ONE_LINE = "refused in one line that names the file"
@@ -50,7 +51,7 @@ def rows() -> list[Row]:
             f"command lines of `{program}`",
             f"{len([line for line in lines if line not in hostile.ACCEPTED.get(program, [])])} that are wrong, "
             f"{len(hostile.ACCEPTED.get(program, []))} that are only odd",
-            "exit code 2 and one line; what is only odd is obeyed",
+            "a wrong one ends with exit code 2 and one line, an odd one is executed",
             "test_hostile",
         )
         for program, lines in hostile.COMMANDS.items()
@@ -61,16 +62,18 @@ def rows() -> list[Row]:
         Row("mistakes in parameters", f"{mistakes}", "one line with file and line", "test_params"),
         *commands,
         Row("values of RATIONALE_DATA", f"{len(hostile.PATHS)}", "one line, or a folder without data", "test_hostile"),
-        Row("values of OMP_NUM_THREADS and its kin", f"{len(hostile.THREADS)}", "refused in one line", "test_hostile"),
+        Row("values of OMP_NUM_THREADS and related variables", f"{len(hostile.THREADS)}", "refused in one line",
+            "test_hostile"),
         Row("files of a finished run: " + names(test_damaged_runs.READERS), "30 to 50 at random each",
             f"{ONE_LINE}; with SHA256SUMS, every change is noticed", "test_damaged_runs"),
         Row("checkpoints", f"{len(checkpoints.CHECKPOINT_DAMAGES)}, and bits flipped at random",
             "one line, and the run begins anew with the same results", "test_damaged_checkpoints"),
         Row("`params.yaml` of an unfinished run", f"{len(checkpoints.PARAMETER_DAMAGES)}",
             "refused in one line, and kept", "test_damaged_checkpoints"),
-        Row("`environment.txt` of an unfinished run", f"{ways}", "written anew, or the change is recorded",
+        Row("`environment.txt` of an unfinished run", f"{ways}", "written again, or the change is recorded",
             "test_damaged_checkpoints"),
-        Row("`progress.json`", f"{len(checkpoints.REPORTS)}", "counts as none", "test_damaged_checkpoints"),
+        Row("`progress.json`", f"{len(checkpoints.REPORTS)}", "treated as if it were missing",
+            "test_damaged_checkpoints"),
         Row("kills of a training loop", f"{len(training.MOMENTS)} chosen moments",
             "the results of an undisturbed run, bit for bit", "test_training"),
         Row(f"kills of {len(test_kills.TRAINING)} training notebooks",
@@ -79,15 +82,16 @@ def rows() -> list[Row]:
         Row("kills while a run is published", "each rename and each removal",
             "the old run or the new one is whole, files of others are kept", "test_damaged_checkpoints"),
         Row("standard files of a command, closed or full: " + ", ".join(f"`{name}`" for name in test_errors.STREAMS),
-            f"{len(test_errors.STREAMS)}", "without an output, exit code 2; otherwise it goes on", "test_errors"),
+            f"{len(test_errors.STREAMS)}",
+            "exit code 2 if there is no place for the output, and otherwise the command goes on", "test_errors"),
         Row("names of the folders of a run: spaces, quotes, braces, per cent, ends of lines, ...",
-            f"{len(places.NAMES)}", "obeyed; what is not UTF-8 is refused in one line", "test_odd_places"),
+            f"{len(places.NAMES)}", "accepted; a name that is not UTF-8 is refused in one line", "test_odd_places"),
         Row("what a user may not do: " + names(places.FORBIDDEN), f"{len(places.FORBIDDEN)}",
             "refused in one line, and kept", "test_odd_places"),
         Row("the folder of a run while it is executed: " + names(places.VANISHING), f"{len(places.VANISHING)}",
             "nothing is published, and the run fails with a line", "test_odd_places"),
         Row("a clock that goes backwards, files from the future, a missing HOME, a link in place of the outputs, "
-            "several processes of one run", "one each", "as usual", "test_odd_places"),
+            "several processes of one run", "one each", "the usual results", "test_odd_places"),
         Row("cells that end their kernel, print escape codes, fail with 1 MB, ...", f"{len(places.ENDINGS)} (slow)",
             "the run fails with a line, or is not harmed", "test_odd_places"),
         Row("tables and folders of your own: " + names(own_files.BAD_FILES), f"{len(own_files.BAD_FILES)}",
