@@ -184,8 +184,10 @@ for name, size in error.items():
 # twelve numbers the result is not 0 (`still_there`). *Change* exp to expm1, as in (K2), and compute both versions
 # (`textbook_cdf` and `repaired_cdf`, tensors [12]). *Explain* where the digits go.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 still_there = 7
+
+# %% tags=["solution"]
 small_k = (10.0 ** -torch.arange(1, 13)).to(single)
 log_survival = Kumaraswamy(torch.ones_like(small_k), torch.ones_like(small_k)).log_survival(small_k)
 textbook_cdf, repaired_cdf = 1 - log_survival.exp(), -log_survival.expm1()
@@ -462,14 +464,16 @@ assert not all(gradient.isfinite() for gradient in textbook_grad), "one draw lik
 assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 10 minutes). As you saw, $\partial k/\partial a$ vanishes at both ends of
+# **Exercise 2** (predict, change, explain; 10 minutes). Recall that $\partial k/\partial a$ vanishes at both ends of
 # (0, 1). Let $a = 2$ and look for the place where it is largest. *Predict* whether $k$ at this place is the same for
 # every $b$ (`same_k`, True or False), and whether $u$ is (`same_u`, True or False). *Change* $b$ to 1, 5, 10 and find
 # both on `grid`, up to its spacing (`best_k` and `best_u`, lists of three). *Explain* with the derivative of
 # $-k \ln k$.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 same_k, same_u = True, False
+
+# %% tags=["solution"]
 best_k, best_u = [], []
 for fixed_b in (1.0, 5.0, 10.0):
     k_of_u = Kumaraswamy(2.0, fixed_b).icdf(grid)
@@ -545,8 +549,10 @@ for row, value in zip(pairs.tolist(), divergence, strict=True):
 # to hump" or "hump to U"). *Change* the order of the two laws and compute both, in nats (`u_to_hump` and `hump_to_u`).
 # *Explain* your result by the places where one law has much mass and the other has little.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 larger = "U to hump"
+
+# %% tags=["solution"]
 u_to_hump = kl_divergence(Kumaraswamy(0.5, 0.5), Kumaraswamy(2.0, 2.0))
 hump_to_u = kl_divergence(Kumaraswamy(2.0, 2.0), Kumaraswamy(0.5, 0.5))
 print(f"from the U to the hump {u_to_hump:.3f} nats, from the hump to the U {hump_to_u:.3f} nats")

@@ -158,11 +158,12 @@ for name, mass in masses.items():
 # all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass is when the
 # density is constant.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 def uniform_mass(left, right):
     return -left / (right - left)
 
 
+# %% tags=["solution"]
 half_closed_ends = (-1.0, 1.0)
 # For a uniform base a mass is a length: the overhang -l as a share of r - l.
 
@@ -388,11 +389,13 @@ print(f"d/da of the mean of the Cantor function: by differences {cantor_slope:.2
 # **Exercise 2** (predict, change, explain; 8 minutes). HardKuma(0.1, 5) is closed with near certainty. Two terms of the
 # loss could still change this gate. The task acts through the sample, and the constraint acts through $P(H \ne 0)$.
 # *Predict* which of them gives the gate a gradient in every draw (`still_reaches`, "task" or "constraint"). *Change*
-# the gate of this section to this one and compute which share of its draws passes the task's gradient
-# (`gradient_share`). *Explain* what training can do with such a gate.
+# the gate of section 5 to this one and compute which share of its draws passes the task's gradient (`gradient_share`).
+# *Explain* what training can do with such a gate.
+
+# %% tags=["prediction"]
+still_reaches = "constraint"
 
 # %% tags=["solution"]
-still_reaches = "constraint"
 closed_gate = HardKuma(0.1, 5.0, p.left, p.right)
 gradient_share = closed_gate.prob_interior
 print(f"P(0 < H < 1) = {gradient_share:.2e}")
@@ -705,12 +708,14 @@ print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {
 # %% [markdown]
 # **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways in which a Hard
 # Concrete gate cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1
-# or 2). *Change* the shapes in the cell above and make the three Hard Concrete gates of the same masses (`copies`, a
-# list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain* what the two masses
-# tell you about the density between them.
+# or 2). *Change* the gate that section 11 copies to each of them, and make the three Hard Concrete gates of the same
+# masses (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain*
+# what the two masses tell you about the density between them.
+
+# %% tags=["prediction"]
+worst = 2
 
 # %% tags=["solution"]
-worst = 2
 copies, lost = [], []
 for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0)):
     original = HardKuma(*shapes, p.left, p.right)

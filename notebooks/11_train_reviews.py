@@ -177,8 +177,10 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 # *Change* the rationales of the test set so: `filled`, a list of bool tensors, one a review. *Explain* what the
 # constraint on the switches asks of a model, and what `transitions=null` would change.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = "down"
+
+# %% tags=["solution"]
 filled = []
 for z in evaluation.z:
     chosen = z != 0

@@ -172,8 +172,10 @@ with torch.no_grad():
 # a hundred dev sentences, `sentences`, so: `shuffled`, their gates `own.z` with the values of each row's words in
 # another, random order. *Explain* what the difference says about the words, and what is left about their number.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = 0.3
+
+# %% tags=["solution"]
 shuffled = own.z.clone()
 for row, real in zip(shuffled, sentences.mask, strict=True):
     row[real] = row[real][torch.randperm(int(real.sum()), device=real.device)]

@@ -178,22 +178,28 @@ if is_ours and truth_known and "states" in found:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Before a divergence is read, one should know that of saying
-# nothing. *Predict*, as a formula in the number of positions and of gold positions, the KL from the truth to an
-# attribution that is the same everywhere. *Change* the attributions so: `kl_of_nothing`, the mean over the toy's test
-# texts that have gold positions, in nats (None for another corpus), and `worse`, the set of methods above whose
-# `kl_1` is larger than that. *Explain* what such a method did, compared to nothing.
+# nothing. *Predict*, as a function `kl_of(num_positions, num_gold)`, the KL from the truth to an attribution that is
+# the same everywhere. *Change* the attributions so: `kl_of_nothing`, the mean over the toy's test texts that have gold
+# positions, in nats (None for another corpus), and `worse`, the set of methods in `found` whose `kl_1` is larger than
+# that. *Explain* what such a method did, compared to nothing.
+
+# %% tags=["prediction"]
+def kl_of(num_positions, num_gold):
+    return np.log(num_positions / num_gold)
+
 
 # %% tags=["solution"]
 kl_of_nothing, worse = None, set()
 if truth_known:
     with_gold = [e for e in splits["test"] if any(e.rationale)]
-    kl_of_nothing = float(np.mean([np.log(len(e.tokens) / sum(e.rationale)) for e in with_gold]))
+    kl_of_nothing = float(np.mean([kl_of(len(e.tokens), sum(e.rationale)) for e in with_gold]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
     print(f"saying nothing: {kl_of_nothing:.3f} nats; worse than that: {worse or 'none'}")
-# The truth is uniform over m of T positions, the attribution 1/T: KL = ln(T / m). Who is above it was surer of wrong
-# positions than a uniform attribution is of any.
+# The truth is uniform over m of T positions, and the attribution is 1/T, so the KL is ln(T / m). A method with a larger
+# KL was surer of wrong positions than a uniform attribution is of any.
 
 # %% tags=["check"]
+assert abs(kl_of(8, 2) - np.log(4)) < 1e-9, "`kl_of`: if 2 of 8 positions are gold, it is ln 4"
 if truth_known:
     flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
             strict=True)]  # fmt: skip

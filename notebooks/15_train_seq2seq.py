@@ -143,14 +143,16 @@ for found in said:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). For a run with a sparse map, such as `model=sparsemax` (softmax
-# leaves nothing out: both shares below are 0). *Predict* whether the share of weights that are exactly 0 grows with the
+# leaves nothing out, so both shares are 0). *Predict* whether the share of weights that are exactly 0 grows with the
 # length of the source (`guess`, True or False; it is compared, not marked). *Change* the texts one looks at: of the
 # test texts for which something was said, those not longer than their median length and the longer ones; the mean share
 # of zeros of each, `zeros_of_short` and `zeros_of_long` (0 if there are none). *Explain* by what a map is projected on,
 # and say what a smaller `gamma` would change.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = True
+
+# %% tags=["solution"]
 spoken = [(len(e.tokens), (text.weights == 0).double().mean().item())
           for e, text in zip(tests, said, strict=True) if len(text.words)]
 limit = np.median([length for length, _ in spoken] or [0])

@@ -138,8 +138,10 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
 # `shorter_rate`, and where it is not, `longer_rate` (0 if none is longer). *Explain* what the constraint holds and
 # what it leaves free.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = False
+
+# %% tags=["solution"]
 shorter = lengths <= np.median(lengths)
 shorter_rate, longer_rate = (rates[half].mean() if half.any() else 0.0 for half in (shorter, ~shorter))
 # If they agree, the selector judges word by word, and long sentences hold about the same share of telling words. If

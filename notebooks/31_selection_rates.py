@@ -576,8 +576,10 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # target to selected minus expected, in points, test split, the mean over its runs. *Explain* the sign, and where the
 # gap goes.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 larger_at_10, nearer_at_60 = "expected", True
+
+# %% tags=["solution"]
 gaps = off["selected_minus_target"] - off["expected_minus_target"]
 rate_gaps = ((gaps * off["seeds"]).groupby(off["target"]).sum() / off.groupby("target")["seeds"].sum()).to_dict()
 print({target: round(gap, 1) for target, gap in rate_gaps.items()})

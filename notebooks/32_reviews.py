@@ -192,8 +192,10 @@ export.table(both[[*compare.told_columns(both), *numbers]], "budgets")
 # for the share of gold words in a corpus from one row's rate, precision and recall, and apply it to each row of
 # `found` with a recall above 0: `gold_shares`, a list. *Explain* which of the three numbers need not be reported.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 can_differ = False
+
+# %% tags=["solution"]
 some = found[found["recall"] > 0]
 gold_shares = (some["rate_selected"] * some["precision"] / some["recall"]).tolist()
 # precision x selected = recall x gold = the words that are both. At one rate and corpus, precision / recall is one

@@ -201,8 +201,10 @@ print("weights that are not 0, of 6:", {gamma: round(size, 2) for gamma, size in
 # to one word (`bare_gamma`), and the largest at which the second word still gets nothing (`pair_gamma`). *Change*
 # $\gamma$ around both. *Explain* with (A2) what is true of a score whose weight is 0.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 bare_gamma, pair_gamma = 0.3, 1.3
+
+# %% tags=["solution"]
 three_scores = torch.tensor([1.0, 0.2, 0.7], dtype=torch.float64)
 for gamma in (0.29, 0.31, 1.29, 1.31):
     print(f"gamma = {gamma}: {sparsemax(three_scores, gamma=gamma).numpy().round(3)}")
@@ -405,8 +407,10 @@ for alpha in (1.2, 1.5, 1.8):
 # numbers). *Change* the lead around your numbers. *Explain* with (A6) why no lead is enough for softmax, and what
 # $\gamma$ does.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 leads = [2.0, 4.0]
+
+# %% tags=["solution"]
 for alpha, lead in zip((1.5, 1.25), leads, strict=True):
     for factor in (0.99, 1.01):
         print(f"alpha = {alpha}, lead {factor * lead:.2f}:", entmax(torch.tensor([factor * lead, 0.0]), alpha=alpha))
@@ -741,15 +745,18 @@ assert explorer.scores == some.tolist() and explorer.lam == 0.2, "it starts at t
 assert "data-module" in explorer.as_html(), "a page without a kernel gets the whole explorer"
 
 # %% [markdown]
-# **Exercise 3** (predict, change, explain; 12 minutes). Use the sliders with the scores `some`, and predict first.
+# **Exercise 3** (predict, change, explain; 12 minutes). Use the sliders of section 13 with the scores `some`, and
+# predict first.
 # 1. When you raise `lam`, fusedmax joins neighbours until two segments are left, and then one. *Predict* where the last
 #    break is (`first_segment`, the number of words before it). *Change* `lam` until you see it. Which scores decide?
 # 2. *Change* the places of two scores. Which maps only exchange the two weights, whichever scores you take
 #    (`only_swap`, a set of names)?
 # 3. *Explain* part 1 by (A9), and part 2 by whether each penalty depends on the places of words.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 first_segment = int((some - some.mean()).cumsum(0)[:-1].abs().argmax()) + 1
+
+# %% tags=["solution"]
 only_swap = {"softmax", "sparsemax", "entmax", "oscarmax", "sq_pnorm_max"}
 swapped = some[[4, 1, 2, 3, 0, 5]]
 for name, y in all_mappings(some, lam=0.2).items():

@@ -406,17 +406,20 @@ assert abs(level - (1 - 0.1 / 3)) < 0.015, f"a gate of 0 or 1 is open in 97 %, t
 figures.show_source(explain.ProbeObjective.forward)
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 6 minutes). Look at the gate of the last figure. *Predict* about where it
-# settles. Which $P(z \ne 0)$ makes the mean cost equal to the margin of 0.1, if $z$ is either 0 or 1? *Change* the cost
-# of masking from 3 to 30 nats (`settled`, a dict of 3 and 30 to that probability). *Explain* why even a word that is
-# costly to mask is not kept with certainty.
+# **Exercise 1** (predict, change, explain; 6 minutes). In section 5, a constraint holds the gate of a word that costs 3
+# nats to mask. *Predict* where it settles (`settles_at`, right to 0.03): which $P(z \ne 0)$ makes the mean cost equal
+# to the margin of 0.1, if $z$ is either 0 or 1? *Change* the cost of masking from 3 to 30 nats (`settled`, a dict of 3
+# and 30 to that probability). *Explain* why even a word that is costly to mask is not kept with certainty.
+
+# %% tags=["prediction"]
+settles_at = 0.97
 
 # %% tags=["solution"]
 settled = {cost: 1 - 0.1 / cost for cost in (3, 30)}
 for cost, kept in settled.items():
     print(f"masking costs {cost} nats: P(z != 0) = {kept:.4f}")
 # The constraint is on the mean cost. It permits masking until the mean cost reaches the margin, so at ten times the
-# cost a tenth as much. (The gate of the figure ends a little higher, as draws between 0 and 1 also cost something.)
+# cost a tenth as much. (The gate of section 5 ends a little higher, as draws between 0 and 1 also cost something.)
 
 # %% tags=["check"]
 for cost in (3, 30):
@@ -424,6 +427,7 @@ for cost in (3, 30):
     mean_cost, deviation = cost * masked.double().mean(), cost * masked.double().std()
     allowed = 5 * deviation / math.sqrt(len(masked)) + 1e-3  # five standard errors
     assert abs(mean_cost - 0.1) < allowed, f"at {settled[cost]} masking costs {mean_cost:.3f} nats on average, not 0.1"
+assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `settled[3]`"
 
 # %% [markdown]
 # ## 6. Train a probe
@@ -566,8 +570,11 @@ figures.show(fig)
 # for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both). *Explain* what a model that
 # is sure of its answer can do without.
 
+# %% tags=["prediction"]
+hindsight_gone = False
+
 # %% tags=["solution"]
-hindsight_gone, kept_by_margin = False, {}
+kept_by_margin = {}
 for margin in (None, 0.03):
     smallest = explain.smallest_masks(frozen, some, layer=1, margin=margin)
     kept_by_margin[margin] = sum(int(masks[0].sum()) for masks in smallest) / len(smallest)

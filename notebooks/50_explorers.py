@@ -28,6 +28,7 @@ runs_dir: str = "outputs"  # folder whose finished runs are offered
 from rationale.explorers import explore_layers, explore_mappings, explore_rates, explore_sentence, explore_shapes
 from rationale.explorers.shapes import describe_shape
 from rationale.runs import find, root, validated
+from rationale.runs.committed import reference_folder
 
 # %%
 p = validated(globals())
@@ -39,10 +40,10 @@ print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])
 #
 # Predict: which of the sliders `a`, `b`, `left` and `right` can make the gate *exactly* 0 in half of all draws, and
 # which cannot? You can also drag the point on the map of $(a, b)$, compare with a second gate, and follow one draw
-# $u$ on its way to $H$. (`04_explore_shapes`)
+# $u$ on its way to $H$. The dots are the gates of a trained model after each epoch. (`04_explore_shapes`)
 
 # %% tags=["interactive"]
-explore_shapes()
+explore_shapes(run=reference_folder())
 
 # %% [markdown]
 # ## 2. Scores to attention
@@ -86,9 +87,11 @@ explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 # "right"). *Change* each and read off where that is: `half`, a dict of slider to value, to two digits. *Explain* why
 # the others cannot.
 
+# %% tags=["prediction"]
+can = {"a", "b"}
+
 # %% tags=["solution"]
 half = {"a": 0.116, "b": 2.04}
-can = set(half)
 # P(0) is the mass of K below k0 = -left / (right - left). Both shapes can move any mass below it. `right` moves k0
 # from 0.083 to 0.091 at most; `left` would have to go to -1.4, beyond its end.
 

@@ -16,6 +16,10 @@ from rationale.nn import HardKumaGate, decide
 from rationale.objectives import Constraint, log_mean
 
 POINTS = 2000  # of the midpoint rule
+# A sentence of the Stanford Sentiment Treebank (test split), which the notebooks 10, 01, 05 and 06 share. People found
+# it negative. What each word is worth to the predictor was made up for these notebooks.
+SENTENCE = "Pretentious editing ruins a potentially terrific flick .".split()
+SENTENCE_WORTH = torch.tensor([3, 1, 4, 0, 2, 1, 1, 0], dtype=torch.float64)
 
 
 class Texts(NamedTuple):
@@ -123,6 +127,12 @@ def make_texts(num_texts: int, num_words: int = 12, seed: int = 0) -> Texts:
     log_worth = torch.randn(shape, generator=generator, dtype=torch.float64)
     noise = torch.randn(shape, generator=generator, dtype=torch.float64)
     return Texts((1.5 * log_worth).exp(), log_worth + 0.5 * noise)
+
+
+def sentence_texts(num_copies: int) -> Texts:
+    """Copies of `SENTENCE`, as a batch. The clue of a word is its worth, from -1 to 1, so equal worths get one gate."""
+    worth = SENTENCE_WORTH.expand(num_copies, -1)
+    return Texts(worth, 2 * worth / worth.max() - 1)
 
 
 def one_word_texts(num_texts: int) -> Texts:
