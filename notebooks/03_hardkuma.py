@@ -90,11 +90,9 @@ assert abs(half_below - half_cdf) < 5 * 0.5 / math.sqrt(p.num_samples), "F_T(1/2
 points = t[250::500]
 base_density = torch.where((points > 0) & (points < 1), gate.base.log_prob(points.clamp(1e-9, 1 - 1e-9)).exp(), 0.0)
 densities = {"base K": base_density, "stretched T": stretched_density[250::500]}
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_lines(points, densities, ax, title="The stretched density is wider and lower, and leaves [0, 1]",
-                   xlabel="value of k or t", ylabel="density (per unit)")
-ax.set_ylim(0, 3)  # the poles are cut off
-fig
+figures.draw_panel(figures.draw_lines, points, densities,
+                   title="The stretched density is wider and lower, and leaves [0, 1]", xlabel="value of k or t",
+                   ylabel="density (per unit)", size=(8, 4.4), limits={"ylim": (0, 3)})
 
 # %%
 print(f"P(T < 1/2): cdf {half_cdf:.4f}, share of draws {half_below:.4f}")
@@ -139,14 +137,12 @@ for name, mass in masses.items():
 assert abs(sum(masses.values()) - 1) < 1e-14
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.8))
-figures.draw_hardkuma(p.a, p.b, p.left, p.right, ax, title="The tails outside [0, 1] become two masses")
-fig
+figures.draw_panel(figures.draw_hardkuma, p.a, p.b, p.left, p.right,
+                   title="The tails outside [0, 1] become two masses", size=(9, 4.8))
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_histogram_vs_density(draws, gate, ax, title="Draws are exactly 0 and 1 as often as (H3) says")
-fig
+figures.draw_panel(figures.draw_histogram_vs_density, draws, gate,
+                   title="Draws are exactly 0 and 1 as often as (H3) says", size=(8, 4.4))
 
 # %%
 for name, mass in masses.items():
@@ -220,11 +216,10 @@ closed_forms = (-p.b * (1 - k0**p.a) ** (p.b - 1) * k0**p.a * math.log(k0),
 assert all(abs(x - y) < 1e-12 for x, y in zip(by_autograd, closed_forms, strict=True)), "both derivatives"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 log_open = {name: value.detach() for name, value in log_open.items()}
-figures.draw_lines(single_b.detach(), log_open, ax, title="Beyond a clamp the gradient of a closing gate is zero",
-                   xlabel="b (a = 0.1, float32)", ylabel="ln P(H ≠ 0)")
-fig
+figures.draw_panel(figures.draw_lines, single_b.detach(), log_open,
+                   title="Beyond a clamp the gradient of a closing gate is zero", xlabel="b (a = 0.1, float32)",
+                   ylabel="ln P(H ≠ 0)", size=(8, 4.4))
 
 # %%
 for name, value in slope.items():
@@ -287,9 +282,7 @@ assert torch.allclose(gate.cdf(quantiles[within]), cells[within]), "inverse to e
 assert abs((quantiles == 0).double().mean() - gate.prob_zero) < 1e-5, "flat over the mass at 0"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(7, 4.2))
-figures.draw_cdf(gate, ax, title="The cdf jumps by a mass at 0 and by a mass at 1")
-fig
+figures.draw_panel(figures.draw_cdf, gate, title="The cdf jumps by a mass at 0 and by a mass at 1", size=(7, 4.2))
 
 # %%
 for name, value in total.items():
@@ -372,12 +365,10 @@ assert all(found == 0 for found in count_by_samples), "nothing flows through a c
 assert all(expected.abs() > 1e-3 for expected in count_exact), "its true gradient is not 0"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 sweep = torch.logspace(-1.5, 1, 300)
 paths = {f"u = {u:g}": HardKuma(sweep, p.b, p.left, p.right).icdf(torch.tensor(u)) for u in (0.15, 0.4, 0.7)}
-figures.draw_lines(sweep, paths, ax, title="A sample moves with a, but only between two kinks",
-                   xlabel="a", ylabel="sample h at a fixed u", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, sweep, paths, title="A sample moves with a, but only between two kinks",
+                   xlabel="a", ylabel="sample h at a fixed u", xscale="log", size=(8, 4.4))
 
 # %%
 for name, *numbers in zip("ab", mean_by_samples, mean_exact, count_by_samples, count_exact, strict=True):
@@ -456,10 +447,7 @@ shapes_shown = ((0.1, 1.0), (p.a, p.b), (5.0, 1.0))
 fig, axes = figures.new_figure(ncols=3, size=(13, 4.2), title="The mean of a gate is the area under P(H > t)")
 for ax, shapes in zip(axes, shapes_shown, strict=True):
     one = HardKuma(*shapes, p.left, p.right)
-    above, heading = 1 - one.cdf(cells[::500]), f"a = {shapes[0]:g}, b = {shapes[1]:g}: area {one.mean:.3f}"
-    area = {"": (torch.zeros_like(above), above)}
-    figures.draw_lines(cells[::500], {"": above}, ax, title=heading, xlabel="t", ylabel="P(H > t)", bands=area)
-    ax.set_ylim(0, 1)
+    figures.draw_mean_as_area(one, ax, title=f"a = {shapes[0]:g}, b = {shapes[1]:g}: area {one.mean:.3f}")
 fig
 
 # %%
@@ -507,8 +495,7 @@ off = {"E[K] of the base, less E[H]": swept.base.mean - swept.mean}
 off["E[T] of the stretched, less E[H]"] = p.left + width * swept.base.mean - swept.mean
 finding = "E[K] differs from E[H] by up to {:.3f}, E[T] by up to {:.3f}".format(*(x.abs().max() for x in off.values()))
 fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_lines(shape_b, off, ax, title=finding,
-                   xlabel="b (a = ln 2)", ylabel="difference from E[H]", xscale="log")
+figures.draw_lines(shape_b, off, ax, title=finding, xlabel="b (a = ln 2)", ylabel="difference from E[H]", xscale="log")
 ax.axhline(0, color="black", linewidth=0.8)
 fig
 
@@ -588,13 +575,11 @@ assert abs(entropy_by_draws.mean() - gate.entropy()) < allowed, "-ln p over the 
 assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e-12, "the uniform base"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 family = {f"a = {fixed:g}": HardKuma(fixed, shape_b, p.left, p.right) for fixed in (0.1, 0.5, 2.0)}
 entropies = {name: member.entropy() for name, member in family.items()}
 finding = "Entropy is largest where 0, 1 and the interval are about equally likely"
-figures.draw_lines(shape_b, entropies, ax, title=finding,
-                   xlabel="b", ylabel="entropy (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, shape_b, entropies, title=finding, xlabel="b", ylabel="entropy (nats)",
+                   xscale="log", size=(8, 4.4))
 
 # %%
 print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entropy_by_draws.mean():.4f}")
@@ -641,12 +626,10 @@ assert between_ends > kl_divergence(gate.base, wider.base), "without shared ends
 assert kl_divergence(gate, gate).abs() < 1e-12
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 many = HardKuma(p.a, shape_b, p.left, p.right)
 compared = {"gates": kl_divergence(many, gate), "bases": kl_divergence(many.base, gate.base)}
-figures.draw_lines(shape_b, compared, ax, title="With shared ends, gates are closer than their bases",
-                   xlabel="b", ylabel=f"KL to b = {p.b:g} (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, shape_b, compared, title="With shared ends, gates are closer than their bases",
+                   xlabel="b", ylabel=f"KL to b = {p.b:g} (nats)", xscale="log", size=(8, 4.4))
 
 # %%
 print(f"KL of HardKuma({p.a:g}, {p.b:g}) on ({p.left:g}, {p.right:g}) to the same shapes on ({wider.left:g}, "
@@ -690,13 +673,10 @@ assert abs((concrete_draws == 0).double().mean() - concrete.prob_zero) < 5 * 0.5
 assert half_open.prob_one == 0 and abs(half_open.log_prob_nonzero.exp() - 0.99514) < 5e-6
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 h = cells[100::500]
 densities = {"HardKuma": gate.log_prob(h).exp(), "Hard Concrete": concrete.log_prob(h).exp()}
-figures.draw_lines(h, densities, ax, title="A U of the same masses: the two gates hardly differ",
-                   xlabel="h", ylabel="density (per unit of h)")
-ax.set_ylim(bottom=0)
-fig
+figures.draw_panel(figures.draw_lines, h, densities, title="A U of the same masses: the two gates hardly differ",
+                   xlabel="h", ylabel="density (per unit of h)", size=(8, 4.4), limits={"ylim": (0, None)})
 
 # %%
 print(f"HardKuma({p.a:g}, {p.b:g}) has the masses of the Hard Concrete with logits {concrete.logits:.3f} and "

@@ -57,6 +57,7 @@ from rationale.nn import (
 )
 from rationale.nn.mappings import fast_rows
 from rationale.runs import results_folder, validated
+from rationale.training.toy_segments import attend_to_segments
 
 # %%
 p = validated(globals())
@@ -531,11 +532,10 @@ for gamma in (0.5, 1.0, 2.0):
     assert (uniform == in_dead_zone(away, lam=0.1, gamma=gamma)).all() and 0.05 < uniform.double().mean() < 0.95, "(A9)"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
-figures.draw_lines(np.logspace(-3, 1, 25), shares, ax, title="Rows of small scores get uniform weights and no gradient",
-                   xlabel="standard deviation of the scores (12 per row)", ylabel="share of dead rows", xscale="log")
-figures.save_figure(fig, folder, "dead_zone")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, np.logspace(-3, 1, 25), shares,
+                   title="Rows of small scores get uniform weights and no gradient",
+                   xlabel="standard deviation of the scores (12 per row)", ylabel="share of dead rows", xscale="log",
+                   size=(9, 4.4), save=folder / "dead_zone")
 
 # %% [markdown]
 # What can you do about it? Let $\lambda$ rise from 0 during the first steps, or scale the scores up, and watch the
@@ -543,31 +543,11 @@ figures.show(fig)
 # them carries the label.
 
 # %%
-def toy(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens [rows, 12, 8] and labels [rows] in {-1, 1}: a segment of three tokens carries a mark and the label."""
-    tokens, label = scores_of(rows, 12, 8), scores_of(rows).sign()
-    start = torch.randint(0, 10, (rows, 1), generator=generator) + torch.arange(3)
-    tokens.scatter_(1, start.unsqueeze(-1).expand(-1, -1, 8)[..., :1], 3.0)  # the mark
-    tokens[..., 1].scatter_(1, start, label.unsqueeze(1).expand(-1, 3))  # the label
-    return tokens, label
+figures.show_source(attend_to_segments)
 
-
-def trained(lam_at) -> list[tuple[float, float]]:
-    """Loss and share of dead rows at each step of a model that attends with fusedmax, `lam_at(number)` its price."""
-    tokens, label = toy(256)
-    query, read = ((0.01 * scores_of(8)).requires_grad_() for _ in range(2))
-    optimizer, seen = torch.optim.Adam([query, read], lr=p.learning_rate), []
-    for number in range(p.num_steps):
-        scores = tokens @ query
-        said = (fusedmax(scores, lam=lam_at(number)).unsqueeze(-1) * tokens).sum(1) @ read
-        loss = torch.nn.functional.softplus(-label * said).mean()
-        optimizer.zero_grad(), loss.backward(), optimizer.step()
-        seen.append((loss.item(), in_dead_zone(scores.detach(), lam=0.5).double().mean().item()))
-    return seen
-
-
-runs = {"λ = 0.5 from the start": trained(lambda number: 0.5),
-        "λ rises to 0.5": trained(lambda number: 0.5 * min(1, number / 200))}  # fmt: skip
+# %%
+prices = {"λ = 0.5 from the start": lambda number: 0.5, "λ rises to 0.5": lambda number: 0.5 * min(1, number / 200)}
+runs = {name: attend_to_segments(price, p.num_steps, p.learning_rate, generator) for name, price in prices.items()}
 
 # %% tags=["check"]
 if p.num_steps >= 400:
@@ -617,13 +597,11 @@ for name, mapping in maps.items():
 assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(closed["softmax"]) == 0
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
 title = "Sparsemax settles {:.0%} of the rows at γ = 1 and {:.0%} at γ = 4".format(*closed["sparsemax"][2:5:2])
 lines = {in_words(name): shares_of for name, shares_of in closed.items()}
-figures.draw_lines(flatness, lines, ax, title=title, xlabel="γ (scores of standard deviation 2, 12 per row)",
-                   ylabel="share of rows without gradient", xscale="log", markers=True)
-figures.save_figure(fig, folder, "settled")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
+                   xlabel="γ (scores of standard deviation 2, 12 per row)", ylabel="share of rows without gradient",
+                   xscale="log", markers=True, size=(9, 4.4), save=folder / "settled")
 
 # %% [markdown]
 # ## 11. Padding must have no influence
