@@ -39,6 +39,7 @@ from rationale import figures
 from rationale.objectives import count_selected
 from rationale.objectives.enumeration import CostTable, all_selections, descend, score_gradients
 from rationale.runs import results_folder, validated
+from rationale.training.toy_gates import SENTENCE
 
 # %%
 p = validated(globals())
@@ -209,8 +210,10 @@ print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at th
 # which the gradient by the score of *good* changes its sign: `turning`. *Explain* with (C4) why it is far above one
 # half.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = 0.8
+
+# %% tags=["solution"]
 not_logits = torch.linspace(-5, 5, 2001, dtype=torch.float64)
 slopes = torch.stack([fair.moved(torch.stack([o, o * 0, o * 0])).gradient[2] for o in not_logits])
 turning = not_logits[(slopes > 0).sum()].sigmoid().item()
@@ -233,15 +236,17 @@ assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two r
 # terms, and for each of them the predictor has to be computed once. For three words that is nothing.
 
 # %%
-lengths = [3, 10, 20, 30, 100]
+lengths = [3, len(SENTENCE), 20, 30, 100]
 ages = {n: 2.0**n / 1e6 / 3600 for n in lengths}  # hours, if a predictor reads a million selections per second
 sums = pd.DataFrame({"words": lengths, "selections": [f"{2.0**n:.3g}" for n in lengths],
                      "hours, at a million per second": [f"{hours:.2g}" for hours in ages.values()]})  # fmt: skip
 figures.show_table(sums)
 
 # %% [markdown]
-# A sentence of the Stanford Sentiment Treebank has about twenty words, and a beer review has more than a hundred. So
-# the sum is out of the question, for a single step and for a single text.
+# The second row is the real sentence that you have met at the end of `10_first_rationale`. We can still list its
+# selections, and in `05_count_words` we do. But most sentences of the Stanford Sentiment Treebank are longer, with
+# about twenty words, and a beer review has more than a hundred. So the sum is out of the question, for a single step
+# and for a single text.
 #
 # When a sum is too long, we sample. Toss the coins, look up the cost, and average: the mean over many tosses tends to
 # the expected cost (C3). Does this rescue the gradient, too? Let us look at a toss more closely. We draw a number $u$
@@ -387,8 +392,10 @@ print("selected at the end:", "; ".join(ends))
 # True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added words (0 and 8)
 # to the number of draws. *Explain* it with (C6).
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 more_needed = True
+
+# %% tags=["solution"]
 draws_needed = {m: math.ceil((2 * one.noise()[2] / one.gradient[2]).square().item())
                 for m, one in zip(added, longer, strict=True) if m in (0, 8)}
 print(f"draws per step for one reliable sign: {draws_needed}")

@@ -163,10 +163,9 @@ assert slopes["textbook"].isinf() and abs(slopes["epsilon"]) < 1e-4, "infinite, 
 assert torch.isclose(slopes["(K2)"], tenth.log(), rtol=1e-5), "d ln F / da is about ln k"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_lines(a_single, error, ax, title="The textbook cdf loses all digits, its logarithm keeps them",
-                   xlabel="a", ylabel="relative error of F(0.1), b = 5", xscale="log", yscale="log")
-fig
+figures.draw_panel(figures.draw_lines, a_single, error,
+                   title="The textbook cdf loses all digits, its logarithm keeps them", xlabel="a",
+                   ylabel="relative error of F(0.1), b = 5", xscale="log", yscale="log", size=(8, 4.4))
 
 # %%
 lost = a_single[textbook == 0]
@@ -184,8 +183,10 @@ for name, size in error.items():
 # twelve numbers the result is not 0 (`still_there`). *Change* exp to expm1, as in (K2), and compute both versions
 # (`textbook_cdf` and `repaired_cdf`, tensors [12]). *Explain* where the digits go.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 still_there = 7
+
+# %% tags=["solution"]
 small_k = (10.0 ** -torch.arange(1, 13)).to(single)
 log_survival = Kumaraswamy(torch.ones_like(small_k), torch.ones_like(small_k)).log_survival(small_k)
 textbook_cdf, repaired_cdf = 1 - log_survival.exp(), -log_survival.expm1()
@@ -240,10 +241,9 @@ assert abs(below - 0.5) < 5 * 0.5 / math.sqrt(p.num_samples), "half of the draws
 assert torch.allclose(in_single[1].double(), exact_quantile, rtol=1e-6), "the package's float32 quantile"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_histogram_vs_density(draws, example, ax, title="Uniform numbers through (K3) follow (K1)")
-ax.set(xlabel="k", ylabel="density (per unit of k)")
-fig
+figures.draw_panel(figures.draw_histogram_vs_density, draws, example,
+                   title="Uniform numbers through (K3) follow (K1)", size=(8, 4.4),
+                   limits={"xlabel": "k", "ylabel": "density (per unit of k)"})
 
 # %%
 for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=True):
@@ -290,12 +290,10 @@ assert torch.allclose(example.mean, closed["E[K]"])
 assert torch.allclose(example.variance, closed["E[K^2]"] - closed["E[K]"] ** 2)
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 a_wide = torch.logspace(-2, 2, 200)
 means = {f"b = {fixed:g}": Kumaraswamy(a_wide, fixed).mean for fixed in (0.1, 1.0, 10.0)}
-figures.draw_lines(a_wide, means, ax, title="A larger a raises the mean, a larger b lowers it", xlabel="a",
-                   ylabel="E[K]", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, a_wide, means, title="A larger a raises the mean, a larger b lowers it",
+                   xlabel="a", ylabel="E[K]", xscale="log", size=(8, 4.4))
 
 # %%
 for name, value in closed.items():
@@ -339,13 +337,11 @@ assert (humps.mode - highest).abs().max() <= 1e-3, "the mode, to the spacing of 
 assert u_shaped.log_prob(valley) <= u_shaped.log_prob(grid).min() + 1e-6, "for a U, (K5) is the lowest point"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 shape_b = torch.logspace(0, 2, 200)
 hump = Kumaraswamy(3.0, shape_b)
 centres = {"mode": hump.mode, "median": hump.median, "mean": hump.mean}
-figures.draw_lines(shape_b, centres, ax, title="Mode, median and mean differ most where b is near 1",
-                   xlabel="b (a = 3)", ylabel="value of k", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, shape_b, centres, title="Mode, median and mean differ most where b is near 1",
+                   xlabel="b (a = 3)", ylabel="value of k", xscale="log", size=(8, 4.4))
 
 # %%
 for fixed, at in zip(shapes_b.tolist(), humps.mode.tolist(), strict=True):
@@ -379,12 +375,10 @@ assert torch.allclose(spread.entropy(), by_integration, rtol=0, atol=2e-5)
 assert Kumaraswamy(1.0, 1.0).entropy().abs() < 1e-12, "uniform"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 a_near_one = torch.logspace(-0.5, 0.8, 200)
 entropies = {f"b = {fixed:g}": Kumaraswamy(a_near_one, fixed).entropy() for fixed in (0.5, 1.0, 3.0)}
-figures.draw_lines(a_near_one, entropies, ax, title="Only the uniform law has entropy 0", xlabel="a",
-                   ylabel="entropy (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, a_near_one, entropies, title="Only the uniform law has entropy 0", xlabel="a",
+                   ylabel="entropy (nats)", xscale="log", size=(8, 4.4))
 
 # %%
 for shape_pair, closed_form, integrated in zip(
@@ -431,12 +425,11 @@ for found, expected, path in zip(by_sampling, by_formula, by_path.values(), stri
     assert abs(found - expected) < 5 * path.std() / math.sqrt(p.num_samples), "unbiased (5 standard errors)"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 order = moved.detach().argsort()[:: max(1, p.num_samples // 1000)]
-figures.draw_lines(k[order], {f"derivative by {name}": path[order] for name, path in by_path.items()}, ax,
+figures.draw_panel(figures.draw_lines, k[order],
+                   {f"derivative by {name}": path[order] for name, path in by_path.items()},
                    title="A larger a raises every sample, a larger b lowers it", xlabel="sample k",
-                   ylabel="derivative of the sample")
-fig
+                   ylabel="derivative of the sample", size=(8, 4.4))
 
 # %%
 for name, found, expected in zip("ab", by_sampling, by_formula, strict=True):
@@ -462,14 +455,16 @@ assert not all(gradient.isfinite() for gradient in textbook_grad), "one draw lik
 assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 10 minutes). As you saw, $\partial k/\partial a$ vanishes at both ends of
+# **Exercise 2** (predict, change, explain; 10 minutes). Recall that $\partial k/\partial a$ vanishes at both ends of
 # (0, 1). Let $a = 2$ and look for the place where it is largest. *Predict* whether $k$ at this place is the same for
 # every $b$ (`same_k`, True or False), and whether $u$ is (`same_u`, True or False). *Change* $b$ to 1, 5, 10 and find
 # both on `grid`, up to its spacing (`best_k` and `best_u`, lists of three). *Explain* with the derivative of
 # $-k \ln k$.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 same_k, same_u = True, False
+
+# %% tags=["solution"]
 best_k, best_u = [], []
 for fixed_b in (1.0, 5.0, 10.0):
     k_of_u = Kumaraswamy(2.0, fixed_b).icdf(grid)
@@ -527,13 +522,11 @@ assert torch.allclose(divergence, by_series, rtol=0, atol=1e-5), "the tail is a 
 assert torch.allclose(divergence[0], -Kumaraswamy(2.0, 5.0).entropy()), "to the uniform law"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 from_shape = {f"b = {fixed:g}": kl_divergence(Kumaraswamy(a_near_one, fixed), example)
               for fixed in (p.b / 5, p.b, 5 * p.b)}
 finding = f"KL to Kuma({p.a:g}, {p.b:g}) is 0 at its own shape alone"
-figures.draw_lines(a_near_one, from_shape, ax, title=finding,
-                   xlabel="a", ylabel="KL (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, a_near_one, from_shape, title=finding, xlabel="a", ylabel="KL (nats)",
+                   xscale="log", size=(8, 4.4))
 
 # %%
 for row, value in zip(pairs.tolist(), divergence, strict=True):
@@ -545,8 +538,10 @@ for row, value in zip(pairs.tolist(), divergence, strict=True):
 # to hump" or "hump to U"). *Change* the order of the two laws and compute both, in nats (`u_to_hump` and `hump_to_u`).
 # *Explain* your result by the places where one law has much mass and the other has little.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 larger = "U to hump"
+
+# %% tags=["solution"]
 u_to_hump = kl_divergence(Kumaraswamy(0.5, 0.5), Kumaraswamy(2.0, 2.0))
 hump_to_u = kl_divergence(Kumaraswamy(2.0, 2.0), Kumaraswamy(0.5, 0.5))
 print(f"from the U to the hump {u_to_hump:.3f} nats, from the hump to the U {hump_to_u:.3f} nats")

@@ -90,11 +90,9 @@ assert abs(half_below - half_cdf) < 5 * 0.5 / math.sqrt(p.num_samples), "F_T(1/2
 points = t[250::500]
 base_density = torch.where((points > 0) & (points < 1), gate.base.log_prob(points.clamp(1e-9, 1 - 1e-9)).exp(), 0.0)
 densities = {"base K": base_density, "stretched T": stretched_density[250::500]}
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_lines(points, densities, ax, title="The stretched density is wider and lower, and leaves [0, 1]",
-                   xlabel="value of k or t", ylabel="density (per unit)")
-ax.set_ylim(0, 3)  # the poles are cut off
-fig
+figures.draw_panel(figures.draw_lines, points, densities,
+                   title="The stretched density is wider and lower, and leaves [0, 1]", xlabel="value of k or t",
+                   ylabel="density (per unit)", size=(8, 4.4), limits={"ylim": (0, 3)})
 
 # %%
 print(f"P(T < 1/2): cdf {half_cdf:.4f}, share of draws {half_below:.4f}")
@@ -139,14 +137,12 @@ for name, mass in masses.items():
 assert abs(sum(masses.values()) - 1) < 1e-14
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.8))
-figures.draw_hardkuma(p.a, p.b, p.left, p.right, ax, title="The tails outside [0, 1] become two masses")
-fig
+figures.draw_panel(figures.draw_hardkuma, p.a, p.b, p.left, p.right,
+                   title="The tails outside [0, 1] become two masses", size=(9, 4.8))
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_histogram_vs_density(draws, gate, ax, title="Draws are exactly 0 and 1 as often as (H3) says")
-fig
+figures.draw_panel(figures.draw_histogram_vs_density, draws, gate,
+                   title="Draws are exactly 0 and 1 as often as (H3) says", size=(8, 4.4))
 
 # %%
 for name, mass in masses.items():
@@ -158,11 +154,12 @@ for name, mass in masses.items():
 # all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass is when the
 # density is constant.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 def uniform_mass(left, right):
     return -left / (right - left)
 
 
+# %% tags=["solution"]
 half_closed_ends = (-1.0, 1.0)
 # For a uniform base a mass is a length: the overhang -l as a share of r - l.
 
@@ -219,11 +216,10 @@ closed_forms = (-p.b * (1 - k0**p.a) ** (p.b - 1) * k0**p.a * math.log(k0),
 assert all(abs(x - y) < 1e-12 for x, y in zip(by_autograd, closed_forms, strict=True)), "both derivatives"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 log_open = {name: value.detach() for name, value in log_open.items()}
-figures.draw_lines(single_b.detach(), log_open, ax, title="Beyond a clamp the gradient of a closing gate is zero",
-                   xlabel="b (a = 0.1, float32)", ylabel="ln P(H ≠ 0)")
-fig
+figures.draw_panel(figures.draw_lines, single_b.detach(), log_open,
+                   title="Beyond a clamp the gradient of a closing gate is zero", xlabel="b (a = 0.1, float32)",
+                   ylabel="ln P(H ≠ 0)", size=(8, 4.4))
 
 # %%
 for name, value in slope.items():
@@ -286,9 +282,7 @@ assert torch.allclose(gate.cdf(quantiles[within]), cells[within]), "inverse to e
 assert abs((quantiles == 0).double().mean() - gate.prob_zero) < 1e-5, "flat over the mass at 0"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(7, 4.2))
-figures.draw_cdf(gate, ax, title="The cdf jumps by a mass at 0 and by a mass at 1")
-fig
+figures.draw_panel(figures.draw_cdf, gate, title="The cdf jumps by a mass at 0 and by a mass at 1", size=(7, 4.2))
 
 # %%
 for name, value in total.items():
@@ -371,12 +365,10 @@ assert all(found == 0 for found in count_by_samples), "nothing flows through a c
 assert all(expected.abs() > 1e-3 for expected in count_exact), "its true gradient is not 0"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 sweep = torch.logspace(-1.5, 1, 300)
 paths = {f"u = {u:g}": HardKuma(sweep, p.b, p.left, p.right).icdf(torch.tensor(u)) for u in (0.15, 0.4, 0.7)}
-figures.draw_lines(sweep, paths, ax, title="A sample moves with a, but only between two kinks",
-                   xlabel="a", ylabel="sample h at a fixed u", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, sweep, paths, title="A sample moves with a, but only between two kinks",
+                   xlabel="a", ylabel="sample h at a fixed u", xscale="log", size=(8, 4.4))
 
 # %%
 for name, *numbers in zip("ab", mean_by_samples, mean_exact, count_by_samples, count_exact, strict=True):
@@ -388,11 +380,13 @@ print(f"d/da of the mean of the Cantor function: by differences {cantor_slope:.2
 # **Exercise 2** (predict, change, explain; 8 minutes). HardKuma(0.1, 5) is closed with near certainty. Two terms of the
 # loss could still change this gate. The task acts through the sample, and the constraint acts through $P(H \ne 0)$.
 # *Predict* which of them gives the gate a gradient in every draw (`still_reaches`, "task" or "constraint"). *Change*
-# the gate of this section to this one and compute which share of its draws passes the task's gradient
-# (`gradient_share`). *Explain* what training can do with such a gate.
+# the gate of section 5 to this one and compute which share of its draws passes the task's gradient (`gradient_share`).
+# *Explain* what training can do with such a gate.
+
+# %% tags=["prediction"]
+still_reaches = "constraint"
 
 # %% tags=["solution"]
-still_reaches = "constraint"
 closed_gate = HardKuma(0.1, 5.0, p.left, p.right)
 gradient_share = closed_gate.prob_interior
 print(f"P(0 < H < 1) = {gradient_share:.2e}")
@@ -453,10 +447,7 @@ shapes_shown = ((0.1, 1.0), (p.a, p.b), (5.0, 1.0))
 fig, axes = figures.new_figure(ncols=3, size=(13, 4.2), title="The mean of a gate is the area under P(H > t)")
 for ax, shapes in zip(axes, shapes_shown, strict=True):
     one = HardKuma(*shapes, p.left, p.right)
-    above, heading = 1 - one.cdf(cells[::500]), f"a = {shapes[0]:g}, b = {shapes[1]:g}: area {one.mean:.3f}"
-    area = {"": (torch.zeros_like(above), above)}
-    figures.draw_lines(cells[::500], {"": above}, ax, title=heading, xlabel="t", ylabel="P(H > t)", bands=area)
-    ax.set_ylim(0, 1)
+    figures.draw_mean_as_area(one, ax, title=f"a = {shapes[0]:g}, b = {shapes[1]:g}: area {one.mean:.3f}")
 fig
 
 # %%
@@ -504,8 +495,7 @@ off = {"E[K] of the base, less E[H]": swept.base.mean - swept.mean}
 off["E[T] of the stretched, less E[H]"] = p.left + width * swept.base.mean - swept.mean
 finding = "E[K] differs from E[H] by up to {:.3f}, E[T] by up to {:.3f}".format(*(x.abs().max() for x in off.values()))
 fig, ax = figures.new_figure(size=(8, 4.4))
-figures.draw_lines(shape_b, off, ax, title=finding,
-                   xlabel="b (a = ln 2)", ylabel="difference from E[H]", xscale="log")
+figures.draw_lines(shape_b, off, ax, title=finding, xlabel="b (a = ln 2)", ylabel="difference from E[H]", xscale="log")
 ax.axhline(0, color="black", linewidth=0.8)
 fig
 
@@ -585,13 +575,11 @@ assert abs(entropy_by_draws.mean() - gate.entropy()) < allowed, "-ln p over the 
 assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e-12, "the uniform base"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 family = {f"a = {fixed:g}": HardKuma(fixed, shape_b, p.left, p.right) for fixed in (0.1, 0.5, 2.0)}
 entropies = {name: member.entropy() for name, member in family.items()}
 finding = "Entropy is largest where 0, 1 and the interval are about equally likely"
-figures.draw_lines(shape_b, entropies, ax, title=finding,
-                   xlabel="b", ylabel="entropy (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, shape_b, entropies, title=finding, xlabel="b", ylabel="entropy (nats)",
+                   xscale="log", size=(8, 4.4))
 
 # %%
 print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entropy_by_draws.mean():.4f}")
@@ -638,12 +626,10 @@ assert between_ends > kl_divergence(gate.base, wider.base), "without shared ends
 assert kl_divergence(gate, gate).abs() < 1e-12
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 many = HardKuma(p.a, shape_b, p.left, p.right)
 compared = {"gates": kl_divergence(many, gate), "bases": kl_divergence(many.base, gate.base)}
-figures.draw_lines(shape_b, compared, ax, title="With shared ends, gates are closer than their bases",
-                   xlabel="b", ylabel=f"KL to b = {p.b:g} (nats)", xscale="log")
-fig
+figures.draw_panel(figures.draw_lines, shape_b, compared, title="With shared ends, gates are closer than their bases",
+                   xlabel="b", ylabel=f"KL to b = {p.b:g} (nats)", xscale="log", size=(8, 4.4))
 
 # %%
 print(f"KL of HardKuma({p.a:g}, {p.b:g}) on ({p.left:g}, {p.right:g}) to the same shapes on ({wider.left:g}, "
@@ -687,13 +673,10 @@ assert abs((concrete_draws == 0).double().mean() - concrete.prob_zero) < 5 * 0.5
 assert half_open.prob_one == 0 and abs(half_open.log_prob_nonzero.exp() - 0.99514) < 5e-6
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(8, 4.4))
 h = cells[100::500]
 densities = {"HardKuma": gate.log_prob(h).exp(), "Hard Concrete": concrete.log_prob(h).exp()}
-figures.draw_lines(h, densities, ax, title="A U of the same masses: the two gates hardly differ",
-                   xlabel="h", ylabel="density (per unit of h)")
-ax.set_ylim(bottom=0)
-fig
+figures.draw_panel(figures.draw_lines, h, densities, title="A U of the same masses: the two gates hardly differ",
+                   xlabel="h", ylabel="density (per unit of h)", size=(8, 4.4), limits={"ylim": (0, None)})
 
 # %%
 print(f"HardKuma({p.a:g}, {p.b:g}) has the masses of the Hard Concrete with logits {concrete.logits:.3f} and "
@@ -705,12 +688,14 @@ print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {
 # %% [markdown]
 # **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways in which a Hard
 # Concrete gate cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1
-# or 2). *Change* the shapes in the cell above and make the three Hard Concrete gates of the same masses (`copies`, a
-# list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain* what the two masses
-# tell you about the density between them.
+# or 2). *Change* the gate that section 11 copies to each of them, and make the three Hard Concrete gates of the same
+# masses (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain*
+# what the two masses tell you about the density between them.
+
+# %% tags=["prediction"]
+worst = 2
 
 # %% tags=["solution"]
-worst = 2
 copies, lost = [], []
 for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0)):
     original = HardKuma(*shapes, p.left, p.right)

@@ -47,6 +47,7 @@ from rationale.explorers import explore_shapes
 from rationale.explorers.shapes import describe_shape
 from rationale.nn import decide
 from rationale.runs import validated
+from rationale.runs.committed import reference_folder
 
 # %%
 p = validated(globals())
@@ -98,10 +99,10 @@ print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.1
 # (`found_shape`, a pair). *Explain* with (H4) what is left when you divide $\ln P(H \ne 0)$ by $\ln \pi_1$, and why it
 # answers the question for any two masses.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 num_shapes = 1
 
-
+# %% tags=["solution"]
 def quotient(shape_a):
     """ln P(H != 0) / ln P(H = 1), which does not depend on b."""
     one = HardKuma(shape_a, torch.tensor(1.0), p.left, p.right)
@@ -184,8 +185,10 @@ print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.r
 # 0 or 1). *Change* $b$ until both are equally likely (`fair_b`, to six digits). *Explain* which end each shape
 # controls, and why equal shapes do not treat the two ends equally.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 winner = 1
+
+# %% tags=["solution"]
 coin = HardKuma(0.05, 0.05)
 print(f"a = b = 0.05: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
 low, high = torch.tensor(1e-3), torch.tensor(10.0)
@@ -278,8 +281,10 @@ for s in shapes_a:
 # "P(1)"). *Change* the raw output of $a$ alone until both masses are equal (`fair_raw`, to four digits). *Explain* its
 # sign.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 larger_mass = "P(1)"
+
+# %% tags=["solution"]
 ln_two = torch.tensor(2.0).log()
 low, high = torch.tensor(-5.0), torch.tensor(0.0)
 for _ in range(60):
@@ -347,8 +352,10 @@ print(f"where the interval wins, z lies between {values[inside].min():.3f} and {
 # *Change* $b$ in small steps and find where the decision changes (`borders`, to three digits). *Explain* which masses
 # are equal there.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 sequence = ["open", "between", "closed"]
+
+# %% tags=["solution"]
 walk_b = torch.logspace(-1, 1, 20001)
 steps = decide(HardKuma(torch.tensor(0.3), walk_b), rule="argmax")
 kinds = (steps == 1) * 2 + ((steps > 0) & (steps < 1)) * 1  # 0 closed, 1 between, 2 open
@@ -411,6 +418,10 @@ fig
 # outputs of a network, $a = 10^{-3} + \mathrm{softplus}(\text{raw } a)$. The slider `u` moves one draw, and *beside*
 # shows how it travels from $u$ to $K$, to $T$ and to $H$. In the same place you can also show the cdf, the Beta of (X3)
 # and the derivatives (H6). With a second gate you can compare two shapes.
+#
+# The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
+# words of a few dev reviews. Move the slider `epoch` and watch where the gates of the gold rationale go, and where all
+# others go. With the slider `word`, or with a click on a word, you look at the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))
@@ -421,7 +432,7 @@ for name, number in describe_shape(p.a, p.b, p.left, p.right).items():
     print(f"{name:9} {number:.6g}")
 
 # %% tags=["interactive"]
-explorer = explore_shapes(p.a, p.b, p.left, p.right)
+explorer = explore_shapes(p.a, p.b, p.left, p.right, run=reference_folder())
 explorer
 
 # %% tags=["check"]
@@ -429,8 +440,8 @@ assert (explorer.a, explorer.b, explorer.left, explorer.right) == (p.a, p.b, p.l
 assert "data-module" in explorer.as_html(), "a page without a kernel gets the whole explorer"
 
 # %% [markdown]
-# **Exercise 5** (predict, change, explain; 15 minutes). Use the sliders, and write each prediction down before you move
-# them.
+# **Exercise 5** (predict, change, explain; 15 minutes). Use the sliders of section 6, and write each prediction down
+# before you move them.
 # 1. *Predict* what happens if you start from the U-shape and raise only `a`. Which mass falls (`falls`, "P(0)" or
 #    "P(1)")? Does the other one stay?
 # 2. *Change* `a` and `b` to a gate with P(0) between 0.44 and 0.46 that is *not* decided to be 0 (`undecided_shape`, a
@@ -440,10 +451,12 @@ assert "data-module" in explorer.as_html(), "a page without a kernel gets the wh
 # 4. *Change* `a` and `b` until the entropy is below 0.05 nats (`certain_shape`). *Explain* what such gates have in
 #    common.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 falls = "P(0)"
-undecided_shape = (0.2, 0.64)
 taken_over = "P(0<H<1)"
+
+# %% tags=["solution"]
+undecided_shape = (0.2, 0.64)
 certain_shape = (0.01, 10.0)
 for shape in (undecided_shape, certain_shape):
     print(shape, {name: round(value, 3) for name, value in describe_shape(*shape).items()})

@@ -41,6 +41,7 @@ from rationale.distributions import HardKuma
 from rationale.nn import encoders, heads
 from rationale.objectives import expected_selection, expected_transitions
 from rationale.runs import results_folder, validated
+from rationale.training import toy_gates
 from rationale.training.toy_gates import likelihood
 
 # %%
@@ -48,21 +49,26 @@ p = validated(globals())
 folder = results_folder("05_count_words") / "figures"
 torch.set_default_dtype(torch.float64)  # checks with all digits
 torch.manual_seed(p.seed)
-words = "a thin plot but a truly wonderful cast".split()
+words = toy_gates.SENTENCE  # of the Stanford Sentiment Treebank
 mask = torch.ones(1, len(words)).bool()  # [1, T]: one text, no padding
 
 # %% [markdown]
 # ## 1. Read only what is selected
 #
-# We begin with an experiment. A *predictor* reads eight words and says which of five classes the text belongs to.
-# Each word vector is multiplied by a gate $z$ before the predictor reads it, and for now we set the gates by hand.
-# Two words get $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
-#
+# We begin with an experiment on the sentence at the end of `10_first_rationale`. A *predictor* reads its eight words
+# (the full stop is one of them) and says which of the five classes of the SST the sentence belongs to. Each word vector
+# is multiplied by a gate $z$ before the predictor reads it, and for now we set the gates by hand. Two words get
+# $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
+
+# %%
+z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])
+figures.highlight_html(words, z, title="SST, “negative”; gates set by hand")
+
+# %% [markdown]
 # Now we replace the words one at a time by another random vector, and measure how far the prediction moves. Which
 # replacements can it notice? Decide before you look at the figure.
 
 # %%
-z = torch.tensor([0, 1, 0, 0, 0, 0.5, 1, 0])
 predictor = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
 vectors = torch.randn(len(words), 4)  # one random vector per word
 swapped = vectors.repeat(len(words), 1, 1)  # [T, T, 4]: in row t ...
@@ -115,7 +121,9 @@ print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 # eight coins we can. Eight gates that are only 0 or 1 have $2^8 = 256$ outcomes, and we can list all of them.
 #
 # We also take a predictor that needs no training. Each word has a `worth`, and the predictor becomes more certain of
-# the right class the more worth it sees:
+# the right class the more worth it sees. The sentence and its class are real, but we have made up these worths for the
+# example. *Pretentious* and *ruins* are worth most, and *potentially* counts because it takes something away from
+# *terrific*.
 
 # %%
 figures.show_source(likelihood)
@@ -126,7 +134,7 @@ figures.show_source(likelihood)
 # We let the gates become more and more certain and watch how far apart the two numbers are.
 
 # %%
-worth = torch.tensor([0.0, 3, 1, 1, 0, 2, 4, 1])  # of each word, for the task
+worth = toy_gates.SENTENCE_WORTH  # of each word, for the task
 patterns = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * len(words))  # [256, 8]: which words are selected
 certainty = torch.linspace(0, 6, 61)
 opens = torch.sigmoid(certainty[:, None] * (worth - 0.5))  # [61, 8]: P(z_t = 1), more and more certain
@@ -361,8 +369,11 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 # the absolute differences of its two answers. Call this `apart`, a dict of the same keys. *Explain* what an LSTM does
 # with a zero vector.
 
+# %% tags=["prediction"]
+differ = {"zero": True, "compact": False}
+
 # %% tags=["solution"]
-differ, apart = {"zero": True, "compact": False}, {}
+apart = {}
 for mode in differ:
     predictor.mode = mode
     with torch.no_grad():
@@ -390,12 +401,15 @@ assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
 # *Change* $s$ and compute $L$ along (0, 1). Let `never` be the set of the two $s$ with $L = 0$. *Explain* what these
 # two rationales say about a target of zero switches.
 
+# %% tags=["prediction"]
+best_s, best_switches = 0.5, 7 / 8 * 2 * 1 / 4
+
 # %% tags=["solution"]
 along_s = torch.linspace(0, 1, 101)
 same = [both_rates(s.expand(8))[1] for s in along_s]
 most = max(range(101), key=same.__getitem__)
-best_s, best_switches, never = along_s[most].item(), same[most], {0.0, 1.0}
-print(f"largest at s = {best_s:.2f}: L = {best_switches:.4f} = 7/8 x 2 x 1/4")
+never = {0.0, 1.0}
+print(f"largest at s = {along_s[most]:.2f}: L = {same[most]:.4f}")
 # If nothing or everything is selected, there are no switches. A target of 0 drives every text to one of the two.
 
 # %% tags=["check"]

@@ -440,6 +440,37 @@ for settings in (authors, signed):
     assert not list(constraint.parameters()), "nothing in it for the optimiser"
 
 # %% [markdown]
+# ### One sentence at three targets
+#
+# One gate has nothing to choose. So we also take the sentence of `05_count_words`, with one gate per word and the
+# worths that we made up there. The selector sees the worth of a word and nothing else. We train it at three targets,
+# which ask for one, three and six of the eight words. Which words do you expect at each target?
+
+# %%
+sentence = toy_gates.sentence_texts(p.batch_size)
+kept = {}
+for num_words in (1, 3, 6):
+    selector = toy_gates.toy_gate(p.left, p.right)
+    toy_gates.hold_rate(Constraint(num_words / 8, **signed), selector, sentence, **training)
+    kept[f"target {num_words} of 8"] = selector(sentence.clue[0].unsqueeze(-1)).log_prob_nonzero.exp().detach()
+
+# %% tags=["figure"]
+figures.draw_panel(figures.draw_bars, toy_gates.SENTENCE, kept, title="A higher target adds words in order of worth",
+                   ylabel="P(z ≠ 0)", fmt="", size=(9.5, 4.4), save=folder / "sentence")
+
+# %% tags=["check"]
+best_first = toy_gates.SENTENCE_WORTH.argsort(descending=True, stable=True)
+for name, opened in kept.items():
+    assert (opened[best_first].diff() < 1e-9).all(), f"{name}: a word of more worth is not less likely to be kept"
+    if settles:
+        assert abs(opened.mean() - int(name.split()[1]) / 8) < 0.03, f"{name}: the rate is {opened.mean():.3f}"
+
+# %% [markdown]
+# At the lowest target the most valuable word is kept, and at each higher target the next ones are added. This is the
+# falling price of section 3 again, now with words. Words of equal worth have equal gates, because the selector cannot
+# tell them apart, so at some targets they are all open with the same probability between 0 and 1.
+
+# %% [markdown]
 # ## 6. The trap: an overshoot that is final
 #
 # The first portrait ended at a rate of 0, and it stayed there. Can a gate that was shut by an overshoot come back? We
@@ -598,8 +629,11 @@ if settles:
 # and compute the size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ of the plateau for both. Call this `plateaus`, a dict of
 # -0.1 and -0.01. *Explain* the change by how often such a gate is exactly 0.
 
+# %% tags=["prediction"]
+plateau_moves = "falls"
+
 # %% tags=["solution"]
-plateau_moves, plateaus = "falls", {}
+plateaus = {}
 for left_end in (-0.1, -0.01):
     k_zero = -left_end / (p.right - left_end)
     log_open = torch.tensor(1 - k_zero ** closing.a[0].item()).log().item()
@@ -624,8 +658,10 @@ assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not
 # the one gate of section 5 at `p.selection` again with `train_one_gate`. Call the trace `loose`. *Explain* it by
 # section 3. What, in the loss of one gate, makes one rate better than another?
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 curve = "swings"
+
+# %% tags=["solution"]
 loose = train_one_gate(Constraint(p.selection, **{**signed, "quadratic": 0.0}))
 print(f"extremes of the rate without the term {loose.rate.min():.3f} and {loose.rate.max():.3f}")
 # A straight line plus a straight line has no minimum inside. The gate runs to one end until the multiplier has crossed

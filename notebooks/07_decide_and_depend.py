@@ -445,8 +445,10 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 # $z \ne 0$. *Explain* what you found, and say which of the two rates stays at the target when the gap is measured on
 # the rule.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 rises, other_way = True, False
+
+# %% tags=["solution"]
 share_by_rule = {name: (decide(by_hand_selector(0.5, -2.5), name) != 0).double().mean().item()
                  for name in ("argmax", "threshold")}
 print(share_by_rule)
@@ -470,9 +472,10 @@ assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`oth
 # the plug-in gives then (`predicted_plug_in`, right to 0.1). *Change* $\omega$ to 60 and compute `plug_in_far` and
 # `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and why the look-ahead is not 0.
 
+# %% tags=["prediction"]
+predicted_plug_in = 2 * two.first.prob_zero.item() * (1 - two.first.prob_zero.item())
+
 # %% tags=["solution"]
-zero_first = two.first.prob_zero.item()
-predicted_plug_in = 2 * zero_first * (1 - zero_first)
 plug_in_far, look_ahead_far = two.plug_in(60.0), two.look_ahead(60.0)
 print(f"ω = 60: plug-in {plug_in_far:.3f}, look-ahead {look_ahead_far:.3f}; predicted {predicted_plug_in:.3f}")
 # A second gate that copies the first never switches. Here it follows z - 1/2, so a draw in (0, 1/2), selected but below

@@ -224,12 +224,14 @@ _ = half_trained.eval()
 # compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with $\mathrm{E}[\nabla \ln p] =
 # 0$.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 mean_moves, noise_moves = False, True
+
+# %% tags=["solution"]
 lifted = score_gradients(table.logits, draws, table.cost_of(draws) + 10)
 print(f"noise {single.std(0).norm():.2f} -> {lifted.std(0).norm():.2f}")
 # The constant drops out of the mean because the scores average to zero, but it multiplies every single score. What
-# can be added without harm can be subtracted with profit: the next section.
+# can be added without harm can be subtracted with profit, as section 3 does.
 
 # %% tags=["check"]
 lifted_exact = (table.chances * (table.cost + 10)) @ table.scores
@@ -241,9 +243,8 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # %% [markdown]
 # ## 3. What to subtract, and how many draws
 #
-# The exercise suggests a remedy. If a constant may be added to the cost, it may be subtracted. Any number $b$ that
-# does not depend on the draw itself leaves the mean alone, because the probabilities sum to 1 whatever the parameters
-# are:
+# Exercise 1 suggests a remedy. If a constant may be added to the cost, it may be subtracted. Any number $b$ that does
+# not depend on the draw itself leaves the mean alone, because the probabilities sum to 1 whatever the parameters are:
 #
 # $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
 # L. \tag{R5}$$
@@ -354,8 +355,10 @@ fig
 # (`predicted_factor`). *Change* the baseline so and measure the factor along `exact` (`measured_factor`). *Explain*
 # it by (R6).
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 predicted_factor = 0.5
+
+# %% tags=["solution"]
 two_draws = table.draw(p.num_samples, 2)
 two_costs = table.cost_of(two_draws)
 shrunk = score_gradients(table.logits, two_draws, two_costs, two_costs.mean(0)).mean(0)

@@ -216,8 +216,10 @@ fig
 # norm the largest $v$ that the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is
 # allowed). *Explain* which of the norms keeps a model from showing everything faintly.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
+
+# %% tags=["solution"]
 some_open = {"L0": 0.0, "L1": 0.1 / 0.4, "L2": math.sqrt(0.1 / 0.4)}
 print("all words at", all_open, "or 40 of 100 at", some_open)
 # Only L0 does: it counts 40 words as 40, however faint they are. Under L2 a third of full strength is enough to show
@@ -459,7 +461,7 @@ two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train
 # %% [markdown]
 # **The answer.** Not here. With zeros in the gaps, the model with one signal has not learned the whole task, but it
 # fails in every fifth of the text alike, so the place is not the reason. The fear is reasonable for an LSTM that is
-# not trained, and the exercise below shows why. But the LSTM is trained together with the selector, and what it needs
+# not trained, and Exercise 2 shows why. But the LSTM is trained together with the selector, and what it needs
 # to remember it learns to remember. If unselected words are removed, the question does not even arise, because then
 # the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
 #
@@ -467,11 +469,13 @@ two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train
 # `distance_after_zeros` says how far apart the last states after the four signals still are when a number of zero
 # vectors has followed. *Predict* by which factor the content of a cell shrinks per zero vector if every forget gate
 # stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each divided by the
-# first one, for the two models below: `fading`, a dict of "untrained" and "trained" to 21 numbers. *Explain* how the
-# trained LSTM differs, and what this means for the question of this page.
+# first one, for both models in `two_models`: `fading`, a dict of "untrained" and "trained" to 21 numbers. *Explain* how
+# the trained LSTM differs, and what this means for question 5.
+
+# %% tags=["prediction"]
+factor = 0.5
 
 # %% tags=["solution"]
-factor = 0.5
 fading = {name: [distance_after_zeros(model, zeros) / distance_after_zeros(model, 0) for zeros in range(21)]
           for name, model in two_models.items()}  # fmt: skip
 print("share of the distance left after 0, 1, 2, 3, 5, 10 and 20 zero vectors")

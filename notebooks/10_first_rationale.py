@@ -53,6 +53,7 @@ from rationale.data.corpora import synthetic
 from rationale.explorers import explore_sentence, explore_training
 from rationale.runs import claims, predict, results_folder, saved, validated
 from rationale.training.settings import FirstSettings
+from rationale.training.toy_gates import SENTENCE
 
 # %%
 p = validated(globals(), FirstSettings)
@@ -297,14 +298,17 @@ mine = next(predict.predict(run, [tokenise.tokenise(words)]))
 figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). The review above (`lowest`) has the lowest predicted score
-# among those that use the worst words for our aspect and for another one. *Predict* what raises the score. Is it praise
-# for our aspect, or praise for all the others (`mover`, "ours" or "others")? *Change* the `worst_words` into the
-# `best_words` of the same place in the list. Do this once inside the gold rationale only (`ours_praised`, a list of
-# words), and once outside only (`others_praised`). *Explain* what the selector must have read.
+# **Exercise 1** (predict, change, explain; 10 minutes). Section 6 ends with the review `lowest`. It has the lowest
+# predicted score among those that use the worst words for our aspect and for another one. *Predict* what raises the
+# score. Is it praise for our aspect, or praise for all the others (`mover`, "ours" or "others")? *Change* the
+# `worst_words` into the `best_words` of the same place in the list. Do this once inside the gold rationale only
+# (`ours_praised`, a list of words), and once outside only (`others_praised`). *Explain* what the selector must have
+# read.
+
+# %% tags=["prediction"]
+mover = "ours"
 
 # %% tags=["solution"]
-mover = "ours"
 better = dict(zip(worst_words, best_words, strict=True))
 tokens, gold = lowest.tokens, lowest.gold
 ours_praised = [better.get(token, token) if flag else token for token, flag in zip(tokens, gold, strict=True)]
@@ -339,8 +343,10 @@ explore_sentence([folder], words)
 # `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`, which takes another minute. *Explain* how near the
 # model comes.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 largest_recall, largest_precision = min(1, 0.02 / gold_rate), min(1, gold_rate / 0.3)
+
+# %% tags=["solution"]
 print(f"exercise 2: recall <= {largest_recall:.0%} at 2 %, precision <= {largest_precision:.0%} at 30 %")
 # With fewer words than the rationale has, the recall is at most target / gold rate, but the precision can be high. With
 # more words than the rationale has, the precision is at most gold rate / target.
@@ -363,8 +369,11 @@ assert abs(largest_precision - many.mean()) < 0.05 + unit, f"30 %: {many.sum()} 
 # share). *Explain* why a model would then not care whose opinion it reads. You can see it in a run with
 # `PARAMS="correlation=0.9"`.
 
+# %% tags=["prediction"]
+precision_falls = True
+
 # %% tags=["solution"]
-precision_falls, told_by_other = True, {}
+told_by_other = {}
 another = "taste" if p.aspect == "smell" else "smell"
 for correlation in (0.0, 0.9):
     both = [[e.label[0] for e in synthetic.read_synthetic(0, 400, 0, aspect, correlation, seed=0)["dev"]]
@@ -391,9 +400,18 @@ assert precision_falls == (told_by_other[0.9] > 0.5), "if any opinion tells the 
 #
 # ## Next
 #
-# Why can we not train such a choice directly? In `01_choosing` you try, and form a wish. In `02_kumaraswamy` and
-# `03_hardkuma` we build the gate that fulfils it, and in `05_count_words` and `06_hold_a_rate` the objective. In
-# `12_train_sst` you do the same on real sentences.
+# Before you go on, here is one sentence that nobody made up. It is from the Stanford Sentiment Treebank (SST), where
+# people have judged sentences from film reviews, and they found this one negative. Which words would you keep, if you
+# had to convince a friend of it with as few words as possible?
+
+# %%
+figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”")
+
+# %% [markdown]
+# Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this sentence
+# again. In `01_choosing` we ask why such a choice cannot be trained directly, and form a wish. In `02_kumaraswamy` and
+# `03_hardkuma` we build the gate that fulfils it. In `05_count_words` we put such gates on the eight words and count
+# them, and in `06_hold_a_rate` we hold their rate. In `12_train_sst` you train a model on all sentences of the SST.
 
 # %%
 for name, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):

@@ -197,8 +197,10 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 # tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
 # would change.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = "down"
+
+# %% tags=["solution"]
 filled = []
 for z in evaluation.z:
     chosen = z != 0

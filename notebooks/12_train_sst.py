@@ -182,8 +182,10 @@ with torch.no_grad():
 # another, random order, and call the result `shuffled`. *Explain* what the difference says about the words, and what
 # the remaining accuracy says about their number.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = 0.3
+
+# %% tags=["solution"]
 shuffled = own.z.clone()
 for row, real in zip(shuffled, sentences.mask, strict=True):
     row[real] = row[real][torch.randperm(int(real.sum()), device=real.device)]

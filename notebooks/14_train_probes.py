@@ -193,22 +193,28 @@ if is_ours and truth_known and "states" in found:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know how large
 # it is for an attribution without any information. *Predict* the KL divergence from the truth to an attribution that
-# is the same everywhere. Write it as a formula in the number of positions and the number of gold positions. *Change*
-# the attributions to this one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold
-# positions, in nats (None for another corpus). Then collect in `worse` the set of those methods above whose `kl_1` is
-# larger. *Explain* what such a method does wrong, compared with this attribution.
+# is the same everywhere. Write it as a function `kl_of(num_positions, num_gold)`. *Change* the attributions to this
+# one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold positions, in nats (None
+# for another corpus). Then collect in `worse` the set of those methods in `found` whose `kl_1` is larger. *Explain*
+# what such a method does wrong, compared with this attribution.
+
+# %% tags=["prediction"]
+def kl_of(num_positions, num_gold):
+    return np.log(num_positions / num_gold)
+
 
 # %% tags=["solution"]
 kl_of_nothing, worse = None, set()
 if truth_known:
     with_gold = [e for e in splits["test"] if any(e.rationale)]
-    kl_of_nothing = float(np.mean([np.log(len(e.tokens) / sum(e.rationale)) for e in with_gold]))
+    kl_of_nothing = float(np.mean([kl_of(len(e.tokens), sum(e.rationale)) for e in with_gold]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
     print(f"a constant attribution has {kl_of_nothing:.3f} nats; methods that are worse: {worse or 'none'}")
 # The truth is uniform over m of T positions, and the attribution is 1/T at each, so KL = ln(T / m). A method above this
 # number gives some gold positions even less weight than a uniform attribution does.
 
 # %% tags=["check"]
+assert abs(kl_of(8, 2) - np.log(4)) < 1e-9, "`kl_of`: if 2 of 8 positions are gold, it is ln 4"
 if truth_known:
     flat = [torch.ones(len(one), len(e.tokens)) for one, e in zip(states[:1] * len(splits["test"]), splits["test"],
             strict=True)]  # fmt: skip

@@ -164,8 +164,10 @@ for found in said:
 # (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
 # computes, and say what a smaller `gamma` would change.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = True
+
+# %% tags=["solution"]
 spoken = [(len(e.tokens), (text.weights == 0).double().mean().item())
           for e, text in zip(tests, said, strict=True) if len(text.words)]
 limit = np.median([length for length, _ in spoken] or [0])

@@ -121,8 +121,10 @@ figures.show(fig)
 # numbers, with the same seed). *Explain* why you get so far with so few words, and what a low rate costs all the
 # same.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = 0.7
+
+# %% tags=["solution"]
 finer = training.score_by_rate(splits, texts.head, [k / 100 for k in range(1, 11)], p.seed)["largest weights"]
 # A few words with large weights decide most texts. Texts in which such words are missing, or stand behind a negation,
 # need more words: these texts are what a low rate loses.
@@ -286,8 +288,10 @@ print(own, [span.text for span in own.rationale][:5])
 # answer in `answers`, joined by spaces (`again`, the new answers in the same order). *Explain* why an answer may
 # change although the predictor had seen nothing else before.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 changes = 0.1
+
+# %% tags=["solution"]
 again = fitted([" ".join(span.text for span in answer.rationale) for answer in answers])
 # The selector reads the shorter text and selects a part of it, so the predictor may read less than before. Faithful
 # means that the predictor read these words only. It does not mean that these words would select themselves.

@@ -221,8 +221,10 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
 # is at most the median (`little`) and of the others (`much`). Compute the precision of each half, `precision_little`
 # and `precision_much` (0 where nothing is selected). *Explain* what a budget on average does.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = "little"
+
+# %% tags=["solution"]
 shares = np.array([chosen[i].double().mean().item() for i in judged])
 limit = np.median(shares) if judged else 0.0
 little = [i for i, one in zip(judged, shares, strict=True) if one <= limit]

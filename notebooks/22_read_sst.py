@@ -150,8 +150,10 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
 # True (`shorter_rate`) and where it is not (`longer_rate`, 0 if no sentence is longer). *Explain* what the constraint
 # holds and what it leaves free.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 guess = False
+
+# %% tags=["solution"]
 shorter = lengths <= np.median(lengths)
 shorter_rate, longer_rate = (rates[half].mean() if half.any() else 0.0 for half in (shorter, ~shorter))
 # If the two rates agree, long and short sentences have about the same share of informative words. If they differ, this

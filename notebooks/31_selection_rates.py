@@ -602,8 +602,10 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # the selected minus the expected rate in points, on the test split, as the mean over its runs (`rate_gaps`, a dict of
 # targets to these numbers). *Explain* the sign of the difference, and why it becomes small.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 larger_at_10, nearer_at_60 = "expected", True
+
+# %% tags=["solution"]
 gaps = off["selected_minus_target"] - off["expected_minus_target"]
 rate_gaps = ((gaps * off["seeds"]).groupby(off["target"]).sum() / off.groupby("target")["seeds"].sum()).to_dict()
 print({target: round(gap, 1) for target, gap in rate_gaps.items()})

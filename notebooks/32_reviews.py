@@ -208,8 +208,10 @@ export.table(both[[*compare.told_columns(both), *numbers]], "budgets")
 # recall of one row. Apply it to each row of `found` with a recall above 0 (`gold_shares`, a list). *Explain* which of
 # the three numbers you need not report.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 can_differ = False
+
+# %% tags=["solution"]
 some = found[found["recall"] > 0]
 gold_shares = (some["rate_selected"] * some["precision"] / some["recall"]).tolist()
 # precision x selected = recall x gold = the words that are both. At one rate and on one corpus, precision / recall is

@@ -57,6 +57,7 @@ from rationale.nn import (
 )
 from rationale.nn.mappings import fast_rows
 from rationale.runs import results_folder, validated
+from rationale.training.toy_segments import attend_to_segments
 
 # %%
 p = validated(globals())
@@ -201,8 +202,10 @@ print("weights that are not 0, of 6:", {gamma: round(size, 2) for gamma, size in
 # to one word (`bare_gamma`), and the largest at which the second word still gets nothing (`pair_gamma`). *Change*
 # $\gamma$ around both. *Explain* with (A2) what is true of a score whose weight is 0.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 bare_gamma, pair_gamma = 0.3, 1.3
+
+# %% tags=["solution"]
 three_scores = torch.tensor([1.0, 0.2, 0.7], dtype=torch.float64)
 for gamma in (0.29, 0.31, 1.29, 1.31):
     print(f"gamma = {gamma}: {sparsemax(three_scores, gamma=gamma).numpy().round(3)}")
@@ -405,8 +408,10 @@ for alpha in (1.2, 1.5, 1.8):
 # numbers). *Change* the lead around your numbers. *Explain* with (A6) why no lead is enough for softmax, and what
 # $\gamma$ does.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 leads = [2.0, 4.0]
+
+# %% tags=["solution"]
 for alpha, lead in zip((1.5, 1.25), leads, strict=True):
     for factor in (0.99, 1.01):
         print(f"alpha = {alpha}, lead {factor * lead:.2f}:", entmax(torch.tensor([factor * lead, 0.0]), alpha=alpha))
@@ -527,11 +532,10 @@ for gamma in (0.5, 1.0, 2.0):
     assert (uniform == in_dead_zone(away, lam=0.1, gamma=gamma)).all() and 0.05 < uniform.double().mean() < 0.95, "(A9)"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
-figures.draw_lines(np.logspace(-3, 1, 25), shares, ax, title="Rows of small scores get uniform weights and no gradient",
-                   xlabel="standard deviation of the scores (12 per row)", ylabel="share of dead rows", xscale="log")
-figures.save_figure(fig, folder, "dead_zone")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, np.logspace(-3, 1, 25), shares,
+                   title="Rows of small scores get uniform weights and no gradient",
+                   xlabel="standard deviation of the scores (12 per row)", ylabel="share of dead rows", xscale="log",
+                   size=(9, 4.4), save=folder / "dead_zone")
 
 # %% [markdown]
 # What can you do about it? Let $\lambda$ rise from 0 during the first steps, or scale the scores up, and watch the
@@ -539,31 +543,11 @@ figures.show(fig)
 # them carries the label.
 
 # %%
-def toy(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens [rows, 12, 8] and labels [rows] in {-1, 1}: a segment of three tokens carries a mark and the label."""
-    tokens, label = scores_of(rows, 12, 8), scores_of(rows).sign()
-    start = torch.randint(0, 10, (rows, 1), generator=generator) + torch.arange(3)
-    tokens.scatter_(1, start.unsqueeze(-1).expand(-1, -1, 8)[..., :1], 3.0)  # the mark
-    tokens[..., 1].scatter_(1, start, label.unsqueeze(1).expand(-1, 3))  # the label
-    return tokens, label
+figures.show_source(attend_to_segments)
 
-
-def trained(lam_at) -> list[tuple[float, float]]:
-    """Loss and share of dead rows at each step of a model that attends with fusedmax, `lam_at(number)` its price."""
-    tokens, label = toy(256)
-    query, read = ((0.01 * scores_of(8)).requires_grad_() for _ in range(2))
-    optimizer, seen = torch.optim.Adam([query, read], lr=p.learning_rate), []
-    for number in range(p.num_steps):
-        scores = tokens @ query
-        said = (fusedmax(scores, lam=lam_at(number)).unsqueeze(-1) * tokens).sum(1) @ read
-        loss = torch.nn.functional.softplus(-label * said).mean()
-        optimizer.zero_grad(), loss.backward(), optimizer.step()
-        seen.append((loss.item(), in_dead_zone(scores.detach(), lam=0.5).double().mean().item()))
-    return seen
-
-
-runs = {"λ = 0.5 from the start": trained(lambda number: 0.5),
-        "λ rises to 0.5": trained(lambda number: 0.5 * min(1, number / 200))}  # fmt: skip
+# %%
+prices = {"λ = 0.5 from the start": lambda number: 0.5, "λ rises to 0.5": lambda number: 0.5 * min(1, number / 200)}
+runs = {name: attend_to_segments(price, p.num_steps, p.learning_rate, generator) for name, price in prices.items()}
 
 # %% tags=["check"]
 if p.num_steps >= 400:
@@ -613,13 +597,11 @@ for name, mapping in maps.items():
 assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(closed["softmax"]) == 0
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
 title = "Sparsemax settles {:.0%} of the rows at γ = 1 and {:.0%} at γ = 4".format(*closed["sparsemax"][2:5:2])
 lines = {in_words(name): shares_of for name, shares_of in closed.items()}
-figures.draw_lines(flatness, lines, ax, title=title, xlabel="γ (scores of standard deviation 2, 12 per row)",
-                   ylabel="share of rows without gradient", xscale="log", markers=True)
-figures.save_figure(fig, folder, "settled")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
+                   xlabel="γ (scores of standard deviation 2, 12 per row)", ylabel="share of rows without gradient",
+                   xscale="log", markers=True, size=(9, 4.4), save=folder / "settled")
 
 # %% [markdown]
 # ## 11. Padding must have no influence
@@ -741,15 +723,18 @@ assert explorer.scores == some.tolist() and explorer.lam == 0.2, "it starts at t
 assert "data-module" in explorer.as_html(), "a page without a kernel gets the whole explorer"
 
 # %% [markdown]
-# **Exercise 3** (predict, change, explain; 12 minutes). Use the sliders with the scores `some`, and predict first.
+# **Exercise 3** (predict, change, explain; 12 minutes). Use the sliders of section 13 with the scores `some`, and
+# predict first.
 # 1. When you raise `lam`, fusedmax joins neighbours until two segments are left, and then one. *Predict* where the last
 #    break is (`first_segment`, the number of words before it). *Change* `lam` until you see it. Which scores decide?
 # 2. *Change* the places of two scores. Which maps only exchange the two weights, whichever scores you take
 #    (`only_swap`, a set of names)?
 # 3. *Explain* part 1 by (A9), and part 2 by whether each penalty depends on the places of words.
 
-# %% tags=["solution"]
+# %% tags=["prediction"]
 first_segment = int((some - some.mean()).cumsum(0)[:-1].abs().argmax()) + 1
+
+# %% tags=["solution"]
 only_swap = {"softmax", "sparsemax", "entmax", "oscarmax", "sq_pnorm_max"}
 swapped = some[[4, 1, 2, 3, 0, 5]]
 for name, y in all_mappings(some, lam=0.2).items():

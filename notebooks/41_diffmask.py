@@ -49,6 +49,7 @@ from rationale.distributions import HardConcrete
 from rationale.models.digit_counter import DigitCounter
 from rationale.runs import notebook_path, results_folder, validated
 from rationale.runs.cells import notebook_settings
+from rationale.training import toy_gates
 
 # %%
 p = validated(globals())
@@ -141,11 +142,9 @@ largest = int(max(sizes.max(), count_true.max()))
 by_size = {name: torch.bincount(n, minlength=largest + 1) / max(1, len(n)) for name, n in held.items()}
 empty = int((sizes[answer == (blank == "yes")] == 0).sum())
 title = f"Erasure keeps nothing in {empty} of the {facts[blank][0]} texts with the answer “{blank}”"
-fig, ax = figures.new_figure(size=(10, 4.6))
-figures.draw_bars([str(n) for n in range(largest + 1)], by_size, ax, title=title, ylabel="share of texts", fmt="")
-ax.set_xlabel("number of positions")
-figures.save_figure(fig, folder, "hindsight")
-figures.show(fig)
+figures.draw_panel(figures.draw_bars, [str(n) for n in range(largest + 1)], by_size, title=title,
+                   ylabel="share of texts", fmt="", size=(10, 4.6), limits={"xlabel": "number of positions"},
+                   save=folder / "hindsight")
 
 # %% [markdown]
 # The digits that count are the truth here, and you see that erasure keeps far fewer. This is not a
@@ -211,11 +210,9 @@ stretched = {
 }
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
-figures.draw_lines(logits, stretched, ax, title="With the printed stretch, the gate opens where it should shut",
-                   xlabel="logit of the gate", ylabel="mean value of the gate")
-figures.save_figure(fig, folder, "stretch")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, logits, stretched,
+                   title="With the printed stretch, the gate opens where it should shut", xlabel="logit of the gate",
+                   ylabel="mean value of the gate", size=(9, 4.6), save=folder / "stretch")
 
 # %% tags=["check"]
 right, printed = stretched.values()
@@ -277,11 +274,10 @@ for at in (2.0, 5.0):
     values[f"mean of z where it is not 0, logit {at:g}"] = kept
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.8))
-figures.draw_lines(depths, values, ax, title="A product of half-open gates also shrinks the inputs that it keeps",
-                   xlabel="number of layers that vote", ylabel="probability or value")
-figures.save_figure(fig, folder, "product")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, depths, values,
+                   title="A product of half-open gates also shrinks the inputs that it keeps",
+                   xlabel="number of layers that vote", ylabel="probability or value", size=(9, 4.8),
+                   save=folder / "product")
 
 # %% tags=["check"]
 shrunk = values["mean of z where it is not 0, logit 2"]
@@ -318,13 +314,10 @@ lines = {name: explain.divergence(sure.expand(81, -1), hat, kind) for kind, name
 unsure = int(masked_odds.abs().argmin())
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
 costs = [lines[name][unsure] for name in ("KL(y ‖ ŷ)", "KL(ŷ ‖ y)")]
 title = "To be unsure after masking costs {:.1f} nats one way and {:.1f} the other".format(*costs)
-figures.draw_lines(masked_odds, lines, ax, title=title,
-                   xlabel="log-odds of the answer after masking", ylabel="divergence, nats")
-figures.save_figure(fig, folder, "divergences")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, masked_odds, lines, title=title, xlabel="log-odds of the answer after masking",
+                   ylabel="divergence, nats", size=(9, 4.6), save=folder / "divergences")
 
 # %% tags=["check"]
 assert abs(costs[0] - math.log(2)) < 1e-3 and abs(costs[1] - (6 - math.log(2))) < 1e-3
@@ -345,12 +338,9 @@ pushes = {
 }
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
 title = "With the price ln P, the gradient of a shut gate does not vanish"
-figures.draw_lines(logits.detach(), pushes, ax, title=title, xlabel="logit of the gate",
-                   ylabel="derivative by the logit")
-figures.save_figure(fig, folder, "prices")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, logits.detach(), pushes, title=title, xlabel="logit of the gate",
+                   ylabel="derivative by the logit", size=(9, 4.6), save=folder / "prices")
 
 # %% tags=["check"]
 assert pushes["price ln P(z ≠ 0)"][0] > 0.99 and pushes["price P(z ≠ 0)"][0] < 1e-3, "at a shut gate"
@@ -368,34 +358,15 @@ assert max(push[-1] for push in pushes.values()) < 1e-3, "at an open one both ar
 # costs 3 nats, with a margin of 0.1.
 
 # %%
-def moved(lam: float, gap: float, ours: bool) -> float:
-    relative = min(5, max(-1, gap / 0.1))
-    return min(200, max(0.1, lam * math.exp(0.01 * relative)) if ours else max(0, lam + 0.01 * gap))
-
-
-single = {}
-for name, ours in (("ln λ moves with damping", True), ("λ moves", False)):
-    logit, lam, average, kept = torch.tensor(5.0, requires_grad=True), 1.0, 0.0, []
-    optimizer = torch.optim.RMSprop([logit], lr=0.01)
-    for _ in range(3000):
-        gate = HardConcrete(logit, explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
-        gap = 3 * (1 - gate.rsample((128,))).square().mean() - 0.1
-        average = 0.9 * average + 0.1 * gap.item()
-        lam = moved(lam, average if ours else gap.item(), ours)
-        optimizer.zero_grad()
-        (gate.log_prob_nonzero.exp() + (lam + ours * 10 * max(0, average)) * gap).backward()
-        optimizer.step()
-        kept.append(gate.log_prob_nonzero.exp().item())
-    single[name] = kept
+single = {name: toy_gates.hold_cost(3.0, margin=0.1, damped=damped, num_steps=3000)
+          for name, damped in (("ln λ moves with damping", True), ("λ moves", False))}
 swing = {name: np.std(kept[1500:]) for name, kept in single.items()}
 print({name: f"standard deviation over the second half {value:.4f}" for name, value in swing.items()})
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.6))
-figures.draw_lines(np.arange(3000), single, ax, title="With damping, the gate stays where the constraint is met",
-                   xlabel="step", ylabel="P(z ≠ 0)")
-figures.save_figure(fig, folder, "multiplier")
-figures.show(fig)
+figures.draw_panel(figures.draw_lines, np.arange(3000), single,
+                   title="With damping, the gate stays where the constraint is met", xlabel="step", ylabel="P(z ≠ 0)",
+                   size=(9, 4.6), save=folder / "multiplier")
 
 # %% tags=["check"]
 assert swing["λ moves"] > 2 * swing["ln λ moves with damping"], "without damping the gate oscillates"
@@ -406,17 +377,20 @@ assert abs(level - (1 - 0.1 / 3)) < 0.015, f"a gate of 0 or 1 is open in 97 %, t
 figures.show_source(explain.ProbeObjective.forward)
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 6 minutes). Look at the gate of the last figure. *Predict* about where it
-# settles. Which $P(z \ne 0)$ makes the mean cost equal to the margin of 0.1, if $z$ is either 0 or 1? *Change* the cost
-# of masking from 3 to 30 nats (`settled`, a dict of 3 and 30 to that probability). *Explain* why even a word that is
-# costly to mask is not kept with certainty.
+# **Exercise 1** (predict, change, explain; 6 minutes). In section 5, a constraint holds the gate of a word that costs 3
+# nats to mask. *Predict* where it settles (`settles_at`, right to 0.03): which $P(z \ne 0)$ makes the mean cost equal
+# to the margin of 0.1, if $z$ is either 0 or 1? *Change* the cost of masking from 3 to 30 nats (`settled`, a dict of 3
+# and 30 to that probability). *Explain* why even a word that is costly to mask is not kept with certainty.
+
+# %% tags=["prediction"]
+settles_at = 0.97
 
 # %% tags=["solution"]
 settled = {cost: 1 - 0.1 / cost for cost in (3, 30)}
 for cost, kept in settled.items():
     print(f"masking costs {cost} nats: P(z != 0) = {kept:.4f}")
 # The constraint is on the mean cost. It permits masking until the mean cost reaches the margin, so at ten times the
-# cost a tenth as much. (The gate of the figure ends a little higher, as draws between 0 and 1 also cost something.)
+# cost a tenth as much. (The gate of section 5 ends a little higher, as draws between 0 and 1 also cost something.)
 
 # %% tags=["check"]
 for cost in (3, 30):
@@ -424,6 +398,7 @@ for cost in (3, 30):
     mean_cost, deviation = cost * masked.double().mean(), cost * masked.double().std()
     allowed = 5 * deviation / math.sqrt(len(masked)) + 1e-3  # five standard errors
     assert abs(mean_cost - 0.1) < allowed, f"at {settled[cost]} masking costs {mean_cost:.3f} nats on average, not 0.1"
+assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `settled[3]`"
 
 # %% [markdown]
 # ## 6. Train a probe
@@ -451,13 +426,10 @@ if p.num_train >= 9_000:
     assert kept_of["other digits"][0] > 0.5, "at layer 0 nothing knows the query"
 
 # %% tags=["figure"]
-fig, ax = figures.new_figure(size=(9, 4.4))
 title = "At layer 1 the probe keeps {:.0%} of the digits that count and {:.0%} of the others"
 title = title.format(*(shares_kept[1] for shares_kept in kept_of.values()))
-figures.draw_bars(["layer 0, before the query", "layer 1, after the query"], kept_of, ax, title=title,
-                  ylabel="mean P(z ≠ 0)", fmt="{:.2f}")
-figures.save_figure(fig, folder, "probe")
-figures.show(fig)
+figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, after the query"], kept_of, title=title,
+                   ylabel="mean P(z ≠ 0)", fmt="{:.2f}", size=(9, 4.4), save=folder / "probe")
 
 # %% [markdown]
 # ## 7. The other methods
@@ -544,15 +516,13 @@ length, (first, second) = int(some.mask[i].sum()), splits["dev"][i].second
 rows = {"truth": truth[i, :length], "erasure": solutions[i][0].float()}
 rows |= {name: a[i, :length] for name, a in found.items()}
 heat = np.stack([(v / v.max().clamp(min=1e-30)).numpy() for v in rows.values()])
-fig, ax = figures.new_figure(size=(10, 4.6))
 asked = np.isin(splits["dev"][i].tokens, [first, second])
 here = {name: explain.distance_to_truth(truth[[i]], a[[i]])["js"].item() for name, a in found.items()}
 nearest = min(here, key=lambda name: math.inf if math.isnan(here[name]) else here[name])
 title = f"More {first} than {second}? {nearest} is nearest to the truth"
-figures.draw_attention(heat, list(rows), splits["dev"][i].tokens, ax, title=title, marked=asked,
-                       scale="share of the row's largest value\n(grey: exactly 0)")
-figures.save_figure(fig, folder, "others")
-figures.show(fig)
+figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].tokens, title=title, marked=asked,
+                   scale="share of the row's largest value\n(grey: exactly 0)", size=(10, 4.6),
+                   save=folder / "others")
 
 # %% [markdown]
 # DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the same value
@@ -566,8 +536,11 @@ figures.show(fig)
 # for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both). *Explain* what a model that
 # is sure of its answer can do without.
 
+# %% tags=["prediction"]
+hindsight_gone = False
+
 # %% tags=["solution"]
-hindsight_gone, kept_by_margin = False, {}
+kept_by_margin = {}
 for margin in (None, 0.03):
     smallest = explain.smallest_masks(frozen, some, layer=1, margin=margin)
     kept_by_margin[margin] = sum(int(masks[0].sum()) for masks in smallest) / len(smallest)

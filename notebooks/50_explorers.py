@@ -34,6 +34,7 @@ runs_dir: str = "outputs"  # folder whose finished runs are offered
 from rationale.explorers import explore_layers, explore_mappings, explore_rates, explore_sentence, explore_shapes
 from rationale.explorers.shapes import describe_shape
 from rationale.runs import find, root, validated
+from rationale.runs.committed import reference_folder
 
 # %%
 p = validated(globals())
@@ -45,10 +46,10 @@ print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])
 #
 # Before you move anything, predict which of the sliders `a`, `b`, `left` and `right` can make the gate *exactly* 0 in
 # half of all draws. You can also drag the point on the map of $(a, b)$, compare with a second gate, and follow one
-# draw $u$ on its way to $H$. (`04_explore_shapes`)
+# draw $u$ on its way to $H$. The dots are the gates of a trained model after each epoch. (`04_explore_shapes`)
 
 # %% tags=["interactive"]
-explore_shapes()
+explore_shapes(run=reference_folder())
 
 # %% [markdown]
 # ## 2. Scores to attention
@@ -94,9 +95,11 @@ explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 # "left", "right"). *Change* each slider and read off where this happens (`half`, a dict of sliders to values, to two
 # digits). *Explain* why you cannot do it with the others.
 
+# %% tags=["prediction"]
+can = {"a", "b"}
+
 # %% tags=["solution"]
 half = {"a": 0.116, "b": 2.04}
-can = set(half)
 # P(0) is the mass of K below k0 = -left / (right - left). With either shape you can bring any mass below k0. With
 # `right` you move k0 from 0.083 to 0.091 at most. For `left` you would need -1.4, which is beyond its end.
 

@@ -45,7 +45,8 @@ FIRST = new_notebook(cells=[
     new_code_cell("fig", metadata={"tags": ["figure"]}, outputs=shown(
         {"image/png": PNG, "text/plain": "<Figure>"}, **{"image/png": {"alt": 'says "why"', "width": 320}})),
     new_markdown_cell("Explained.\n\n**Exercise 1** (predict, change, explain; 7 minutes). *Predict* `x` by (K1)."),
-    new_code_cell("x = a", metadata={"tags": ["solution"]}, outputs=[
+    new_code_cell("x = 0 + 1", metadata={"tags": ["prediction"]}),
+    new_code_cell("y = a\n# It is <a>, by\n# the rule.", metadata={"tags": ["solution"]}, outputs=[
         new_output("stream", text="the\n"), new_output("stream", text="answer")]),
     new_code_cell("assert x == 1", metadata={"tags": ["check"]}, outputs=[new_output("stream", text="solved")]),
     new_code_cell("slider", metadata={"tags": ["interactive"]}, outputs=shown(
@@ -144,8 +145,12 @@ def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) ->
     page = (site / "01_first.html").read_text().split("<article")[1]
     assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page
     assert base64.b64decode(PNG) == next((site / "img").glob("01_first-*.png")).read_bytes()
-    folded = re.search(r'<details class="solution"[^>]*>.*?</details>', page, re.S)[0]
-    assert "the\nanswer" in re.sub("<[^>]+>", "", folded) and "solved" in folded and page.count("solved") == 1
+    folded = re.findall(r'<details class="solution"[^>]*>(.*?)</details>', page, re.S)
+    prediction, solution, explanation = (re.sub("<[^>]+>", "", part) for part in folded)
+    assert prediction.split() == ["Prediction", *"x = 0 + 1".split()], "before anything is computed"
+    assert "the\nanswer" in solution and "solved" in solution and page.count("solved") == 1
+    assert explanation.split() == ["Explanation", *"It is &lt;a&gt;, by the rule.".split()]
+    assert "the rule" not in solution
     assert "make lab" in page and "VBox" not in page
     assert "Executed here." in page and page.index("Executed here.") > page.index("Define things")
     assert "<td>cell</td>" in (site / "02_second.html").read_text()
@@ -174,6 +179,18 @@ def test_a_page_reads_as_prose_and_pictures_and_ends_with_its_exercises(site: Pa
         assert f'href="#{place}"' in page and f'id="{place}"' in page, "there and back"
 
 
+def test_exercises_in_a_section_of_their_own_are_not_pointed_at_and_the_section_stands_once(tmp_path: Path) -> None:
+    form = "**Exercise {}** (predict, change, explain; 7 minutes). *Predict* `x`."
+    task = [new_code_cell("x = 1", metadata={"tags": [tag]}) for tag in ("prediction", "solution", "check")]
+    own = ["# T\n\n## 1. One\n\nText.", f"## Exercises\n\n{form.format(1)}", form.format(2)]
+    cells = [new_markdown_cell(own[0]), new_markdown_cell(own[1]), *task, new_markdown_cell(own[2]), *task]
+    page = notebook_page(new_notebook(cells=cells), "x", "", tmp_path)
+    assert page.count("## Exercises\n") == 1 and "Here belongs" not in page and "for-exercise" not in page
+    cells = [new_markdown_cell("# T\n\n## 1. One"), new_markdown_cell(form.format(1)), *task]
+    page = notebook_page(new_notebook(cells=cells), "x", "", tmp_path)
+    assert "Here belongs [exercise 1]" in page and "#for-exercise-1" in page
+
+
 @pytest.mark.slow
 def test_a_page_can_be_downloaded_as_a_notebook(site: Path) -> None:
     page = (site / "01_first.html").read_text()
@@ -183,7 +200,7 @@ def test_a_page_can_be_downloaded_as_a_notebook(site: Path) -> None:
     assert [cell.source for cell in notebook.cells] == [cell.source for cell in FIRST.cells]
     assert not any(cell.get("outputs") for cell in notebook.cells)
     hidden = [cell.source for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
-    assert hidden == ["x = a", "assert x == 1"], "the solution and its check are collapsed"
+    assert hidden[0] == "x = 0 + 1" and hidden[-1] == "assert x == 1" and len(hidden) == 3, "answers are collapsed"
 
 
 @pytest.mark.slow

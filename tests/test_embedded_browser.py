@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from rationale.explorers import explore_mappings, explore_shapes
-from rationale.explorers.shapes import describe_shape
+from rationale.explorers.shapes import ShapeExplorer, describe_shape
 from rationale.explorers.training import TrainingExplorer
 from rationale.runs.page import lab_page
 from tests import browser, test_embedded
@@ -160,6 +160,38 @@ def test_the_slider_of_a_training_colours_the_words(visit, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
     page.get_by_role("button", name="play").click()
     page.wait_for_function("document.querySelector('.numbers').textContent.includes('Epoch 3 of 3, the one')")
+
+
+def test_the_gates_of_a_training_stand_on_the_map_and_the_point_follows_a_word(visit, tmp_path):
+    texts = [{"tokens": ["a", "dull", "beer"], "gold": [0, 1, 0], "title": "label 0.2"},
+             {"tokens": ["fine"], "gold": [1], "title": "label 0.9"}]  # fmt: skip
+    epochs = [{"epoch": 1, "a": [[0.7, 0.7, 0.7], [0.7]], "b": [[0.7, 0.7, 0.7], [0.7]]},
+              {"epoch": 2, "a": [[0.1, 3.0, 0.5], [5.0]], "b": [[2.0, 0.2, 150.0], [0.1]]}]  # fmt: skip
+    explorer = ShapeExplorer(texts=texts, epochs=epochs, support=[-0.1, 1.1], epoch=2, left=-0.3)
+    page = opened(visit, tmp_path, explorer)
+    assert page.locator("circle.trained").count() == 3
+    told = page.locator("svg").first.get_attribute("aria-label")
+    assert "Of 3 words of a trained model, 2 have z = 0 and 1 more" in told
+    page.locator(".words span").nth(1).click()
+    page.wait_for_function("document.querySelector('.numbers').textContent.includes('P(1)')")
+    on_word = state(page)
+    assert (on_word["a"], on_word["b"], on_word["left"], on_word["word"]) == (3.0, 0.2, -0.1, 2)
+    assert abs(number(page, "P(0)") - describe_shape(3.0, 0.2)["P(0)"]) < 1e-3
+    page.get_by_role("slider", name="epoch").focus()
+    page.keyboard.press("ArrowLeft")
+    assert (state(page)["a"], state(page)["b"], state(page)["word"]) == (0.7, 0.7, 2), "the point follows its word"
+    words = page.get_by_role("slider", name="word")
+    words.focus()
+    page.keyboard.press("ArrowRight")
+    assert state(page)["word"] == 3 and words.get_attribute("aria-valuetext") == "beer"
+    page.locator(".handle").first.focus()
+    page.keyboard.press("ArrowUp")
+    assert state(page)["word"] == 0, "a point that is moved stands on no word"
+    page.get_by_label("text", exact=True).select_option("2: label 0.9")
+    page.wait_for_function("document.querySelectorAll('circle.trained').length == 1")
+    again = opened(visit, tmp_path, explorer, page.evaluate("location.hash"))
+    assert again.locator("circle.trained").count() == 1, "the address holds the text and the epoch"
+    assert again.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
 
 
 def test_two_gates_a_draw_and_the_other_pictures(visit, tmp_path):

@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from small import corpus, parameters, train
 from test_embedded import in_node, needs_node
 
 from rationale import training
+from rationale.distributions import HardKuma
 from rationale.errors import BadInput
-from rationale.explorers import explore_training
+from rationale.explorers import explore_shapes, explore_training
+from rationale.nn import decide
+from rationale.runs.committed import reference_folder
 from rationale.runs.saved import read_history, read_rationales, save_run
 from rationale.training.epochs import EPOCHS_FILE
 
@@ -58,6 +62,15 @@ def test_the_gates_of_the_epoch_that_was_kept_are_those_of_the_finished_run(run)
     assert epochs["1"]["open"] != epochs["4"]["open"], "the gates have moved"
 
 
+def test_the_shapes_of_the_gates_are_saved_and_give_the_probabilities_that_are_saved(run):
+    folder, _ = run
+    for gates in saved(folder)["epochs"].values():
+        for place in range(len(WATCHED)):
+            a, b = (torch.tensor(gates[name][place], dtype=torch.float64) for name in "ab")
+            opened = HardKuma(a, b, gates["left"], gates["right"]).log_prob_nonzero.exp()
+            assert opened.tolist() == pytest.approx(gates["open"][place], rel=0.05, abs=0.01), "up to three digits"
+
+
 def test_a_run_that_is_continued_has_every_epoch_once(run, tmp_path):
     folder, _ = run
     watched_run(tmp_path / "run", epochs=2)
@@ -88,11 +101,41 @@ def test_a_run_without_gates_has_no_multiplier_to_show(tmp_path):
     explorer = explore_training(tmp_path / "run")
     assert [row["multiplier"] for row in explorer.epochs] == [None, None] and explorer.target is None
     assert set(explorer.epochs[0]["open"][0]) == {1.0}
+    with pytest.raises(BadInput, match="no shapes; a run with `model: hardkuma`"):
+        explore_shapes(run=tmp_path / "run")
 
 
 def test_a_run_that_has_saved_no_gates_is_refused(tmp_path):
     with pytest.raises(BadInput, match=EPOCHS_FILE):
         explore_training(tmp_path)
+    with pytest.raises(BadInput, match=EPOCHS_FILE):
+        explore_shapes(run=tmp_path)
+
+
+def test_the_explorer_of_shapes_gets_the_gates_of_a_run_and_those_that_are_committed(run):
+    folder, _ = run
+    explorer = explore_shapes(run=folder)
+    assert explorer.epoch == len(explorer.epochs) == 4 and explorer.support == [-0.1, 1.1] and explorer.word == 0
+    assert explorer.epochs[2]["a"] == saved(folder)["epochs"]["3"]["a"]
+    committed = explore_shapes(run=reference_folder())
+    assert len(committed.texts) > 1 and len(committed.epochs) > 5
+    json.dumps(committed.state(), allow_nan=False)
+    assert explore_shapes().texts == [], "without a run there are no gates"
+
+
+@needs_node
+def test_the_browser_puts_the_gates_of_a_run_where_the_package_has_them(run):
+    explorer = explore_shapes(run=run[0])
+    state = explorer.state()
+    points = [{"text": text, "epoch": epoch, **state} for text in range(len(WATCHED)) for epoch in (1, 4)]
+    function = "({texts, epochs, support, text, epoch}) => m.trainedAt(texts, epochs, support, text, epoch)"
+    for point, found in zip(points, in_node(explorer, function, points), strict=True):
+        gates = saved(run[0])["epochs"][str(point["epoch"])]
+        shapes = ((gates[name][point["text"]]) for name in "ab")
+        gate = HardKuma(*(torch.tensor(shape, dtype=torch.float64) for shape in shapes), *explorer.support)
+        assert [row["word"] for row in found] == explorer.texts[point["text"]]["tokens"]
+        assert [row["open"] for row in found] == pytest.approx(gate.log_prob_nonzero.exp().tolist())
+        assert [row["z"] for row in found] == pytest.approx(decide(gate, rule="argmax").tolist())
 
 
 @needs_node

@@ -91,6 +91,16 @@ def test_extreme_shapes_are_drawn_without_a_warning_or_a_nan(a, b):
     assert len(figures.to_png(fig, dpi=30)) > 1000
 
 
+def test_the_shaded_area_is_the_mean_of_the_gate():
+    _, ax = figures.new_figure()
+    gate = HardKuma(torch.tensor(0.5, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64))
+    figures.draw_mean_as_area(gate, ax, title="area")
+    (line,) = ax.lines
+    x, above = line.get_xdata(), line.get_ydata()
+    assert np.trapezoid(above, x) == pytest.approx(gate.mean.item(), abs=0.005)
+    assert len(ax.collections) == 1 and ax.get_ylim() == (0, 1)
+
+
 def test_distributions_without_masses_and_hard_concrete_are_drawn_too():
     fig, axes = figures.new_figure(2, 2)
     base = Kumaraswamy(torch.tensor(2.0), torch.tensor(5.0))

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from rationale.runs import root
-from rationale.runs.exercises import TASK, exercises, is_tagged, names_of
+from rationale.runs.exercises import TASK, check_answer, exercises, is_tagged, names_of, pack
 from tests.every import every
 from tests.forked import execute
 from tests.smoke import needed_first, smoke, smoke_parameters
@@ -23,7 +23,7 @@ each_notebook = every(NOTEBOOKS)
 
 
 @each_notebook
-def test_an_exercise_is_a_task_a_solution_and_a_check(path: Path) -> None:
+def test_an_exercise_is_a_task_a_prediction_a_solution_and_a_check(path: Path) -> None:
     notebook = jupytext.read(path)
     found = exercises(notebook)
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
@@ -34,11 +34,49 @@ def test_an_exercise_is_a_task_a_solution_and_a_check(path: Path) -> None:
         assert re.search(r"\*Predict\*.*\*Change\*.*\*Explain\*", exercise.task, re.S), (
             "the task has the sentences *Predict* ..., *Change* ... and *Explain* ..., in this order and so written"
         )
-        assert exercise.names, f"exercise {exercise.number}: its check looks at nothing that the solution gives"
+        asked = " ".join(re.findall(r"\*Predict\*(.*?)(?=\*Change\*|\*Explain\*)", exercise.task, re.S))
+        assert exercise.predicted, f"exercise {exercise.number}: its check looks at nothing that is predicted"
+        bound = names_of(notebook.cells[exercise.prediction].source)
+        assert exercise.predicted == bound, f"exercise {exercise.number}: a prediction has no other names than {bound}"
+        for name in exercise.predicted:
+            assert re.search(rf"`{name}[`(]", asked), f"exercise {exercise.number}: *Predict* does not name `{name}`"
         for name in exercise.names:
             assert re.search(rf"`{name}[`(]", exercise.task), f"exercise {exercise.number}: `{name}` is not in its task"
         for node in ast.walk(ast.parse(notebook.cells[exercise.check].source)):
             assert not isinstance(node, ast.Assert) or node.msg, f"exercise {exercise.number}: an assert without a hint"
+        assert len(exercise.explanation.split()) >= 10, f"exercise {exercise.number}: its solution ends with no comment"
+
+
+PLACES = "section|page|cell|figure|table|picture|plot|notebook|exercise"
+POINTING = re.compile(  # words that are right where an exercise is written, and wrong at the end of a page
+    rf"\b(?:this|last|next|previous|former|latter|preceding|following) (?:{PLACES})s?\b"
+    r"|\b(?:you|we) (?:just )?(?:saw|have seen)\b|\b(?:just|right) (?:above|below)\b"
+    rf"|\b(?:{PLACES}|review|model|text|method|share|gate|sentence|question)s? (?:`\w+` )?(?:above|below)\b"
+    r"|\b(?:see|shown|from|of the|in the|as) (?:above|below)\b"
+)
+
+
+@each_notebook
+def test_an_exercise_points_at_nothing_by_its_place(path: Path) -> None:
+    """In the book an exercise stands at the end of the page, so it names sections, and not what is above or below."""
+    notebook = jupytext.read(path)
+    for exercise in exercises(notebook):
+        texts = [exercise.task, exercise.explanation, notebook.cells[exercise.check].source]
+        found = [match[0] for text in texts for match in POINTING.finditer(" ".join(text.split()))]
+        assert not found, f"exercise {exercise.number}: {found}; name the section, or what it is"
+
+
+@pytest.mark.parametrize("text", [
+    "the gate of this section", "the shapes in the cell above", "the review above", "the gate of the last figure",
+    "the two models below", "the next section", "As you saw, it vanishes", "the review `lowest` above", "see above",
+])  # fmt: skip
+def test_pointing_words_are_found(text: str) -> None:
+    assert POINTING.search(text)
+
+
+@pytest.mark.parametrize("text", ["a recall above 0", "above one half", "below 0.05", "section 3", "gamma below it"])
+def test_other_words_are_not(text: str) -> None:
+    assert not POINTING.search(text)
 
 
 def test_there_are_exercises_in_plenty() -> None:
@@ -51,7 +89,7 @@ def test_there_are_exercises_in_plenty() -> None:
 def test_no_later_cell_needs_an_answer(path: Path) -> None:
     """Of what a solution or its check binds, no other cell reads anything before it has bound it itself."""
     notebook = jupytext.read(path)
-    own = {index: exercise for exercise in exercises(notebook) for index in (exercise.solution, exercise.check)}
+    own = {index: one for one in exercises(notebook) for index in (one.prediction, one.solution, one.check)}
     answers: dict[str, int] = {}
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code":
@@ -73,16 +111,37 @@ def test_no_later_cell_needs_an_answer(path: Path) -> None:
 def test_the_student_edition_is_the_notebook_without_its_answers(path: Path) -> None:
     notebook = jupytext.read(path)
     student, found = student_edition(notebook), exercises(notebook)
-    changed = {index for exercise in found for index in (exercise.solution, exercise.check)}
+    changed = {index for one in found for index in (one.prediction, one.solution, one.check)}
     assert len(student.cells) == len(notebook.cells)
     for index, (cell, before) in enumerate(zip(student.cells, notebook.cells, strict=True)):
         assert index == 0 or index in changed or cell.source == before.source, "another cell has changed"
         assert not is_tagged(cell, "solution") and (cell.cell_type != "code" or ast.parse(cell.source))
     for exercise in found:
-        solution, answer = notebook.cells[exercise.solution].source, student.cells[exercise.solution].source
-        assert not set(solution.splitlines()) & set(answer.splitlines()), "a line of the solution is left"
-        assert names_of(answer) == exercise.names, "a place for every name that the check looks at"
-        assert notebook.cells[exercise.check].source in student.cells[exercise.check].source, "the check is kept"
+        for index, names in ((exercise.prediction, exercise.predicted), (exercise.solution, exercise.names)):
+            given, answer = notebook.cells[index].source, student.cells[index].source
+            assert not set(given.splitlines()) & set(answer.splitlines()), "a line of the answer is left"
+            assert names_of(answer) == names, "a place for every name that the check looks at"
+            assert is_tagged(student.cells[index], "answer"), "which is in view"
+        check = student.cells[exercise.check].source
+        words = set(re.findall(r"\w{5,}", check)) - {"import", "rationale", "exercises", "check_answer", "globals"}
+        assert not words & set(re.findall(r"\w{5,}", notebook.cells[exercise.check].source)), "the method is not shown"
+
+
+def test_a_check_of_a_student_says_what_is_missing_then_what_is_wrong_and_then_explains(capsys) -> None:
+    made = [nbformat.v4.new_markdown_cell("**Exercise 4** (predict, change, explain; 5 minutes). *Predict* `x`.")]
+    sources = {"prediction": "x = 2", "solution": "y = x + 1\n# Because it is\n# one more.",
+               "check": "z = x + 1\nassert y == z, f'`y`: {z} is one more'"}  # fmt: skip
+    made += [nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for tag, source in sources.items()]
+    (exercise,) = exercises(nbformat.v4.new_notebook(cells=made))
+    assert (exercise.predicted, exercise.names) == (["x"], ["y"]) and exercise.explanation == "Because it is one more."
+    packed = pack(exercise, sources["check"])
+    for names, message in (({}, "`x` has no value yet"), ({"x": 2, "y": ...}, "`y` has no value yet"),
+                           ({"x": 2, "y": 4}, "`y`: 3 is one more")):  # fmt: skip
+        with pytest.raises(AssertionError, match=message):
+            check_answer(packed, names)
+    assert not capsys.readouterr().out
+    check_answer(packed, {"x": 2, "y": 3})
+    assert capsys.readouterr().out.endswith("Because it is one more.\n")
 
 
 def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, monkeypatch) -> None:
@@ -99,9 +158,10 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
     finished.mkdir(parents=True)
     nbformat.write(run, finished / "run.ipynb")
     assert write_handouts(tmp_path / "out", tmp_path / "outputs")[1] == ["40_sparse_attention"], "it has no run"
-    for edition, outputs in (("teacher", {"plain", "figure", "check", "solution"}), ("student", {"figure"})):
+    every_tag = {"plain", "figure", "prediction", "check", "solution"}
+    for edition, outputs in (("teacher", every_tag), ("student", {"figure"})):
         page = (tmp_path / "out" / edition / "04_explore_shapes.html").read_text()
-        there = set(re.findall(r"output of (\w+)", page)) & {"plain", "figure", "check", "solution"}
+        there = set(re.findall(r"output of (\w+)", page)) & every_tag
         assert there == outputs, f"the {edition}'s page shows the outputs of {there}"
     for name in ("04_explore_shapes", "40_sparse_attention"):
         source = jupytext.read(root() / "notebooks" / f"{name}.py")
@@ -111,10 +171,11 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
             assert [cell.source for cell in written.cells] == [cell.source for cell in wanted.cells], (edition, name)
             page = (tmp_path / "out" / edition / f"{name}.html").read_text()
             assert source.cells[0].source.splitlines()[0].lstrip("# ") in page
-            assert ("has no value yet" in page) == (edition == "student")
+            assert ("check_answer" in page) == (edition == "student")
             hidden = [cell for cell in written.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
-            assert hidden == [cell for cell in written.cells if is_tagged(cell, "solution") or is_tagged(cell, "check")]
-            assert hidden, "JupyterLab collapses solutions and checks"
+            tags = ("prediction", "solution", "check")
+            assert hidden == [cell for cell in written.cells if any(is_tagged(cell, tag) for tag in tags)]
+            assert hidden, "JupyterLab collapses answers and checks"
 
 
 def lab_manager(folder: Path):
@@ -127,7 +188,7 @@ def lab_manager(folder: Path):
     return config.ServerApp.contents_manager_class(root_dir=str(folder))
 
 
-def test_jupyterlab_collapses_solutions_and_checks_and_saving_leaves_the_text_as_it_was(tmp_path: Path) -> None:
+def test_jupyterlab_collapses_answers_and_checks_and_saving_leaves_the_text_as_it_was(tmp_path: Path) -> None:
     shutil.copy(root() / "jupytext.toml", tmp_path)
     for path in NOTEBOOKS:
         shutil.copy(path, tmp_path)
@@ -142,7 +203,8 @@ def test_jupyterlab_collapses_solutions_and_checks_and_saving_leaves_the_text_as
         cells = asyncio.run(open_and_save(path.name))
         for cell in cells:
             hidden = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
-            assert hidden == bool({"solution", "check"} & set(cell["metadata"].get("tags", []))), cell["source"][:80]
+            tags = set(cell["metadata"].get("tags", []))
+            assert hidden == bool({"prediction", "solution", "check"} & tags), cell["source"][:80]
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), f"{path.name} has changed"
 
 
@@ -180,7 +242,7 @@ def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outp
     failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)
     assert list(failed) == [exercise.check for exercise in exercises(content)], failed
     for exercise in exercises(content):
-        message = f"AssertionError: exercise {exercise.number}: `{exercise.names[0]}` has no value yet"
+        message = f"AssertionError: exercise {exercise.number}: `{exercise.predicted[0]}` has no value yet"
         assert failed[exercise.check].startswith(message), failed[exercise.check]
 
 
@@ -196,8 +258,9 @@ def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, 
     notebook = jupytext.read(path)
     student, found = student_edition(notebook), exercises(notebook)
     for exercise in found:
-        student.cells[exercise.solution].source = notebook.cells[exercise.solution].source
+        for index in (exercise.prediction, exercise.solution):
+            student.cells[index].source = notebook.cells[index].source
     assert not errors(student, path, tmp_path, monkeypatch)
     for exercise in found:
-        message = student.cells[exercise.check].outputs[-1]["text"]
-        assert message.endswith(f"Exercise {exercise.number} is solved.\n")
+        message = " ".join(student.cells[exercise.check].outputs[-1]["text"].split())
+        assert f"Exercise {exercise.number} is solved." in message and message.endswith(exercise.explanation)

@@ -133,6 +133,7 @@ def test_a_page_shows_prose_and_outputs_and_folds_all_code():
         tagged("assert checked_here", "check", text="what was checked"),
         tagged("drawn_here()", "figure"),
         nbformat.v4.new_code_cell("show_source(x)", outputs=[source]),
+        tagged("the_guess = 1", "prediction"),
         tagged("the_answer = 2", "solution", text="what the answer prints"),
         tagged("written_by_the_student = ...", "answer"),
     ]
@@ -141,11 +142,11 @@ def test_a_page_shows_prose_and_outputs_and_folds_all_code():
         "Code: parameters", "Code: imports", "Code", "Code: check", "Code: figure", "Code",
         "Code from the package: shown_source",
     ]  # fmt: skip
-    assert folded_and_seen(page, "solution")[0] == ["Solution"]
+    assert folded_and_seen(page, "solution")[0] == ["Prediction", "Solution"]
     for text in ("A sentence.", "what was computed", "what was checked", "written_by_the_student"):
         assert text in seen, f"{text} is folded away"
-    hidden = ("a_parameter", "a_module", "computed_here", "checked_here", "drawn_here", "shown_source", "the_answer")
-    for text in (*hidden, "what the answer prints"):
+    hidden = ("a_parameter", "a_module", "computed_here", "checked_here", "drawn_here", "shown_source")
+    for text in (*hidden, "the_guess", "the_answer", "what the answer prints"):
         assert text in page and text not in seen, f"{text} is in view"
     assert page.count("<button") == 1 and "Show all code" in seen
 

@@ -25,7 +25,7 @@ from tests.smoke import small
 from tools.book.links import LABEL, MENTION
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
-TAGS = {"parameters", "parts", "check", "figure", "interactive", "solution"}
+TAGS = {"parameters", "parts", "check", "figure", "interactive", "prediction", "solution"}
 HEADER = """\
 # ---
 # jupyter:

@@ -135,3 +135,18 @@ def test_all_gates_along_the_curve_have_the_rate(left, right):
     k0 = -left / (right - left)
     by_hand = [(1 - k0**a) ** b for a, b in zip(gates.a.tolist(), gates.b.tolist(), strict=True)]
     assert by_hand == pytest.approx([0.3] * 7) and len(set(itertools.chain(gates.a.tolist()))) == 7
+
+
+def test_a_sentence_has_a_worth_and_a_clue_per_word_and_equal_worths_have_equal_clues():
+    texts = toy_gates.sentence_texts(3)
+    assert texts.worth.shape == texts.clue.shape == (3, len(toy_gates.SENTENCE))
+    assert texts.clue.min() == -1 and texts.clue.max() == 1
+    order = texts.worth[0].argsort()
+    assert (texts.worth[0][order].diff().sign() == texts.clue[0][order].diff().sign()).all()
+
+
+def test_a_mean_cost_is_held_at_its_margin_more_steadily_with_damping():
+    torch.manual_seed(0)
+    damped, plain = (torch.tensor(toy_gates.hold_cost(3.0, 0.1, damped, 1500)[500:]) for damped in (True, False))
+    assert damped.mean().item() == pytest.approx(1 - 0.1 / 3, abs=0.02)
+    assert plain.std() > 2 * damped.std()

@@ -1,8 +1,8 @@
 """Collect the committed results from finished runs: `python -m tools.collect [OUTPUTS]` (make reference).
 
-Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.json and
-figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below OUTPUTS are kept.
-The tables of RESULTS.md are rewritten from results.csv.
+Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.json,
+epochs.json and figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below
+OUTPUTS are kept. The tables of RESULTS.md are rewritten from results.csv.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import pandas as pd
 from rationale.errors import BadInput, command
 from rationale.files import write_text
 from rationale.runs import saved
-from rationale.runs.committed import FIGURES, describe_again, read_results, reference_folder
+from rationale.runs.committed import EPOCHS, FIGURES, describe_again, read_results, reference_folder
 from rationale.runs.compare import TASKS, agreements, rows_of
 from rationale.runs.origin import read_environment
 from rationale.runs.workspace import TRIALS, root
@@ -76,6 +76,8 @@ def collect(outputs: Path) -> pd.DataFrame:
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
             write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
+    if (gates := outputs / EPOCHS).is_file():
+        write_text(reference_folder() / gates.name, gates.read_text(encoding="utf-8"))
     return table
 
 

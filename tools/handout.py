@@ -1,16 +1,19 @@
 """Hand-outs of the notebooks: `python -m tools.handout [FOLDER]`, or `make handout`.
 
-An exercise is three cells: Markdown that ends with the task and says which names to define; a cell tagged `solution`
-that defines them; a cell tagged `check` with assertions about them. The teacher's edition is the notebook itself. In
-the student's edition, each solution is replaced by its names, set to `...`; the checks are kept, and fail until the
-names have the right values. Pictures and outputs come from the newest finished run that has the notebook's current
-cells: all of them in the teacher's edition, and the figures and explorers, which the questions are about, in the
-student's. `make book` makes such a run of each notebook. JupyterLab shows solutions and checks collapsed.
+An exercise is four cells: Markdown that ends with the task and says which names to define; a cell tagged `prediction`
+that defines what is predicted; a cell tagged `solution` that defines the rest and ends with a comment, the model
+answer to *Explain*; a cell tagged `check` with assertions about the names. The teacher's edition is the notebook
+itself. In the student's edition, the prediction and the solution are replaced by their names, set to `...`. The check
+is one line that does not show its method; it fails until the names have the right values, and then it prints the
+model answer. Pictures and outputs come from the newest finished run that has the notebook's current cells: all of
+them in the teacher's edition, and the figures and explorers, which the questions are about, in the student's. `make
+book` makes such a run of each notebook. JupyterLab shows answers and checks collapsed.
 """
 
 import argparse
 import ast
 import sys
+import textwrap
 from pathlib import Path
 
 import jupytext
@@ -19,7 +22,7 @@ from nbformat import NotebookNode
 
 from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
-from rationale.runs.exercises import exercises
+from rationale.runs.exercises import check_answer, exercises, pack
 from rationale.runs.folding import collapse
 from rationale.runs.page import lab_page
 from rationale.runs.workspace import root
@@ -46,29 +49,37 @@ def with_figures(notebook: NotebookNode, of: NotebookNode) -> NotebookNode:
     return notebook
 
 
+def blank(title: str, names: list[str], source: str) -> str:
+    """The source of a cell in which a student gives names their values; functions have their signature as a hint."""
+    defined = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    hints = {node.name: f"  # def {node.name}({ast.unparse(node.args)}): ..." for node in defined}
+    return "\n".join([f"# {title}", *[f"{name} = ...{hints.get(name, '')}" for name in names]])
+
+
 def student_edition(notebook: NotebookNode) -> NotebookNode:
-    """A copy of a notebook in which each solution is replaced by `...` and each check names what is missing."""
+    """A copy of a notebook in which answers are replaced by `...` and each check is packed."""
     notebook = nbformat.from_dict(notebook)
     tasks = exercises(notebook)
     for exercise in tasks:
-        answer, check = notebook.cells[exercise.solution], notebook.cells[exercise.check]
-        defined = [node for node in ast.walk(ast.parse(answer.source)) if isinstance(node, ast.FunctionDef)]
-        hints = {node.name: f"  # def {node.name}({ast.unparse(node.args)}): ..." for node in defined}
-        lines = [f"# Exercise {exercise.number}: give these names their values"]
-        lines += [f"{name} = ...{hints.get(name, '')}" for name in exercise.names]
-        given = [
-            f'assert {name} is not ..., "exercise {exercise.number}: `{name}` has no value yet, see the cell above"'
-            for name in exercise.names
-        ]
-        answer.metadata["tags"] = ["answer"]
+        guess, answer, check = (
+            notebook.cells[index] for index in (exercise.prediction, exercise.solution, exercise.check)
+        )
+        title = f"Exercise {exercise.number}"
+        place = f"{title}: give these names their values" if exercise.names else f"{title}: the place to try it"
+        guess.source = blank(f"{title}: predict before you compute", exercise.predicted, guess.source)
+        answer.source = blank(place, exercise.names, answer.source) + "\n# Because: "
+        guess.metadata["tags"] = answer.metadata["tags"] = ["answer"]
         check.metadata["tags"] = [*check.metadata["tags"], "raises-exception"]  # "Run All" continues after it
-        answer.source = "\n".join([*lines, "# Because: "])
-        check.source = "\n".join([*given, check.source, f'print("Exercise {exercise.number} is solved.")'])
+        lines = textwrap.wrap(pack(exercise, check.source), 110)
+        quoted = "\n".join(f'    "{line}"' for line in lines)
+        check.source = f"from {check_answer.__module__} import check_answer\n\n"
+        check.source += f"check_answer(\n{quoted},\n    globals(),\n)"
     if tasks:
         notebook.cells[0].source += (
             f"\n\n**Hand-out**: {len(tasks)} exercise{'s' * (len(tasks) > 1)}, "
-            f"{sum(exercise.minutes for exercise in tasks)} minutes. Replace each `...`, write down why, and run "
-            "the check below it, which fails until the answer is right. No other cell depends on your answers."
+            f"{sum(exercise.minutes for exercise in tasks)} minutes. Replace each `...`, first in the cell of the "
+            "prediction, and write down why. Then run the check, which fails until the answer is right and then shows "
+            "a model answer. No other cell depends on your answers."
         )
     return notebook
 

@@ -1,19 +1,48 @@
 // The explorer of gate shapes: its sliders and pictures. What they show is computed in gates.js.
+// The gates of a trained model, which a run has saved after each epoch, can be shown on the map.
 
-const KEYS = ["a", "b", "a2", "b2", "second", "left", "right", "u", "view"];
+const KEYS = ["a", "b", "a2", "b2", "second", "left", "right", "u", "view", "text", "epoch", "word"];
 const LOWEST = 0.01,
   HIGHEST = 100;
 const within = v => Math.min(HIGHEST, Math.max(LOWEST, v));
 const round = v => Number(v.toPrecision(3));
 
+export function trainedAt(texts, epochs, [left, right], text, epoch) {
+  // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value at test time
+  const { tokens, gold } = texts[text],
+    { a, b } = epochs[epoch - 1];
+  return tokens.map((word, i) => {
+    const gate = { a: a[text][i], b: b[text][i], left, right },
+      m = masses(gate);
+    return { ...gate, word, gold: Boolean(gold[i]), open: 1 - m.zero, z: decision(m, moment(1, gate.a, gate.b)) };
+  });
+}
+
 function render({ model, el }) {
-  const [blue, red] = model.get("palette");
+  const [blue, red] = model.get("palette"),
+    orange = "#E69F00";
   const gateOf = (a, b) => ({ a: model.get(a), b: model.get(b), left: model.get("left"), right: model.get("right") });
   const gates = () => [
-    { ...gateOf("a", "b"), colour: blue, name: "gate" },
+    { ...gateOf("a", "b"), colour: blue, name: chosen() ? `gate of “${chosen().word}”` : "gate" },
     ...(model.get("second") ? [{ ...gateOf("a2", "b2"), colour: red, name: "second gate" }] : []),
   ];
-  const { root, put, link, close } = live("shapes", { model, el }, KEYS, redraw);
+  const { root, put: change, link, close } = live("shapes", { model, el }, KEYS, redraw);
+  // a point that is moved leaves the word on which it stood
+  const put = changes => change("a" in changes || "b" in changes ? { word: 0, ...changes } : changes);
+
+  const texts = model.get("texts"),
+    epochs = model.get("epochs"),
+    between = (v, low, high) => Math.min(high, Math.max(low, Math.round(v)));
+  const text = () => between(model.get("text"), 0, texts.length - 1);
+  const epoch = () => between(model.get("epoch"), 1, epochs.length);
+  const trained = (at = epoch()) => (texts.length ? trainedAt(texts, epochs, model.get("support"), text(), at) : []);
+  const word = () => between(model.get("word"), 0, texts.length && texts[text()].tokens.length);
+  const chosen = () => trained()[word() - 1];
+  const standOn = (number, at = epoch()) => {
+    const gate = trained(at)[number - 1];
+    const shapes = gate && { a: within(gate.a), b: within(gate.b), left: gate.left, right: gate.right };
+    put({ epoch: at, ...shapes, word: number });
+  };
 
   const logs = {
     min: Math.log(LOWEST),
@@ -50,6 +79,16 @@ function render({ model, el }) {
   draw.addEventListener("click", () => put({ u: round(0.001 + 0.998 * Math.random()) }));
   const second = element("button", { type: "button", "aria-pressed": "false" }, "second gate");
   second.addEventListener("click", () => put({ second: !model.get("second") }));
+  const titles = texts.map(({ title }, i) => `${i + 1}: ${title}`);
+  const choice = menu("text", titles, title => put({ text: titles.indexOf(title), word: 0 }));
+  const trainedSliders = [
+    slider("epoch", { min: 1, max: Math.max(1, epochs.length), step: 1, get: epoch, set: v => standOn(word(), v) }),
+    slider("word", { min: 0, max: 1, step: 1, get: word, set: v => standOn(v) }),
+  ];
+  const words = element("p", { class: "words" }),
+    about = element("p", { class: "about" });
+  const trainedRows = element("div", {}, element("div", { class: "row" }, choice, ...trainedSliders), words, about);
+  const look = ".words { line-height: 2; } .words span { padding: 2px 4px; border-radius: 3px; cursor: pointer; }";
   const secondRows = element("div", {}, ...others.map(pair => element("div", { class: "row" }, ...pair)));
   const pictures = element("div", { class: "row" });
   const numbers = element("div", { class: "numbers", "aria-live": "polite" });
@@ -61,15 +100,17 @@ function render({ model, el }) {
     element("div", { class: "row" }, noise, draw),
     pictures,
     numbers,
+    ...(texts.length ? [element("style", {}, look), trainedRows] : []),
     ...(model.isStatic ? [link] : []),
   );
 
   function redraw(width) {
     for (const row of [...both.flat(), ...others.flat(), ...ends, noise]) row.update();
-    const chosen = Object.keys(presets).find(name =>
+    const known = Object.keys(presets).find(name =>
       ["a", "b", "left", "right"].every((key, i) => presets[name][i] === model.get(key)),
     );
-    preset.select.value = chosen || "choose a shape …";
+    preset.select.value = known || "choose a shape …";
+    if (texts.length) redrawTrained();
     view.select.value = model.get("view");
     second.setAttribute("aria-pressed", model.get("second"));
     secondRows.hidden = !model.get("second");
@@ -83,6 +124,54 @@ function render({ model, el }) {
         element("p", { style: `border-left: 5px solid ${gate.colour}; padding-left: 8px` }, sentence(gate)),
       ),
     );
+  }
+
+  function redrawTrained() {
+    const gates = trained(),
+      [epochRow, wordRow] = trainedSliders;
+    choice.select.value = titles[text()];
+    wordRow.querySelector("input").max = gates.length;
+    epochRow.update();
+    wordRow.update();
+    const name = chosen()?.word ?? "none";
+    wordRow.querySelector("output").textContent = name;
+    wordRow.querySelector("input").setAttribute("aria-valuetext", name);
+    const spans = gates.map(({ word: token, open, z, gold }, i) => {
+      const made = element("span", { title: `P(z ≠ 0) = ${shown(open)}, z = ${shown(z)}`, "data-word": i + 1 }, token);
+      made.style.background = `rgba(230, 159, 0, ${(0.65 * open).toFixed(3)})`;
+      if (z > 0) made.style.fontWeight = "bold";
+      if (gold) made.style.textDecoration = "underline";
+      if (i + 1 === word()) made.style.outline = `2px solid ${blue}`;
+      made.addEventListener("click", () => standOn(i + 1));
+      return made;
+    });
+    words.replaceChildren(...spans.flatMap(span => [span, " "]));
+    const number = epochs[epoch() - 1].epoch;
+    about.textContent =
+      `The dots on the map are the gates of these words after epoch ${number} of a training, orange for words of the ` +
+      "gold rationale. Choose a word to see its gate. A bold word is selected at test time.";
+  }
+
+  function dots(frame) {
+    // the gates of the trained model, those of the gold rationale on top
+    const group = shape("g");
+    const order = trained().map((gate, i) => ({ ...gate, number: i + 1 }));
+    for (const gate of order.sort((one, other) => one.gold - other.gold)) {
+      const dot = shape("circle", {
+        cx: frame.x(within(gate.a)),
+        cy: frame.y(within(gate.b)),
+        r: gate.gold ? 5 : 4,
+        fill: gate.gold ? orange : "currentColor",
+        "fill-opacity": gate.gold ? 1 : 0.45,
+        stroke: gate.gold ? "currentColor" : "none",
+        class: "trained",
+        "data-word": gate.number,
+      });
+      dot.append(shape("title", {}, gate.word));
+      dot.addEventListener("click", () => standOn(gate.number));
+      group.append(dot);
+    }
+    return group;
   }
 
   function sentence(gate) {
@@ -143,8 +232,12 @@ function render({ model, el }) {
       ["1", 3, 0.03],
     ])
       frame.picture.append(shape("text", { x: frame.x(x), y: frame.y(y), "text-anchor": "middle" }, `z = ${z}`));
+    frame.picture.append(dots(frame));
     gates().forEach((gate, i) => frame.picture.append(handle(frame, gate, i ? ["a2", "b2"] : ["a", "b"], i)));
     const places = gates().map(g => `The ${g.name} is at a = ${shown(g.a)}, b = ${shown(g.b)}.`);
+    const found = trained(),
+      [open, shut] = [found.filter(g => g.z > 0).length, found.filter(g => g.z === 0).length];
+    if (found.length) places.push(`Of ${found.length} words of a trained model, ${shut} have z = 0 and ${open} more.`);
     return say(frame.picture, `The plane of a and b on logarithmic scales. ${places.join(" ")}`);
   }
 

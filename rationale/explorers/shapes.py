@@ -1,12 +1,21 @@
-"""Explore the shapes of a HardKuma: sliders, a point to drag, and pictures of densities, masses and one draw."""
+"""Explore the shapes of a HardKuma: sliders, a point to drag, and pictures of densities, masses and one draw.
+
+The gates that a trained model puts on the words of a text can be shown on the same map, after each epoch.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import torch
 import traitlets
 
 from rationale.distributions import HardKuma
+from rationale.errors import BadInput
 from rationale.explorers.embedded import Embedded, module
 from rationale.nn.gates import HardKumaGate
 from rationale.nn.rules import decide
+from rationale.training.epochs import EPOCHS_FILE
 
 # name -> (a, b, left, right), with one preset for every regime of the shape
 PRESETS = {
@@ -26,7 +35,9 @@ PRESETS = {
 }
 
 
-def explore_shapes(a: float = 0.5, b: float = 0.5, left: float = -0.1, right: float = 1.1) -> "ShapeExplorer":
+def explore_shapes(
+    a: float = 0.5, b: float = 0.5, left: float = -0.1, right: float = 1.1, run: Path | str | None = None
+) -> "ShapeExplorer":
     """Make an explorer of HardKuma(a, b, left, right). The arguments are the values with which it starts.
 
     Parameters
@@ -35,17 +46,42 @@ def explore_shapes(a: float = 0.5, b: float = 0.5, left: float = -0.1, right: fl
         The shapes.
     left, right : float, left in [-1, 0], right in [1, 2]
         The support of the stretched variable.
+    run : Path, optional
+        A folder with `epochs.json` of HardKuma gates, such as that of a run of `10_first_rationale`. The map then shows
+        the gates of the words of its texts.
 
     Raises
     ------
     ValueError
         If a value is outside the range of its slider.
+    BadInput
+        If the run has saved no HardKuma gates.
     """
     ranges = {"a": (a, 0.01, 100), "b": (b, 0.01, 100), "left": (left, -1, 0), "right": (right, 1, 2)}
     for name, (value, low, high) in ranges.items():
         if not low <= value <= high:
             raise ValueError(f"{name}: got {value}, [{low}, {high}] is accepted")
-    return ShapeExplorer(a=a, b=b, left=left, right=right)
+    return ShapeExplorer(a=a, b=b, left=left, right=right, **({} if run is None else trained_gates(run)))
+
+
+def trained_gates(folder: Path | str) -> dict[str, Any]:
+    """What the explorer shows of a training: `texts`, `epochs`, `support`, and the number of the last `epoch`.
+
+    Raises
+    ------
+    BadInput
+        If the folder has no `epochs.json`, or one without the shapes of HardKuma gates.
+    """
+    file = Path(folder) / EPOCHS_FILE
+    if not file.exists():
+        raise BadInput(f"{folder}: no {EPOCHS_FILE}; a run of 10_first_rationale is accepted")
+    saved = json.loads(file.read_text("utf-8"))
+    rows = sorted((int(number), gates) for number, gates in saved["epochs"].items())
+    if not rows or not all("a" in gates for _, gates in rows):
+        raise BadInput(f"{file}: has no shapes; a run with `model: hardkuma` is accepted, made by this version")
+    epochs = [{"epoch": number, "a": gates["a"], "b": gates["b"]} for number, gates in rows]
+    support = [rows[-1][1]["left"], rows[-1][1]["right"]]
+    return {"texts": saved["texts"], "epochs": epochs, "support": support, "epoch": len(epochs)}
 
 
 class ShapeExplorer(Embedded):
@@ -63,6 +99,12 @@ class ShapeExplorer(Embedded):
         The uniform number of the draw that is followed from K to T and to H.
     view : one of `VIEWS`
         The picture beside the map and the densities.
+    texts, epochs, support : list
+        Of a trained model: `tokens`, `gold` and `title` of each text; the shapes `a` and `b` per text and token after
+        each epoch; and the ends of the support. Empty without a model.
+    text, epoch, word : int
+        Which of its gates are drawn on the map, and which of them the point stands on. Texts count from 0, epochs and
+        words from 1, and word 0 is none.
     """
 
     VIEWS = ("draw", "cdf", "Beta twin", "slopes")
@@ -79,6 +121,12 @@ class ShapeExplorer(Embedded):
     view = traitlets.Enum(VIEWS, "draw").tag(sync=True)
     views = traitlets.List(list(VIEWS), read_only=True).tag(sync=True)
     presets = traitlets.Dict({name: list(shape) for name, shape in PRESETS.items()}, read_only=True).tag(sync=True)
+    texts = traitlets.List().tag(sync=True)
+    epochs = traitlets.List().tag(sync=True)
+    support = traitlets.List().tag(sync=True)
+    text = traitlets.Int(0).tag(sync=True)
+    epoch = traitlets.Int(1).tag(sync=True)
+    word = traitlets.Int(0).tag(sync=True)
     smallest = traitlets.Float(HardKumaGate.MIN, read_only=True).tag(sync=True)  # shape at a raw output of -inf
 
 

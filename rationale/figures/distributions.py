@@ -230,6 +230,26 @@ def draw_cdf(dist, ax: Axes, title: str = "") -> Axes:
 
 
 @apply_style
+def draw_mean_as_area(gate: StretchedRectified, ax: Axes, title: str = "") -> Axes:
+    """P(H > t) over (0, 1), with the area below it shaded. The area is the mean of the gate.
+
+        E[H] = integral_0^1 P(H > t) dt
+
+    Source: eq. (H7), notebooks/03_hardkuma.py.
+
+    Parameters
+    ----------
+    gate : StretchedRectified of batch shape []
+    """
+    points = _interior_points(0, 1)
+    above = 1 - check_numbers(gate.cdf(points), "cdf")
+    ax.fill_between(points, 0, above, color=BLUE, alpha=0.2, linewidth=0)
+    ax.plot(points, above, color=BLUE)
+    ax.set(ylim=(0, 1))
+    return set_labels(ax, title, "t", "P(H > t)")
+
+
+@apply_style
 def draw_histogram_vs_density(
     samples, dist, ax: Axes, title: str = "", num_bins: int = 40, mass_axis: bool = True
 ) -> Axes:

@@ -4,6 +4,7 @@
     history.csv    one epoch of one run per row
     runs.json      one run per line: all its parameters and its environment
     figures/       the pictures listed in FIGURES
+    epochs.json    the gates of a few texts after each epoch of the run EPOCHS
 
 `make reference` writes them (tools/collect.py).
 """
@@ -41,6 +42,7 @@ OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
 OF_PAIRS = "23_read_nli/committed/figures"  # by `23_read_nli`, from runs of `13_train_nli`
 OF_TEXTS = "25_read_seq2seq/committed/figures"  # by `25_read_seq2seq`, from runs of `15_train_seq2seq`
+EPOCHS = "10_first_rationale/demo/epochs.json"  # below OUTPUTS; copied if the run is there
 FIGURES = (  # below OUTPUTS; copied if the run is there
     "10_first_rationale/demo/figures/rationales.svg",
     f"{COMPARISON}/accuracy_against_rate.svg",

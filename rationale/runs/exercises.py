@@ -1,8 +1,16 @@
-"""Find the exercises of a notebook: the task, the cells of its solution and its check, and the names they share."""
+"""Exercises of a notebook: the task, the cells of its prediction, its solution and its check, and the names they share.
+
+A student gets the check as one line of `pack`, so that it does not give the method away. `check_answer` runs it, and
+shows the model answer to *Explain* when it has passed.
+"""
 
 import ast
+import base64
+import json
 import re
-from typing import NamedTuple
+import textwrap
+import zlib
+from typing import Any, NamedTuple
 
 from nbformat import NotebookNode
 
@@ -15,9 +23,12 @@ class Exercise(NamedTuple):
     number: int
     minutes: int
     task: str  # in Markdown
+    prediction: int  # index of the cell
     solution: int  # index of the cell
     check: int  # index of the cell
+    predicted: list[str]  # names that the prediction binds and the check reads
     names: list[str]  # names that the solution binds and the check reads
+    explanation: str  # the model answer to *Explain*, one paragraph
 
 
 def is_tagged(cell: NotebookNode, tag: str) -> bool:
@@ -33,24 +44,69 @@ def names_of(source: str, context: type = ast.Store) -> list[str]:
     return list(dict.fromkeys(getattr(node, "id", None) or node.name for node in nodes))
 
 
+def explanation(source: str) -> tuple[str, str]:
+    """A solution without the comment that it ends with, and this comment as one paragraph."""
+    lines = source.rstrip().splitlines()
+    start = len(lines)
+    while start and lines[start - 1].startswith("#"):
+        start -= 1
+    text = " ".join(line.lstrip("# ").rstrip() for line in lines[start:])
+    return "\n".join(lines[:start]).rstrip(), text
+
+
 def exercises(notebook: NotebookNode) -> list[Exercise]:
     """The exercises of a notebook, in order.
 
     Raises
     ------
     ValueError
-        If a solution has no task in the Markdown cell before it, or no check in the cell after it.
+        If a solution does not follow a prediction, which follows a task in a Markdown cell, or if no check follows it.
     """
     cells, result = notebook.cells, []
     for i in (i for i, cell in enumerate(cells) if is_tagged(cell, "solution")):
-        task = list(TASK.finditer(cells[i - 1].source))
-        if len(task) != 1 or cells[i - 1].cell_type != "markdown":
+        if i < 2 or not is_tagged(cells[i - 1], "prediction"):
+            raise ValueError(f"a solution must follow a cell tagged `prediction`; got: {cells[i - 1].source[-300:]}")
+        task = list(TASK.finditer(cells[i - 2].source))
+        if len(task) != 1 or cells[i - 2].cell_type != "markdown":
             form = "**Exercise N** (predict, change, explain; M minutes). ..."
-            raise ValueError(f"a solution must follow exactly one task, {form}; got: {cells[i - 1].source[-300:]}")
+            raise ValueError(f"a prediction must follow exactly one task, {form}; got: {cells[i - 2].source[-300:]}")
         if i + 1 == len(cells) or not is_tagged(cells[i + 1], "check"):
             raise ValueError(f"exercise {task[0][1]}: the solution must be followed by a cell tagged `check`")
-        check, text = cells[i + 1].source, cells[i - 1].source[task[0].start() :]
+        check, text = cells[i + 1].source, cells[i - 2].source[task[0].start() :]
         read = set(names_of(check, ast.Load)) - set(names_of(check))
-        names = [name for name in names_of(cells[i].source) if name in read]
-        result.append(Exercise(int(task[0][1]), int(task[0][2]), text, i, i + 1, names))
+        predicted, names = (
+            [name for name in names_of(cell.source) if name in read] for cell in (cells[i - 1], cells[i])
+        )
+        why = explanation(cells[i].source)[1]
+        result.append(Exercise(int(task[0][1]), int(task[0][2]), text, i - 1, i, i + 1, predicted, names, why))
     return result
+
+
+def pack(exercise: Exercise, check: str) -> str:
+    """The check of an exercise and its model answer as letters and digits, which `check_answer` takes."""
+    content = [exercise.number, [*exercise.predicted, *exercise.names], check, exercise.explanation]
+    return base64.b64encode(zlib.compress(json.dumps(content).encode(), 9)).decode()
+
+
+def check_answer(packed: str, names: dict[str, Any]) -> None:
+    """Run the check of an exercise, and print the model answer if it passes.
+
+    Parameters
+    ----------
+    packed : str
+        What `pack` has made.
+    names : dict
+        The names of the notebook, `globals()`.
+
+    Raises
+    ------
+    AssertionError
+        If a name has no value yet, or a value is not right. The message says which, without the method.
+    """
+    number, needed, check, why = json.loads(zlib.decompress(base64.b64decode(packed)))
+    for name in needed:
+        missing = name not in names or names[name] is ...
+        assert not missing, f"exercise {number}: `{name}` has no value yet, see the cells of this exercise"
+    exec(compile(check, f"<check of exercise {number}>", "exec"), names)
+    print(f"Exercise {number} is solved. A model answer, to compare with yours:")
+    print(textwrap.fill(why, 100))

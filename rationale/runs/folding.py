@@ -1,7 +1,7 @@
 """What a page of a notebook folds away, so that it reads as prose and pictures: the code, each part with a name.
 
 The pages of runs (`page.py`) and the book (`tools/book`) share this. Everything opens by a click, all at once by
-`SHOW_ALL`, and neither needs a script of its own. In JupyterLab, `collapse` hides solutions and checks.
+`SHOW_ALL`, and neither needs a script of its own. In JupyterLab, `collapse` hides the answers of exercises and checks.
 """
 
 import ast
@@ -11,12 +11,13 @@ from typing import Any
 NAMES = {  # by tag, what the code of a cell is called
     "parameters": "parameters",
     "injected-parameters": "parameters of this run",
+    "prediction": "prediction",
     "check": "check",
     "figure": "figure",
     "interactive": "explorer",
     "parts": "parts",
 }
-COLLAPSED = {"solution", "check"}  # tags of cells whose code JupyterLab hides until it is asked for
+COLLAPSED = {"prediction", "solution", "check"}  # tags of cells whose code JupyterLab hides until it is asked for
 IN_VIEW = {"answer"}  # tags of cells in which a reader is to write
 SHOW_ALL = (
     '<p class="show-code"><button type="button" onclick="'
@@ -51,7 +52,7 @@ def source_line(markdown: str) -> str:
 
 
 def collapse(notebook: Any) -> Any:
-    """Let JupyterLab show the solutions and checks of a notebook collapsed; the notebook is changed and returned."""
+    """Let JupyterLab show the answers of exercises and the checks collapsed; the notebook is changed and returned."""
     for cell in notebook.cells:
         if COLLAPSED & set(cell.metadata.get("tags", [])):
             cell.metadata["jupyter"] = {**cell.metadata.get("jupyter", {}), "source_hidden": True}

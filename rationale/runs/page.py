@@ -47,6 +47,7 @@ details.solution > summary { color: var(--jp-ui-font-color1); font-weight: 600; 
   .figure img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }  /* white vanishes, colours stay */
 }
 </style>"""
+ANSWERS = {"prediction", "solution"}  # tags of cells that are folded with their outputs
 # The dark theme of JupyterLab, whose variables replace those of the light one.
 DARK = """<style media="screen and (prefers-color-scheme: dark)">
 {% include 'static/theme-dark.css' %}
@@ -56,8 +57,10 @@ LEFT_OUT = ("html_head_js", "jupyter_widgets", "html_head_js_mathjax", "html_hea
 BLOCKS = dict.fromkeys(LEFT_OUT, "") | {
     "html_head_css": f"{DARK}{STYLE}",
     "body_loop": f"{SHOW_ALL}{{{{ super() }}}}",
-    "codecell": """{% if 'solution' in cell.metadata.get('tags', []) -%}
-        <details class="solution"><summary>Solution</summary>{{ super() }}</details>
+    "codecell": """{% set tags = cell.metadata.get('tags', []) -%}
+        {% if 'solution' in tags or 'prediction' in tags -%}
+        <details class="solution"><summary>{{ 'Solution' if 'solution' in tags else 'Prediction' }}</summary>
+        {{- super() }}</details>
         {%- else %}{{ super() }}{% endif %}""",
     "input_group": """{% set folded = cell | folded -%}
         {% if folded %}<details class="code"><summary>{{ folded | e }}</summary>{{ super() }}</details>
@@ -146,9 +149,9 @@ def _exporter() -> Any:
 
 
 def _folded(cell: Any) -> str:
-    """The line in place of a cell's code; "" if the code stays in view, as in a solution, which is folded itself."""
+    """The line in place of a cell's code; "" if the code stays in view, as in an answer, which is folded itself."""
     name = code_name(cell)
-    return summary_line([name]) if name and "solution" not in cell.metadata.get("tags", []) else ""
+    return summary_line([name]) if name and not ANSWERS & set(cell.metadata.get("tags", [])) else ""
 
 
 @cache

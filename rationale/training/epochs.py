@@ -10,6 +10,7 @@ import torch
 
 from rationale.data.batches import Batches
 from rationale.data.example import Example
+from rationale.distributions import HardKuma
 from rationale.files import write_text
 from rationale.models.protocol import RationaleModel
 
@@ -21,7 +22,8 @@ class EpochRecorder:
 
     The file has `target`, the share of words to select, or null; `texts`, a list of {tokens, gold, title}; and
     `epochs`, {epoch: {open, z, answers}}, where `open` has the probability that a gate is not 0 and `z` its value at
-    test time, a list per text. A run that is continued keeps the epochs that the file has.
+    test time, a list per text. Of HardKuma gates, an epoch also has the shapes `a` and `b`, and the support `left` and
+    `right`. A run that is continued keeps the epochs that the file has.
 
     Parameters
     ----------
@@ -43,15 +45,21 @@ class EpochRecorder:
     @torch.no_grad()
     def __call__(self, epoch: int) -> None:
         """Save the gates that the model, which is in evaluation mode, has after an epoch."""
-        gates: dict[str, list] = {name: [None] * len(self.texts.examples) for name in ("open", "z", "answers")}
+        names = ("open", "z", "answers", "a", "b")
+        gates: dict[str, Any] = {name: [None] * len(self.texts.examples) for name in names}
         for batch in self.texts.in_order():
             output = self.model(batch.tokens, batch.mask)
             is_open = (output.z != 0).double() if output.gates is None else output.gates.log_prob_nonzero.exp()
             answers = self.model.head.answer(output.prediction.cpu())
             for i, row in enumerate(batch.rows.tolist()):
                 real = batch.mask[i]
+                if isinstance(output.gates, HardKuma):
+                    gates["a"][row], gates["b"][row] = _short(output.gates.a[i][real]), _short(output.gates.b[i][real])
+                    gates["left"], gates["right"] = output.gates.left, output.gates.right
                 gates["open"][row], gates["z"][row] = _short(is_open[i][real]), _short(output.z[i][real])
                 gates["answers"][row] = ", ".join(f"{value:.3g}" for value in answers[i].double().reshape(-1).tolist())
+        if "left" not in gates:  # gates without shapes, or none
+            del gates["a"], gates["b"]
         self.saved["epochs"][str(epoch)] = gates
         write_text(self.file, json.dumps(self.saved))
 

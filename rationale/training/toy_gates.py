@@ -1,4 +1,4 @@
-"""The toys of the notebooks 05 to 07: words of known worth, gates with two numbers, and a loop that holds a rate.
+"""The toys of the notebooks 05 to 07 and 41: words of known worth, gates of two numbers, loops that hold a rate.
 
 The predictor of these toys needs no training. What a constraint does to the gates can therefore be seen by itself, in
 seconds and without data. No real model uses this module.
@@ -12,10 +12,15 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from rationale.distributions import HardConcrete, HardKuma, log_uniform
+from rationale.explain import LEFT, RIGHT, TEMPERATURE
 from rationale.nn import HardKumaGate, decide
 from rationale.objectives import Constraint, log_mean
 
 POINTS = 2000  # of the midpoint rule
+# A sentence of the Stanford Sentiment Treebank (test split), which the notebooks 10, 01, 05 and 06 share. People found
+# it negative. What each word is worth to the predictor was made up for these notebooks.
+SENTENCE = "Pretentious editing ruins a potentially terrific flick .".split()
+SENTENCE_WORTH = torch.tensor([3, 1, 4, 0, 2, 1, 1, 0], dtype=torch.float64)
 
 
 class Texts(NamedTuple):
@@ -125,6 +130,12 @@ def make_texts(num_texts: int, num_words: int = 12, seed: int = 0) -> Texts:
     return Texts((1.5 * log_worth).exp(), log_worth + 0.5 * noise)
 
 
+def sentence_texts(num_copies: int) -> Texts:
+    """Copies of `SENTENCE`, as a batch. The clue of a word is its worth, from -1 to 1, so equal worths get one gate."""
+    worth = SENTENCE_WORTH.expand(num_copies, -1)
+    return Texts(worth, 2 * worth / worth.max() - 1)
+
+
 def one_word_texts(num_texts: int) -> Texts:
     """Texts of one word without a clue, so that all their gates are one gate."""
     return Texts(torch.ones(num_texts, 1, dtype=torch.float64), torch.zeros(num_texts, 1, dtype=torch.float64))
@@ -204,6 +215,40 @@ def hold_logit(constraint: Constraint, start: float, num_steps: int, learning_ra
         descent.step()
         rates.append(logit.sigmoid().item())
     return torch.tensor(rates, dtype=torch.float64)
+
+
+def hold_cost(cost: float, margin: float, damped: bool, num_steps: int) -> list[float]:
+    """P(z != 0) of one gate in each step, while a multiplier holds the mean cost of masking its word at a margin.
+
+    The objective is the price P(z != 0) plus lambda (mean of cost (1 - z)^2 - margin).
+
+    Parameters
+    ----------
+    cost : float
+        Of masking the word, in nats.
+    margin : float
+        Mean cost that is permitted, in nats.
+    damped : bool
+        True: ln lambda moves by the average gap, and a penalty on a positive gap is added. False: lambda moves by the
+        gap of this step.
+    """
+    logit = torch.tensor(5.0, requires_grad=True)
+    multiplier, average, kept = 1.0, 0.0, []
+    optimiser = torch.optim.RMSprop([logit], lr=0.01)
+    for _ in range(num_steps):
+        gate = HardConcrete(logit, TEMPERATURE, LEFT, RIGHT)
+        gap = cost * (1 - gate.rsample(torch.Size([128]))).square().mean() - margin
+        average = 0.9 * average + 0.1 * gap.item()
+        if damped:
+            relative = min(5.0, max(-1.0, average / margin))
+            multiplier = min(200.0, max(0.1, multiplier * math.exp(0.01 * relative)))
+        else:
+            multiplier = min(200.0, max(0.0, multiplier + 0.01 * gap.item()))
+        optimiser.zero_grad()
+        (gate.log_prob_nonzero.exp() + (multiplier + damped * 10 * max(0.0, average)) * gap).backward()
+        optimiser.step()
+        kept.append(gate.log_prob_nonzero.exp().item())
+    return kept
 
 
 class TwoWords:

@@ -10,11 +10,12 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from rationale.runs import root
-from rationale.runs.exercises import TASK, Exercise, exercises
+from rationale.runs.exercises import TASK, Exercise, exercises, explanation
 from rationale.runs.folding import SHOW_ALL, code_name, collapse, source_line, summary_line
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+SECTION = "## Exercises"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DOWNLOAD = "[Download this page as a notebook]({name}.ipynb){{ .download download={name}.ipynb }}"
 NO_SLIDERS = '!!! tip "The sliders work in the notebook"\n    Open this notebook to use them: `make lab`.'
@@ -35,10 +36,10 @@ def notebook_page(notebook, name: str, note: str, images: Path, questions: str =
 
     `note`, on how the notebook was executed, stands below the title, and so does a link to the file `<name>.ipynb`.
     Code is folded away, also that of the package that a cell shows. At the end of the page stand the `questions` and
-    then the exercises, each with its solution and its check, folded together.
+    then the exercises. Of each, the prediction, the solution with its check, and the explanation are folded separately.
     """
     tasks, parts = exercises(notebook), []
-    at_the_end = {index for task in tasks for index in (task.solution, task.check)}
+    at_the_end = {index for task in tasks for index in (task.prediction, task.solution, task.check)}
     sources: list[str] = []  # of consecutive code cells, and their names
     names: list[str] = []
 
@@ -53,7 +54,8 @@ def notebook_page(notebook, name: str, note: str, images: Path, questions: str =
             continue
         if cell.cell_type == "markdown":
             fold()
-            parts.append(blocks(_pointing(cell.source)))
+            if text := _pointing(notebook.cells, number):
+                parts.append(blocks(text))
             continue
         if code := _source(cell):
             sources.append(code)
@@ -81,23 +83,42 @@ def download(notebook, questions: str = "") -> NotebookNode:
     return collapse(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}))
 
 
-def _pointing(text: str) -> str:
-    """The text of a cell, with a line in place of the exercise that it ends with."""
+def _pointing(cells: list, number: int) -> str:
+    """The text of a cell, with a line in place of the exercise that it ends with; "" if nothing is left.
+
+    An exercise that stands in a section of exercises needs no such line, as this section ends the page.
+    """
+    text = cells[number].source
     line = r"*Here belongs [exercise \1](#exercise-\1){ #for-exercise-\1 }, at the end of this page.*"
+    if _in_own_section(cells, number):
+        text, line = text.replace(SECTION, "").strip(), ""
     return re.sub(TASK.pattern + ".*", line, text, flags=re.S)
+
+
+def _in_own_section(cells: list, number: int) -> bool:
+    """Whether the exercise that a cell ends with stands below a heading of its own."""
+    texts = [cell.source for cell in cells[: number + 1] if cell.cell_type == "markdown"]
+    return bool(TASK.search(texts[-1])) and re.findall(r"^##? .*$", "\n".join(texts), re.M)[-1:] == [SECTION]
 
 
 def _exercises(notebook, tasks: list[Exercise], name: str, images: Path) -> list[str]:
     """The section with the exercises, if there are any."""
-    parts = ["## Exercises"] * bool(tasks)
+    parts = [SECTION] * bool(tasks)
     for task in tasks:
-        text = TASK.sub(r"*Predict, change, explain; \2 minutes; [to its section](#for-exercise-\1).*", task.task)
+        own = _in_own_section(notebook.cells, task.prediction - 1)
+        back = "." if own else r"; [to its section](#for-exercise-\1)."
+        text = TASK.sub(rf"*Predict, change, explain; \2 minutes{back}*", task.task)
         parts += [f"### Exercise {task.number} {{ #exercise-{task.number} }}", blocks(text)]
-        solution = []
-        for index in (task.solution, task.check):
-            cell = notebook.cells[index]
-            solution += [_source(cell), *_outputs(cell, f"{name}-{index}", images)]
-        parts.append(folded("solution", "Solution", solution))
+        solution = explanation(notebook.cells[task.solution].source)[0]
+        shown = {"Prediction": [(task.prediction, None)], "Solution": [(task.solution, solution), (task.check, None)]}
+        for line, cells in shown.items():
+            inside = []
+            for index, source in cells:
+                cell = notebook.cells[index]
+                code = _source(cell) if source is None else fence(source, "{ .python }") if source else ""
+                inside += [code, *_outputs(cell, f"{name}-{index}", images)]
+            parts.append(folded("solution", line, inside))
+        parts.append(folded("solution", "Explanation", [f"<p>{html.escape(task.explanation)}</p>"]))
     return parts
 
 
