@@ -57,9 +57,10 @@ is_ours = claims.apply_to(p, "17_train_own_texts")
 # ## 1. Look at your data
 #
 # Any table will do: `.csv`, `.tsv`, `.jsonl` or `.parquet`, one text per row. A folder may hold `train`, `dev` and
-# `test` files. If there is only one file, a tenth of its texts is set aside for *dev* (to choose the epoch) and another
-# tenth for *test* (to be looked at once, at the end); `splits.csv` in the folder of the run says which text went where.
-# The notes below say what was told from the columns. Read them: stars can be meant as classes or as scores.
+# `test` files, and `corpus=hub:owner/name` names a data set on the hub of Hugging Face. If there is only one file, a
+# tenth of its texts is set aside for *dev* (to choose the epoch) and another tenth for *test* (to be looked at once, at
+# the end); `splits.csv` in the folder of the run says which text went where. The notes below say what was told from the
+# columns. Read them: stars can be meant as classes or as scores.
 
 # %%
 named = p
@@ -129,7 +130,8 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 #
 # The selector reads the whole text and gives each word a gate; the predictor reads only the words whose gate is not 0
 # (`10_first_rationale`). A constraint holds the share of these words at `selection`. One line per epoch; a run that was
-# stopped continues from its last epoch.
+# stopped continues from its last epoch. With `epochs=50 stop_after=5`, training stops when the dev score has not
+# improved for five epochs, and a line says at which epoch it converged, or that it still improves.
 #
 # Before it, the same splits get a baseline: a linear model on the TF-IDF weights of single words and pairs, which
 # reads whole texts and is fitted in seconds. If our model is worse than that, it has not learned your task yet.
@@ -180,9 +182,10 @@ if is_ours:
 
 # %% [markdown]
 # If the baseline is clearly better, do not trust the rationales yet: give word vectors (`vectors=glove.6B.50d`) or a
-# pretrained encoder (`encoder=minilm`), train for more epochs, or ask for more words. The weights of the constraint
-# follow from your labels and from the number of training steps per epoch (`multiplier_rate` and `quadratic` are null),
-# so the rate should end within about a tenth of `selection` whatever the size of your file.
+# pretrained encoder (`encoder=minilm`, or `encoder=owner/name` from the hub), train for more epochs, or ask for more
+# words. The weights of the constraint follow from your labels and from the number of training steps per epoch
+# (`multiplier_rate` and `quadratic` are null), so the rate should end within about a tenth of `selection` whatever the
+# size of your file.
 
 # %% [markdown]
 # ## 4. Read

@@ -34,9 +34,10 @@ def _has_transformer(params: Mapping[str, Any]) -> bool:
     """Whether a run loads a pretrained transformer: as the encoder of an extractor, or to probe it on texts."""
     if "encoder" not in params:
         return bool(params.get("pretrained")) and _reads_words(params.get("corpus"))
-    from rationale.models.extractor import ENCODERS  # imports torch
+    from rationale.models.pretrained_encoder import ENCODERS, checkpoint_place  # imports torch
 
-    return params["encoder"] in ENCODERS and ENCODERS[params["encoder"]].reads_pieces
+    encoder = params["encoder"]
+    return ENCODERS[encoder].reads_pieces if encoder in ENCODERS else checkpoint_place(encoder) is not None
 
 
 def _vector_size(params: Mapping[str, Any]) -> int:

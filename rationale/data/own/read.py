@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
 from rationale.data.own.labels import read_labels, spelled
 from rationale.data.own.marks import read_marks, read_tokens
-from rationale.data.own.settings import SUFFIXES, kind_of
+from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import SHARES, divide, require_classes, shared_texts, strata_of
-from rationale.data.own.tables import Table, open_table, saved_tables
+from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
 from rationale.data.pairs import NULL
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
@@ -94,49 +94,72 @@ def read_own(p: Any) -> OwnTexts:
     Parameters
     ----------
     p : parameters
-        Uses corpus (a file or a folder), text, label, tokeniser, split_seed, and, if it has them: rationale, head, and
-        second, which makes each text the first of a pair.
+        Uses corpus (a file, a folder or a data set on the hub), text, label, tokeniser, split_seed, and, if it has
+        them: rationale, head, and second, which makes each text the first of a pair.
 
     Raises
     ------
     BadInput
         A file or a row cannot be used; the message names the file, the row and the column.
     """
-    place = Path(p.corpus)
-    parts = _read_eraser(place, p) if is_eraser(place) else [_read_table(*part, p) for part in _tables(place)]
+    place, notes = Path(p.corpus), list[str]()
+    if is_eraser(place):
+        parts = _read_eraser(place, p)
+    else:
+        tables, notes = _tables(p)
+        parts = [_read_table(*part, p) for part in tables]
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         raise BadInput(f"{empty.place}: no text in it; accepted: at least one row below the column names")
-    return _labelled(parts, shown(place), p)
+    read = _labelled(parts, _place(p), p)
+    read.notes[1:1] = notes
+    return read
 
 
-def _tables(place: Path) -> Iterator[tuple[str, Table]]:
-    """(split, table) of a file or of a folder; a file alone is training data, of which the other splits are made."""
-    if not place.is_dir():
-        yield "train", open_table(place)
-        return
+def _place(p: Any) -> str:
+    """The corpus as messages name it."""
+    return p.corpus if is_on_hub(p.corpus) else shown(p.corpus)
+
+
+def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
+    """(split, table) of a file, a folder or a data set, and notes about splits that are left out.
+
+    A file alone is training data, of which the other splits are made.
+    """
+    place, on_hub = Path(p.corpus), is_on_hub(p.corpus)
+    if not on_hub and not place.is_dir():
+        return [("train", open_table(place))], []
     files = defaultdict(list)
-    tables = saved_tables(place)
-    if not tables:
+    tables = hub_tables(p.corpus) if on_hub else saved_tables(place)
+    if not tables and not on_hub:
         for path in sorted(place.iterdir()):
             found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", path.name.split(".")[0])  # numbered files are parts of one
             if found and kind_of(path) in SUFFIXES:
                 files[found[1]].append(path)
     known = {name: split for split, names in NAMES.items() for name in names}
+    notes = [f"{_place(p)}: the split {name} is not used" for name in tables if name not in known]
     by_split = defaultdict(list)
     for name in sorted((tables or files).keys() & known.keys(), key=list(known).index):
-        by_split[known[name]].append(name)
+        if tables and p.label in tables[name].hidden:
+            notes.append(f"{_place(p)}: the split {name} is not used, because its labels are hidden (-1)")
+        else:
+            by_split[known[name]].append(name)
     if "train" not in by_split:
-        there = ", ".join(sorted(tables or (path.name for path in place.iterdir()))[:10]) or "nothing"
-        accepted = f"train, and dev (or validation) and test if there are any, each as {', '.join(SUFFIXES)}"
-        raise BadInput(f"{shown(place)}: no train file in this folder, which holds {there}; accepted: {accepted}")
+        there = ", ".join(sorted(tables if tables or on_hub else (path.name for path in place.iterdir()))[:10])
+        accepted = "train, and dev (or validation) and test if there are any"
+        if tables or on_hub:
+            raise BadInput(f"{_place(p)}: no train split with labels, it has {there or 'none'}; accepted: {accepted}")
+        accepted += f", each as {', '.join(SUFFIXES)}"
+        there = f"which holds {there or 'nothing'}"
+        raise BadInput(f"{_place(p)}: no train file in this folder, {there}; accepted: {accepted}")
+    pairs = []
     for split, names in by_split.items():
         paths = [path for name in names for path in files[name]]
         if len(names) > 1 or len({(path.stem.split("-")[0], kind_of(path)) for path in paths}) > 1:
             two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
-            raise BadInput(f"{shown(place)}: {two} are both the {split} split; accepted: one of them")
-        for table in [tables[name] for name in names] if tables else map(open_table, paths):
-            yield split, table
+            raise BadInput(f"{_place(p)}: {two} are both the {split} split; accepted: one of them")
+        pairs += [(split, table) for table in ([tables[name] for name in names] if tables else map(open_table, paths))]
+    return pairs, notes
 
 
 def _read_table(split: str, table: Table, p: Any) -> Part:
