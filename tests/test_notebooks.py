@@ -123,7 +123,9 @@ def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_
     try:
         items = smoke_items(notebook, epochs=1, corpus=str(corpus), **changes)
         folder = run_forked(notebook, items, outputs=outputs, name=corpus.stem)
-        run_forked(notebook_path("21_read_reviews"), [f"run={corpus.stem}", f"runs_dir={folder.parent}"], outputs=outputs)
+        run_forked(
+            notebook_path("21_read_reviews"), [f"run={corpus.stem}", f"runs_dir={folder.parent}"], outputs=outputs
+        )
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{kind}: {error}", pytrace=False)
     scores = read_metrics(folder)["test"]

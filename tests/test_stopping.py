@@ -7,8 +7,9 @@ import torch
 from small import corpus, parameters, train
 
 from rationale.errors import BadInput
+from rationale.runs import notebook_path
 from rationale.runs.intact import Metrics
-from rationale.runs.saved import save_run
+from rationale.runs.saved import read_metrics, save_run
 from rationale.training import extraction, train_extractor
 from rationale.training.model_selection import ModelSelection
 from rationale.training.settings import (
@@ -18,6 +19,8 @@ from rationale.training.settings import (
     OwnTextSettings,
     ProbingSettings,
 )
+from tests.forked import run_forked
+from tests.smoke import smoke_items
 
 SCORES = [0.5, 0.6, 0.7, 0.68, 0.69, 0.7, 0.1]  # of dev; the third epoch is the best
 
@@ -174,3 +177,13 @@ def test_every_task_has_the_setting_switched_off_and_a_minimum_alone_has_no_effe
     ):
         ExtractionSettings.checked({"min_epochs": 5})
     assert ExtractionSettings.checked({"min_epochs": 5, "stop_after": 3}).min_epochs == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param("13_train_nli", marks=pytest.mark.data), "14_train_probes"])
+def test_other_training_notebooks_say_and_save_it_too(name, outputs):
+    notebook = notebook_path(name)
+    items = smoke_items(notebook, stop_after=1)
+    metrics = read_metrics(run_forked(notebook, items, outputs=outputs, name="stopping"))
+    found = metrics["methods"]["states"] if "methods" in metrics else metrics
+    assert "converged_epoch" in found

@@ -65,16 +65,21 @@ def read_binary(
     data, at, row = b"", 0, 1
     while row <= num_rows:
         end = data.find(b" ", at)
+        where = f"{path}: row {row:,} of {num_rows:,}: "
+        if (len(data) if end < 0 else end) - at > LONGEST_WORD:
+            raise BadInput(f"{where}no space behind the word; accepted: {FORMAT}")
         if end >= 0 and end + 1 + width <= len(data):
-            word, content = _word(data[at:end], f"{path}: row {row:,}: "), data[end + 1 : end + 1 + width]
+            word, content = _word(data[at:end], where), data[end + 1 : end + 1 + width]
             writer.add(word, content)
             if word in wanted and word not in rows:
                 rows[word] = len(rows)
-                numbers.extend(_finite(content, f"{path}: row {row:,}: ", word))
+                numbers.extend(_finite(content, where, word))
             at, row = end + 1 + width, row + 1
             continue
         more = file.read(CHUNK)
-        _refuse_end(bool(more), data[at:], f"{path}: ", f"row {row:,} of {num_rows:,}")
+        if not more:
+            reason = "it is cut short, or its first line does not give the right numbers"
+            raise BadInput(f"{path}: ends in row {row:,} of {num_rows:,}; {reason}")
         data, at = data[at:] + more, 0
     rest = data[at:]
     while rest or (rest := file.read(CHUNK)):  # up to the end, where a packed file has its checksum
@@ -112,11 +117,3 @@ def _finite(content: bytes, where: str, word: bytes) -> list[float]:
     if not np.isfinite(values).all():
         raise BadInput(f"{where}a number of {excerpt(word.decode(), 40)} is not finite; accepted: finite numbers")
     return values.tolist()
-
-
-def _refuse_end(has_more: bool, started: bytes, where: str, row: str) -> None:
-    """Refuse a file that ends within a row, and a word that does not end."""
-    if not has_more:
-        raise BadInput(f"{where}ends in {row}; it is cut short, or its first line does not give the right numbers")
-    if len(started) > LONGEST_WORD and b" " not in started[: LONGEST_WORD + 1]:
-        raise BadInput(f"{where}{row}: no space behind the word; accepted: {FORMAT}")
