@@ -6,7 +6,7 @@ RUN    := $(BIN)python -m rationale.runs
 CORES  ?= 2
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 SPACE   = $(subst ,, )
-OWN_NAME ?= $(subst $(SPACE),-,$(strip $(or $(basename $(notdir $(DATA))),made-up) $(subst =,,$(notdir $(PARAMS)))))
+OWN_NAME ?= $(subst $(SPACE),-,$(strip $(or $(basename $(subst :,-,$(notdir $(DATA)))),made-up) $(subst =,,$(notdir $(PARAMS)))))
 INSTALL = $(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint $(PINS) --editable
 
 help:        ## list the targets

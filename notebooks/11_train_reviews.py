@@ -22,10 +22,11 @@
 #
 # **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about ten
 # seconds per thousand reviews. Other corpora come from the data folder (`python -m rationale.data list`). The owner
-# of the beer files has withdrawn them. If you have them, give `corpus: beer`.
+# of the beer files has withdrawn them. If you have them, give `corpus: beer`. For a table of your own, or a folder in
+# the format of the ERASER benchmark, give its path and `aspect: overall` (see `17_train_own_texts` for the columns).
 
 # %% tags=["parameters"]
-corpus: str = "synthetic"  # synthetic, beer, hotels, movies or imdb_rationales
+corpus: str = "synthetic"  # synthetic, beer, hotels, movies, imdb_rationales, or your file or folder
 aspect: str = "look"  # what is rated
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "random"  # name in the data folder's vectors/, a file, or random
@@ -123,7 +124,11 @@ assert torch.allclose(skipped, alone, atol=1e-6), "a skipped word has no effect 
 # %%
 task = p, splits, corpus_read.head, corpus_read.num_outputs
 result = training.train_svm(*task) if p.model == "svm" else training.train_extractor(*task, folder)
-scores = saved.save_run(folder, result, p, labels)
+scale = None
+if corpus_read.own is not None:  # texts of your own
+    scale = corpus_read.own.scale
+    corpus_read.own.save(folder)
+scores = saved.save_run(folder, result, p, labels, scale)
 
 # %% tags=["check"]
 if result.model is not None:

@@ -61,9 +61,10 @@ is_ours = claims.apply_to(p, "17_train_own_texts")
 # ## 1. Look at your data
 #
 # You can use any table that is `.csv`, `.tsv`, `.jsonl` or `.parquet` and has one text per row. You can also use a
-# folder with files named `train`, `dev` and `test`. If you have only one file, we set a tenth of its texts aside for
-# *dev*, with which we choose the epoch. Another tenth becomes *test*, which you look at once, at the end. The file
-# `splits.csv` in the folder of the run tells you to which split each text belongs.
+# folder with files named `train`, `dev` and `test`, or a data set on the hub of Hugging Face
+# (`corpus=hub:owner/name`). If you have only one file, we set a tenth of its texts aside for *dev*, with which we
+# choose the epoch. Another tenth becomes *test*, which you look at once, at the end. The file `splits.csv` in the
+# folder of the run tells you to which split each text belongs.
 #
 # The notes below say what we concluded from the columns. Please read them, because a column of stars, for example,
 # can be meant as classes or as scores.
@@ -140,7 +141,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 #
 # You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
-# see one line per epoch. If a run is stopped, the same command continues it after its last epoch.
+# see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
+# the number of epochs. With `epochs=50 stop_after=5`, the training stops when the dev score has not improved for five
+# epochs, and a line tells you at which epoch it converged, or that it still improves.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
@@ -193,7 +196,8 @@ if is_ours:
 
 # %% [markdown]
 # What can you do if the baseline is clearly better? Do not trust the rationales yet. Give word vectors
-# (`vectors=glove.6B.50d`) or a pretrained encoder (`encoder=minilm`), train for more epochs, or ask for more words.
+# (`vectors=glove.6B.50d`) or a pretrained encoder (`encoder=minilm`, or `encoder=owner/name` from the hub), train for
+# more epochs, or ask for more words.
 #
 # You need not tune the constraint to the size of your file. We compute its weights from your labels and from the
 # number of training steps per epoch (`multiplier_rate` and `quadratic` are null). So the rate should end within about

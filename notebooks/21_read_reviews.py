@@ -44,7 +44,7 @@ flagged = rows.get("gold", [None] * len(rows))
 gold = [torch.tensor(flags, dtype=torch.bool) if isinstance(flags, list) else None for flags in flagged]
 judged = [i for i, flags in enumerate(gold) if flags is not None and flags.any()]
 classes = "accuracy" in scores["test"]
-names = find_corpus(trained["corpus"]).labels if classes else ()
+names = (find_corpus(trained["corpus"]).labels or saved.load_run(source).labels) if classes else ()
 print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}, model {trained['model']}; "
       f"{len(rows)} test reviews, {len(judged)} with a gold rationale")
 

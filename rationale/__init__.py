@@ -47,7 +47,7 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     ----------
     data
         A file (.csv, .tsv, .jsonl, .parquet), or a folder with train, dev and test files of these, in ERASER's format,
-        or saved by the library `datasets`.
+        or saved by the library `datasets`; or `hub:owner/name` of a data set on the hub of Hugging Face.
     folder
         Where the run is saved, for `rationale.load`. None: the model is only returned.
     threads : int >= 1

@@ -16,6 +16,7 @@ import itertools
 import json
 import lzma
 import re
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -334,6 +335,16 @@ def parse_questions(content: bytes) -> Rows:
 WANTED = ("the", "cat", "caf\u00e9", ". .", "3")
 VECTORS = "the 0.1 -0.2 0.3\ncat 1 2 3e-1\ncaf\u00e9 .5 0 1\n. . 7 8 9\n3 4 5 6\n".encode()
 WORD2VEC = b"5 3\n" + VECTORS
+IN_BINARY = {"the": [0.1, -0.2, 0.3], "cat": [1, 2, 0.3], "caf\u00e9": [0.5, 0, 1], "dog": [7, 8, 9], "3": [4, 5, 6]}
+
+
+def binary(end: bytes) -> bytes:
+    """Vectors in word2vec's binary format; `end` comes after each row."""
+    rows = [word.encode() + b" " + np.array(row, "<f4").tobytes() + end for word, row in IN_BINARY.items()]
+    return b"5 3\n" + b"".join(rows)
+
+
+OF_GENSIM, OF_WORD2VEC = binary(b""), binary(b"\n")
 
 
 def read_rows(name: str) -> Callable[[Path], Rows]:
@@ -370,6 +381,20 @@ def parse_vectors(content: bytes) -> Rows:
         row = next((table[form.encode()] for form in forms if form.encode() in table), None)
         found += [(word, row)] if row else []
     return found
+
+
+def parse_binary(content: bytes) -> Rows:
+    """Word by word with a cursor, and numbers one by one; the first row of each wanted word."""
+    first, _, rest = content.partition(b"\n")
+    number, dim = (int(field) for field in first.split() if field.isdigit())
+    table: dict[bytes, list[float]] = {}
+    for _ in range(number):
+        word, _, rest = rest.lstrip(b"\n").partition(b" ")
+        table.setdefault(word, list(struct.unpack_from(f"<{dim}f", rest)))
+        rest = rest[4 * dim :]
+    assert not rest.strip(b"\n"), "as many rows as the header says"
+    rows = [(word, table.get(word.encode(), table.get(word.lower().encode()))) for word in WANTED]
+    return [(word, row) for word, row in rows if row is not None]
 
 
 TEXTS = "A warm, funny film.\nIt isn't bad \u2013 caf\u00e9.\nplain\n".encode()
@@ -419,6 +444,14 @@ FORMATS = {
         {"v.zip": zipped({"v.txt": VECTORS})}, "v.zip", read_rows("v.zip")
     ),
     "word2vec": Format({"v.txt": WORD2VEC}, "v.txt", read_rows("v.txt"), parse_vectors),
+    "fastText's text, gzip": Format(
+        {"v.vec.gz": gzip.compress(WORD2VEC, mtime=0)}, "v.vec.gz", read_rows("v.vec.gz"), parse_vectors
+    ),
+    "word2vec, binary": Format({"v.bin": OF_WORD2VEC}, "v.bin", read_rows("v.bin"), parse_binary),
+    "Gensim, binary": Format({"v.bin": OF_GENSIM}, "v.bin", read_rows("v.bin"), parse_binary),
+    "Gensim, binary, gzip": Format(
+        {"v.bin.gz": gzip.compress(OF_GENSIM, mtime=0)}, "v.bin.gz", read_rows("v.bin.gz"), parse_binary
+    ),
     "new texts": Format({"texts.txt": TEXTS}, "texts.txt", read_new_texts, parse_new_texts),
 }  # fmt: skip
 

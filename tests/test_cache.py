@@ -62,7 +62,9 @@ def same(one: tuple, other: tuple) -> bool:
 # --- vectors
 
 
-@pytest.mark.parametrize("name", ["vectors", "vectors, xz", "vectors, zip", "rows"])
+@pytest.mark.parametrize(
+    "name", ["vectors", "vectors, xz", "vectors, zip", "word2vec, binary", "Gensim, binary, gzip", "rows"]
+)
 def test_vectors_are_the_same_from_the_file_and_from_the_cache(home, monkeypatch, name):
     if name == "rows":
         path = home / "v.txt"
@@ -74,6 +76,7 @@ def test_vectors_are_the_same_from_the_file_and_from_the_cache(home, monkeypatch
     read, made = digests.files_read(), entries(home)
     assert len(made) == 1
     monkeypatch.setattr(vectors, "_read_rows", None)  # from here on nothing may parse the file
+    monkeypatch.setattr(vectors, "read_binary", None)
     for _ in range(2):
         new_process(monkeypatch)
         found.append(vectors.read_vectors(path, wanted))

@@ -2,14 +2,24 @@
 
 import gzip
 import lzma
+import pickle
 import re
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from rationale.data import Example, Vocabulary, build_vocabulary, data_folder, read_vectors
+from rationale.data import (
+    Example,
+    Vocabulary,
+    build_vocabulary,
+    data_folder,
+    read_vectors,
+    require_vectors,
+    word2vec_binary,
+)
 from rationale.data.corpora import sst
 from rationale.data.vectors import available
 from rationale.errors import BadInput
@@ -320,6 +330,101 @@ def test_a_truncated_file_is_refused(vectors_folder, ending, keep):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
     with pytest.raises(BadInput, match=re.escape(path.name) + ": cut short, damaged"):
         read_vectors(path, ["word1"])
+
+
+# --- binary vectors, and fastText's
+
+ROWS = {"the": [0.5, -1, 2], "caf\u00e9": [3, 4, 5], "New": [6, 7, 8]}
+
+
+def in_binary(rows: dict[str, list[float]] = ROWS, header: str = "", end: bytes = b"") -> bytes:
+    """What Gensim writes; with a line feed as `end`, what word2vec writes."""
+    lines = [word.encode() + b" " + np.array(row, "<f4").tobytes() + end for word, row in rows.items()]
+    return (header or f"{len(rows)} 3\n").encode() + b"".join(lines)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize(("ending", "pack"), [(".bin", bytes), (".bin.gz", gzip.compress), (".bin.xz", lzma.compress)])
+def test_binary_vectors_are_read_by_name_and_by_path_in_every_packing(vectors_folder, end, ending, pack):
+    path = vectors_folder / f"news{ending}"
+    path.write_bytes(pack(in_binary(end=end)))
+    assert available() == ["news"]
+    for name in ("news", path):
+        require_vectors(name)
+        found, table = read_vectors(name, ["caf\u00e9", "The", "new", "New"])
+        assert found == ["caf\u00e9", "The", "New"] and table.dtype == torch.float32
+        assert table.tolist() == [ROWS["caf\u00e9"], ROWS["the"], ROWS["New"]]
+
+
+def test_many_binary_rows_are_read_in_chunks(vectors_folder, monkeypatch):
+    rows = {f"word{i}": [i, -i, i / 3] for i in range(300)}
+    (vectors_folder / "v.bin").write_bytes(in_binary(rows))
+    for chunk in (1, 7, 100, 1 << 20):
+        monkeypatch.setattr(word2vec_binary, "CHUNK", chunk)
+        found, table = read_vectors("v", rows)
+        assert found == list(rows) and torch.equal(table, torch.tensor(list(rows.values())))
+
+
+@pytest.mark.parametrize("ending", [".vec", ".vec.gz", ".zip"])
+def test_vectors_of_fast_text_are_text_with_a_header(vectors_folder, ending):
+    text = "3 3\nthe 0.5 -1 2\nnew york 3 4 5\ncaf\u00e9 1 1 1\n"
+    if ending == ".zip":
+        with zipfile.ZipFile(vectors_folder / "wiki.zip", "w") as file:
+            file.writestr("wiki.vec", text)
+    else:
+        PACK[ending.replace("vec", "txt")](vectors_folder / f"wiki{ending}", text)
+    assert available() == ["wiki"]
+    found, table = read_vectors("wiki", ["new york", "the"])
+    assert found == ["new york", "the"] and table.tolist() == [[3, 4, 5], [0.5, -1, 2]]
+
+
+def test_a_table_of_text_comes_before_a_model_of_the_same_name(vectors_folder):
+    (vectors_folder / "cc.en.bin").write_bytes(word2vec_binary.FASTTEXT + bytes(90))
+    (vectors_folder / "cc.en.vec").write_text("1 2\nthe 1 2\n")
+    assert read_vectors("cc.en", ["the"])[1].tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (in_binary()[:-1], r": ends in row 3 of 3; it is cut short, or its first line does not give the right numbers"),
+        (in_binary(header="4 3\n"), r": ends in row 4 of 4; it is cut short"),
+        (in_binary(header="2 3\n"), r": more than 2 rows; accepted: as many as its first line says"),
+        (in_binary() + bytes(9), r": more than 3 rows; accepted: as many as its first line says"),
+        (in_binary(header="3 300\n"), r": ends in row 1 of 3; it is cut short"),
+        (
+            in_binary().replace(b"caf\xc3\xa9", b"caf\xc3"),
+            r": row 2 of 3: the word b'caf\\xc3' is not UTF-8; if the file",
+        ),
+        (in_binary({"": [1, 2, 3]}), r": row 1 of 1: no word in front of the numbers"),
+        (in_binary({"a": [1, float("nan"), 3]}), r": row 1 of 1: a number of 'a' is not finite"),
+        (b"2 3\n" + b"x" * 70_000 + b" " + bytes(90), r": row 1 of 2: no space behind the word"),
+        (b"", r": its first line is b''; accepted: word2vec's binary format: "),
+        (b"0 3\n", r": its first line is b'0 3\\n'; accepted: word2vec's"),
+        (b"3 99999999\n", r": its first line is b'3 99999999\\n'; accepted"),
+        (b"the 0.5 -1 2\n", r": its first line is b'the 0.5 .*; a file of text is named .txt or .vec"),
+        (word2vec_binary.FASTTEXT + bytes(90), r": a whole model of fastText, .*; give the .vec file"),
+        (pickle.dumps({"a": 1}), r": what Gensim or another program has pickled, .* save_word2vec_format"),
+    ],
+)
+def test_bad_binary_vectors_are_refused_in_one_line(vectors_folder, content, what):
+    (vectors_folder / "v.bin").write_bytes(content)
+    for name in ("v", vectors_folder / "v.bin"):
+        with pytest.raises(BadInput, match=r"v\.bin" + what) as error:
+            read_vectors(name, ["a", "the"])
+        assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_a_whole_model_is_refused_before_anything_is_read_whatever_its_name(vectors_folder):
+    for name in ("model.bin", "model.vec", "model.txt"):
+        (vectors_folder / name).write_bytes(word2vec_binary.FASTTEXT + bytes(90))
+        with pytest.raises(BadInput, match="a whole model of fastText"):
+            require_vectors(vectors_folder / name)
+
+
+def test_a_binary_row_that_nobody_wants_may_hold_a_number_that_is_not_finite(vectors_folder):
+    (vectors_folder / "v.bin").write_bytes(in_binary({"a": [1, 2, 3], "b": [float("inf"), 0, 0]}))
+    assert read_vectors("v", ["a"])[1].tolist() == [[1, 2, 3]]
 
 
 def test_a_wrong_name_lists_the_right_ones(vectors_folder):

@@ -10,9 +10,9 @@ import pytest
 
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root
-from rationale.runs.saved import load_run
+from rationale.runs.saved import load_run, read_metrics
 from tests.forked import run_forked, run_warm
-from tests.own_files import rated, reviews, write_table
+from tests.own_files import rated, reviews, write_eraser, write_table
 from tests.smoke import NOTEBOOKS, needs_data, small, smoke, smoke_items
 
 
@@ -112,6 +112,25 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
     model = load_run(folder)
     (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
     assert answer.label in ("neg", "pos") if kind == "pairs" else 1 <= answer.scores["stars"] <= 10
+
+
+@pytest.mark.parametrize("kind", ["an ERASER folder", "a table of scores"])
+def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_path: Path) -> None:
+    corpus, changes = write_eraser(tmp_path / "films"), {"aspect": "overall"}
+    if kind == "a table of scores":
+        corpus = write_table(tmp_path / "films.csv", rated(60))
+    notebook = notebook_path("11_train_reviews")
+    try:
+        items = smoke_items(notebook, epochs=1, corpus=str(corpus), **changes)
+        folder = run_forked(notebook, items, outputs=outputs, name=corpus.stem)
+        run_forked(
+            notebook_path("21_read_reviews"), [f"run={corpus.stem}", f"runs_dir={folder.parent}"], outputs=outputs
+        )
+    except (BadInput, RunFailed) as error:
+        pytest.fail(f"{kind}: {error}", pytrace=False)
+    scores = read_metrics(folder)["test"]
+    assert "accuracy" in scores and "blind_random_span" in scores if kind == "an ERASER folder" else "mse" in scores
+    assert (folder / "splits.csv").is_file()
 
 
 @pytest.mark.data

@@ -20,6 +20,7 @@ from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment, read_extraction
 from rationale.data.tokenise import TOKENISERS
+from rationale.digests import files_read
 from rationale.errors import BadInput
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
@@ -100,6 +101,69 @@ def test_a_data_set_that_the_library_has_saved_is_read_with_the_names_of_its_cla
         (r["text"], names[r["label"]]) for r in rows
     )
     assert sum(map(len, alone.splits.values())) == 30
+
+
+def saved_parts(datasets, parts: dict[str, list[dict]], names=("neg", "pos")):
+    """Splits of the library, with classes as numbers; a label that is no name is hidden (-1)."""
+    kind = datasets.ClassLabel(names=list(names))
+    features = datasets.Features({"text": datasets.Value("string"), "label": kind})
+    numbers = {name: i for i, name in enumerate(names)}
+    return datasets.DatasetDict(
+        {
+            split: datasets.Dataset.from_list(
+                [row | {"label": numbers.get(row["label"], -1)} for row in rows], features=features
+            )
+            for split, rows in parts.items()
+        }
+    )
+
+
+def test_a_data_set_on_the_hub_is_read_by_its_name_and_its_configuration(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    rows = reviews()
+    saved_parts(datasets, {"train": rows[:30], "validation": rows[30:34], "test": rows[34:]}).save_to_disk(tmp_path)
+    asked = []
+
+    def load(name, configuration):
+        asked.append((name, configuration))
+        return datasets.load_from_disk(str(tmp_path))
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    here = read_own(settings(tmp_path))
+    for name, wanted in (
+        ("hub:owner/films", ("owner/films", None)),
+        ("hub:films", ("films", None)),
+        ("hub:owner/films:short", ("owner/films", "short")),
+    ):
+        read = read_own(settings(OwnTextSettings.check("corpus", name)))
+        assert asked.pop() == wanted and read.splits == here.splits
+        assert read.notes[0].startswith(f"{name}: 40 texts; ") and len(read.notes) == 1
+    files = [place for place in files_read() if place.startswith(str(tmp_path)) and place.endswith(".arrow")]
+    assert len(files) == 3, "a run notices later that the data set is another one"
+
+
+def test_splits_of_a_data_set_whose_labels_are_hidden_or_whose_name_is_unknown_are_left_out_with_a_note(monkeypatch):
+    datasets, rows = pytest.importorskip("datasets"), reviews(60)
+    hidden = [row | {"label": "hidden"} for row in rows[50:]]
+    parts = saved_parts(datasets, {"train": rows[:40], "test": hidden, "unsupervised": hidden})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_: parts)
+    read = read_own(settings("hub:owner/films"))
+    assert sum(map(len, read.splits.values())) == 40
+    assert any("the split test is not used, because its labels are hidden (-1)" in note for note in read.notes)
+    assert any("the split unsupervised is not used" in note for note in read.notes)
+    del parts["train"]
+    with pytest.raises(BadInput, match="^hub:owner/films: no train split with labels, it has test, unsupervised; acc"):
+        read_own(settings("hub:owner/films"))
+
+
+def test_a_data_set_that_cannot_be_fetched_is_one_line_that_says_what_works_offline(tmp_path, monkeypatch):
+    pytest.importorskip("datasets")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
+    with pytest.raises(BadInput, match=r"^corpus: hub:nobody/has-this cannot be loaded \(.+\); accepted: ") as caught:
+        read_own(settings("hub:nobody/has-this"))
+    assert "\n" not in str(caught.value) and "save_to_disk" in str(caught.value) and len(str(caught.value)) < 600
 
 
 def test_a_text_may_be_a_list_of_words(tmp_path):
@@ -335,6 +399,10 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
     (tmp_path / "texts").mkdir()
     assert all(map(is_own, ["reviews.csv", "r.tsv.gz", "data/reviews", "~/reviews", "texts", "R.CSV"]))
     assert not any(map(is_own, ["sst", "synthetic", "", "no such folder"]))
+    for name in ("hub:", "hub:a b", "hub:a/b/c", "hub:a/b:"):
+        with pytest.raises(BadInput, match="or hub:owner/name of a data set on the hub"):
+            OwnTextSettings.check("corpus", name)
+    assert OwnTextSettings.check("corpus", "hub:a/b:c") == "hub:a/b:c" and is_own("hub:films")
     for cls in (OwnTextSettings, AlignmentSettings):
         assert cls.check("corpus", "reviews.csv") == str(tmp_path / "reviews.csv") == absolute("reviews.csv")
         with pytest.raises(BadInput, match=r"one of .*, or a file \(.csv, .tsv, .jsonl, .parquet\) or a folder"):

@@ -209,6 +209,7 @@ TOGETHER_IN_NOTEBOOKS = [
     ("10_first_rationale", ["aspect=value"], "aspect: value is not accepted, give one of look, smell"),
     ("11_train_reviews", ["model=softmax"], "model: softmax is not accepted, give one of full_text, attention, svm"),
     ("11_train_reviews", ["corpus=nli_small"], "corpus: nli_small is not accepted, give one of beer, hotels"),
+    ("11_train_reviews", ["corpus=films.csv"], "aspect: look is not accepted with corpus .*films.csv; give overall"),
     ("11_train_reviews", ["corpus=hotels"], "aspect: look is not accepted with corpus hotels; give one of value"),
     ("12_train_sst", ["model=svm"], "model: svm is not accepted, give one of full_text, attention, hardkuma"),
     ("13_train_nli", ["model=bernoulli"], "model: bernoulli is not accepted, give one of softmax"),

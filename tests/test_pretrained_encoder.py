@@ -1,6 +1,8 @@
 """Pretrained transformers as encoders of an extractor; tiny ones with random weights stand for five architectures."""
 
+import shutil
 import string
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from rationale.models import build_extractor
 from rationale.models.pretrained_encoder import PretrainedEncoder
 from rationale.models.transformers import load_any_encoder
 from rationale.nn import GATES
+from rationale.nn.encoders import find_encoder
 from rationale.runs import saved
 from rationale.runs.predict import predict
 from rationale.training.loop import build_optimizer
@@ -222,3 +225,42 @@ def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folde
         ExtractionSettings.checked({"frozen_layers": 2})
     with pytest.raises(BadInput, match="pretrained: .* cannot be loaded"):
         PretrainedEncoder.build(0, settings(str(tmp_path)))
+
+
+def test_the_setting_encoder_takes_a_folder_or_a_name_on_the_hub(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(folders["bert"]).parent)
+    name = Path(folders["bert"]).name
+    assert ExtractionSettings.check("encoder", f"./{name}") == folders["bert"], "a run works in another folder"
+    for given in ("hub:google/tiny", "google/tiny"):
+        assert ExtractionSettings.check("encoder", given) == "google/tiny"
+    (Path("google") / "tiny").mkdir(parents=True)
+    assert ExtractionSettings.check("encoder", "google/tiny").endswith("/google/tiny"), "a folder comes first"
+    assert ExtractionSettings.check("encoder", "hub:google/tiny") == "google/tiny"
+    for wrong in ("lstn", "hub:", "hub:a/b/c", "hub:rcnn"):
+        with pytest.raises(BadInput, match=r"encoder: .* give one of .*, or the path of a folder .* on the hub"):
+            ExtractionSettings.check("encoder", wrong)
+    own = ExtractionSettings(encoder=folders["bert"], vectors="random", shared_encoder=True)
+    usual = settings(folders["bert"], shared_encoder=True)
+    vocabulary, table = build_pieces({"train": TEXTS}, find_encoder(own.encoder).tokenizer(own))
+    models = []
+    for p in (own, usual):
+        torch.manual_seed(1)
+        models.append(build_extractor(p, table, "classes", 2).state_dict())
+    assert all(torch.equal(models[0][key], models[1][key]) for key in models[1]) and len(vocabulary) == len(table)
+
+
+def test_an_encoder_that_cannot_be_loaded_stops_a_run_before_anything_is_read(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    damaged = shutil.copytree(folders["bert"], tmp_path / "damaged")
+    (damaged / "model.safetensors").unlink()
+    training.require_words(settings(folders["bert"]))
+    for given, message in (
+        ("nobody/has-this-model", r"^encoder: nobody/has-this-model cannot be loaded .* offline take minilm"),
+        (str(tmp_path / "nowhere"), r"^encoder: .*/nowhere is no folder; accepted: "),
+        (str(damaged), r"^encoder: .*/damaged cannot be loaded \(.*model.safetensors"),
+    ):
+        p = ExtractionSettings.checked({"encoder": given, "vectors": "random"})
+        with pytest.raises(BadInput, match=message) as caught:
+            training.require_words(p)
+        assert "\n" not in str(caught.value)

@@ -14,8 +14,10 @@ from rationale.data.batches import Batches, Vocabulary
 from rationale.data.corpora import sst
 from rationale.data.example import Example
 from rationale.data.files import read_lines
+from rationale.data.own import read_own
 from tests.damage import FORMATS
 from tests.every import every
+from tests.own_files import settings
 
 LIMIT = 1024  # bytes per text of 100 words, beyond the int32 numbers of its words
 LENGTH = 100
@@ -66,6 +68,23 @@ def test_a_text_takes_a_kilobyte_beyond_the_numbers_of_its_words(tmp_path):
 
     small, large = taken(1000), taken(3000)
     assert (large - small) / 2000 < LIMIT
+
+
+def test_a_text_of_ones_own_takes_little_more_than_the_numbers_of_its_words(tmp_path):
+    """What is read takes 4 bytes per word and few per text; meanwhile it takes a kilobyte beside two such numbers."""
+
+    def taken(number: int) -> tuple[int, int]:
+        lines = texts_file(tmp_path / "t.txt", number).read_text().splitlines()
+        path = tmp_path / f"{number}.csv"
+        path.write_text("text,label\n" + "".join(f"{line} {i},{i % 5}\n" for i, line in enumerate(lines)))
+        return bytes_kept(lambda: read_own(settings(path, tokeniser="whitespace")).splits)
+
+    taken(100)  # what is taken once, such as modules
+    small, large = taken(1000), taken(3000)
+    kept, most = ((more - less) / 2000 for less, more in zip(small, large, strict=True))
+    own_word = 200  # each text ends with a word that no other one has, which is kept with its number
+    assert kept < 4 * LENGTH + own_word + 50
+    assert most < 2 * 4 * LENGTH + own_word + LIMIT
 
 
 READERS = ["treebank", "beer reviews", "hotels, tar.xz", "movies, tar", "e-mails, tar.xz", "IMDb pairs", "SNLI"]

@@ -10,8 +10,9 @@ from torch import nn
 from rationale import training
 from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
+from rationale.nn import ENCODERS
 from rationale.objectives import LossOutput
-from rationale.training import ModelSelection, extraction, fit
+from rationale.training import ModelSelection, fit
 from rationale.training.settings import ExtractionSettings, OwnTextSettings, ReviewSettings, SSTSettings
 
 WORDS = Vocabulary(["a", "b", "c"])
@@ -182,7 +183,7 @@ def test_bfloat16_without_a_gpu_is_refused_in_one_line_before_anything_is_read(t
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     pytest.importorskip("transformers")
     p = ExtractionSettings(encoder="minilm", bfloat16=True)
-    monkeypatch.setattr(extraction.ENCODERS["minilm"], "tokenizer", lambda p: None)
+    monkeypatch.setattr(ENCODERS["minilm"], "require", lambda p: None)
     line = r"^bfloat16: true is not accepted on a CPU; give false, or train on a machine with a GPU$"
     with pytest.raises(BadInput, match=line):
         training.require_words(p)

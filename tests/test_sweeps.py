@@ -343,6 +343,11 @@ def test_estimates_of_memory_exceed_what_was_measured_and_grow_with_the_sizes(tm
     assert megabytes("11_train_reviews", "hidden_size=400") > megabytes("11_train_reviews")
     assert megabytes("11_train_reviews", "encoder=minilm") > megabytes("11_train_reviews"), "a transformer"
     assert megabytes("14_train_probes") < megabytes("14_train_probes", "corpus=sst", "searchable=14"), "a transformer"
+    with open(tmp_path / "mine.csv", "wb") as file:
+        file.truncate(50_000_000)
+    own = megabytes("17_train_own_texts", f"corpus={tmp_path / 'mine.csv'}")
+    assert own > megabytes("17_train_own_texts", "corpus=hub:owner/films") + 100, "a file outside the data folder"
+    assert megabytes("17_train_own_texts", "encoder=owner/tiny") > megabytes("17_train_own_texts"), "a transformer"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Examples as arrays: each different word once, and columns of numbers; an example is made when it is asked for."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import overload
@@ -9,8 +10,8 @@ import numpy as np
 from rationale.data.example import Example
 
 WORDS, ENDS = "words", "word_ends"  # the letters of all words, UTF-8; where each word ends
-_TOKENS, _SECOND, _PHRASES, _LABEL = "tokens", "second", "phrases", "label"
-_PER_TOKEN = {"rationale": np.uint8, "word_labels": np.int32}  # one value per token; a text has all of them or none
+_TOKENS, _SECOND, _PHRASES, _LABEL, _RATIONALE = "tokens", "second", "phrases", "label", "rationale"
+_PER_TOKEN = {_RATIONALE: np.uint8, "word_labels": np.int32}  # one value per token; a text has all of them or none
 _CHUNK = 1024  # examples made at once when all are asked for
 
 
@@ -99,7 +100,7 @@ class Packed(Sequence[Example]):
         elif name == _PHRASES:
             values = tuple(zip(*numbers.T.tolist(), strict=True))
         else:
-            values = tuple((numbers != 0 if name == "rationale" else numbers).tolist())
+            values = tuple((numbers != 0 if name == _RATIONALE else numbers).tolist())
         stops = (ends[rows.start : rows.stop] - start).tolist()
         has = self.columns[f"{name}_has"][rows.start : rows.stop].tolist()
         pieces = zip([0, *stops[:-1]], stops, has, strict=True)
@@ -129,6 +130,79 @@ def words_of(splits: Iterable[Sequence[Example]]) -> list[str]:
         else:
             found.update(*(example.tokens for example in examples))
     return sorted(found)
+
+
+class Texts:
+    """Texts that are collected one by one: numbers of words, and what belongs to each word.
+
+    A text takes 4 bytes per word, one more per word if its rationale is marked, and a few for where it ends.
+
+    Parameters
+    ----------
+    words : dict
+        Numbers of the words, to which new ones are added; several collections may share it.
+    """
+
+    def __init__(self, words: dict[str, int]):
+        self._words = words
+        self._columns = {_TOKENS: _Column("i"), _SECOND: _Column("i"), _RATIONALE: _Column("B")}
+
+    def __len__(self) -> int:
+        return len(self._columns[_TOKENS].ends)
+
+    def add(
+        self, tokens: Sequence[str], rationale: Sequence[bool] | None = None, second: Sequence[str] | None = None
+    ) -> None:
+        """Add a text; the arguments are those of an `Example`."""
+        self._columns[_TOKENS].add(self._numbered(tokens))
+        self._columns[_SECOND].add(None if second is None else self._numbered(second))
+        self._columns[_RATIONALE].add(rationale)
+
+    def _numbered(self, tokens: Sequence[str]) -> list[int]:
+        words = self._words
+        return [words.setdefault(word, len(words)) for word in tokens]
+
+
+class _Column:
+    """A column of rows of different lengths that grows row by row; None is a row that has no value."""
+
+    def __init__(self, kind: str):
+        self.values, self.ends, self.has = array(kind), array("q"), array("B")
+
+    def add(self, row: Iterable[int] | None) -> None:
+        self.values.extend(row or ())
+        self.ends.append(len(self.values))
+        self.has.append(row is not None)
+
+
+def packed(
+    words: Mapping[str, int], parts: Sequence[Texts], rows: Sequence[tuple[int, int]], labels: Sequence
+) -> Packed:
+    """Some of the texts that were collected, in this order, with their labels.
+
+    Parameters
+    ----------
+    words : numbers of the words, of all parts
+    parts : collections of texts
+    rows : N pairs
+        The number of a part, and of a text in it.
+    labels : N classes, or N tuples of scores
+    """
+    is_scored = bool(labels) and isinstance(labels[0], tuple)
+    columns = {_LABEL: np.array(labels, np.float64 if is_scored else np.int64)}
+    for name, kind in ((_TOKENS, np.int32), (_SECOND, np.int32), (_RATIONALE, np.uint8)):
+        of_parts = [part._columns[name] for part in parts]
+        has = np.fromiter((of_parts[part].has[row] for part, row in rows), np.uint8, len(rows))
+        if not has.any():
+            continue
+        bounds = [(of_parts[part].ends[row - 1] if row else 0, of_parts[part].ends[row]) for part, row in rows]
+        ends = np.cumsum([last - first for first, last in bounds], dtype=np.int64)
+        values = np.empty(ends[-1], kind)
+        views = [np.asarray(column.values) for column in of_parts]
+        for (part, _), (first, last), end in zip(rows, bounds, ends.tolist(), strict=True):
+            values[end - (last - first) : end] = views[part][first:last]
+        columns |= dict(zip(_of(name), (values, ends, has), strict=True))
+    return Packed(list(words), columns, range(len(rows)))
 
 
 def pack(splits: Mapping[str, Sequence[Example]]) -> dict[str, np.ndarray] | None:

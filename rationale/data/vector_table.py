@@ -63,20 +63,22 @@ class TableWriter:
     ----------
     draft : cache.Draft or None
         None: nothing is collected.
+    binary : bool
+        Whether the numbers of a row are float32s, and not text.
 
     The writer gives up, and nothing is kept, if a field of any row is not a number that float32 can hold: such a row
     is an error only for those who want its word. It also gives up if the disk is full.
     """
 
-    def __init__(self, draft: cache.Draft | None):
-        self._draft = draft
+    def __init__(self, draft: cache.Draft | None, binary: bool = False):
+        self._draft, self._binary = draft, binary
         self._words: list[bytes] = []
         self._texts: list[bytes] = []
         self._block: list[bytes] = []
         self._checksums: list[int] = []
 
     def add(self, word: bytes, numbers: bytes) -> None:
-        """One row: its word, and its numbers with spaces between them."""
+        """One row: its word, and its numbers, with spaces between them if they are text."""
         if self._draft is not None:
             self._block.append(word)
             self._texts.append(numbers)
@@ -103,7 +105,7 @@ class TableWriter:
     def _write(self, size: int | None = None) -> None:
         if self._draft is None or not self._texts:
             return
-        table = _parsed(self._texts)
+        table = _unpacked(self._texts) if self._binary else _parsed(self._texts)
         try:
             if table is None or size not in (None, table.shape[1]):
                 raise OSError("not only numbers")
@@ -114,6 +116,12 @@ class TableWriter:
         self._checksums += [zlib.crc32(row.data) for row in table]
         self._words += self._block
         self._block, self._texts = [], []
+
+
+def _unpacked(rows: list[bytes]) -> np.ndarray | None:
+    """The numbers of some rows of float32s, little-endian: float32 [rows, size]; None: not all are finite."""
+    numbers = np.frombuffer(b"".join(rows), "<f4").astype(np.float32)
+    return numbers.reshape(len(rows), -1) if np.isfinite(numbers).all() else None
 
 
 def _parsed(texts: list[bytes]) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Word vectors from text files, and the vocabulary and embedding table of a task."""
+"""Word vectors from files, and the vocabulary and embedding table of a task."""
 
 import zipfile
 from array import array
@@ -16,11 +16,14 @@ from rationale.data.example import Example, data_folder
 from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
 from rationale.data.packed import words_of
 from rationale.data.vector_table import LARGEST, TableWriter, find_rows
-from rationale.digests import digest_of, digest_read
+from rationale.data.word2vec_binary import is_binary, read_binary, refuse_models
+from rationale.digests import digest_of, digest_read, not_a_named_pipe
 from rationale.errors import BadInput, typed
 from rationale.settings import Settings, setting
 
-SUFFIXES = (".txt.xz", ".txt.gz", ".txt")  # if two files have the same name, the later suffix wins
+TEXT_SUFFIXES = (".vec", ".txt")
+# If two files have the same name, the later suffix wins.
+SUFFIXES = tuple(kind + packed for kind in (".bin", *TEXT_SUFFIXES) for packed in (".xz", ".gz", ""))
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
 # The spelling of brackets and quotes in treebanks, and in plain text.
@@ -97,17 +100,19 @@ def build_vocabulary(
 
 
 def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[str], Tensor]:
-    """The vectors of these words, from a file in GloVe's text format: a word and its numbers in every row.
+    """The vectors of these words, from a file of text (GloVe, word2vec, fastText) or in word2vec's binary format.
+
+    A row of text is a word, which may contain spaces, and its numbers; a first line may give the number of rows and
+    their size, as fastText's .vec files have it. A file named .bin has the binary format (`word2vec_binary`).
 
     A word is looked up as it is, then in other spellings of the same word (-LRB- and "(", `` and ",
-    \\/ and /), then all of these in lower case. word2vec's text format (a first line with the number of rows and
-    their size) and words that contain spaces are also accepted.
+    \\/ and /), then all of these in lower case.
 
     Parameters
     ----------
     name_or_path : str or Path
-        A name in the data folder: `vectors/<name>.txt`, .txt.gz or .txt.xz, or `<name>.txt` in any .zip there; or a
-        file.
+        A name in the data folder: `vectors/<name>` with .txt, .vec or .bin, which may be packed (.gz, .xz), or
+        `<name>.txt` or .vec in any .zip there; or a file.
     words : iterable of str
         Only the rows of these words are returned. The number of fields is checked in every row of the file.
 
@@ -121,8 +126,8 @@ def read_vectors(name_or_path: str | Path, words: Iterable[str]) -> tuple[list[s
     Raises
     ------
     BadInput
-        No vectors of this name, a file that cannot be unpacked, a row of a different length, or a field that is not
-        a number.
+        No vectors of this name, a file that cannot be unpacked, a row of a different length, a field that is not a
+        number, another number of rows than the first line says, or a whole model of fastText or Gensim.
     """
     words = list(dict.fromkeys(words))
     forms = {word: [form.encode() for form in spellings(word)] for word in words}
@@ -146,10 +151,12 @@ def require_vectors(name_or_path: str | Path) -> None:
     Raises
     ------
     BadInput
-        No vectors of this name.
+        No vectors of this name, or the file is a whole model of fastText or Gensim.
     """
     if name_or_path != "random":
-        _find(name_or_path)
+        path, _ = _find(name_or_path)
+        with intact(path), open(not_a_named_pipe(path), "rb") as file:
+            refuse_models(file.read(8), path)
 
 
 def spellings(word: str) -> list[str]:
@@ -168,16 +175,16 @@ def _sources() -> dict[str, tuple[Path, str | None]]:
     for path in sorted(place.glob("*.zip")):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                sources |= {Path(text).name.removesuffix(".txt"): (path, text) for text in _text_members(archive)}
+                sources |= {Path(text).stem: (path, text) for text in _text_members(archive)}
         else:  # opening it will raise an error that describes the problem
-            sources[path.name.removesuffix(".zip").removesuffix(".txt")] = (path, None)
+            sources[path.name.removesuffix(".zip").removesuffix(".txt").removesuffix(".vec")] = (path, None)
     for suffix in SUFFIXES:
         sources |= {path.name.removesuffix(suffix): (path, None) for path in place.glob("*" + suffix)}
     return sources
 
 
 def _text_members(archive: zipfile.ZipFile) -> list[str]:
-    return [name for name in archive.namelist() if name.endswith(".txt")]
+    return [name for name in archive.namelist() if name.endswith(TEXT_SUFFIXES)]
 
 
 def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
@@ -207,9 +214,11 @@ def _rows(path: Path, member: str | None, wanted: set[bytes]) -> tuple[dict[byte
     if found is not None:
         return found
     with cache.draft(name) as draft:
-        writer = TableWriter(draft)
+        writer = TableWriter(draft, is_binary(path))
         with intact(path, DAMAGE), _open(path, member) as file:
-            rows, numbers, dim = _read_rows(file, wanted, path, writer)
+            refuse_models(file.peek(8), path)  # type: ignore[union-attr]
+            read = read_binary if is_binary(path) else _read_rows
+            rows, numbers, dim = read(file, wanted, path, writer)
         if draft is not None and digest_of(path) == digest:  # else it was changed while it was read
             writer.finish(dim)
     return rows, torch.frombuffer(numbers, dtype=torch.float32).reshape(-1, dim) if rows else torch.zeros(0, dim), dim
@@ -221,7 +230,7 @@ def _open(path: Path, member: str | None) -> BufferedIOBase | IO[bytes]:
     archive = zipfile.ZipFile(recorded(path))
     texts = [member] if member else _text_members(archive)
     if len(texts) != 1:
-        raise BadInput(f"{path}: .txt files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
+        raise BadInput(f"{path}: .txt and .vec files in it: {', '.join(texts) or 'none'}; accepted: exactly one")
     return archive.open(texts[0])
 
 

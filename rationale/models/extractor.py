@@ -19,7 +19,7 @@ from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import Output
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import ENCODERS, Encoder, EncoderSettings
+from rationale.nn.encoders import Encoder, EncoderSettings, find_encoder
 from rationale.nn.gates import GATES, GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
@@ -305,7 +305,7 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
     size = vectors.shape[1]
 
     def encoder() -> Encoder:
-        return ENCODERS[p.encoder].build(size, everything)
+        return find_encoder(p.encoder).build(size, everything)
 
     selector: Selector | None = None
     if p.model in GATES:

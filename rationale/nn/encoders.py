@@ -1,5 +1,7 @@
 """Encoders: from embedded tokens to one state per token and one state per text."""
 
+import os
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
@@ -11,11 +13,34 @@ from rationale.nn.rcnn import RCNNCell, scan_both_ways
 from rationale.parts import Table
 from rationale.settings import OneOf, Settings, setting
 
+CHECKPOINT = "transformer"  # the encoder that reads a checkpoint: a folder, or one with a name on the hub
+ON_HUB = re.compile(r"\w[\w.-]*/[\w.-]+")  # owner/name
+
+
+def checkpoint_place(encoder: str) -> str | None:
+    """The checkpoint that the setting `encoder` names: the absolute path of a folder, or `owner/name` on the hub.
+
+    Anything with a slash is a path, and becomes absolute because a run works in another folder, unless it has the form
+    `owner/name` and there is no such folder, or begins with `hub:`. None: the value is neither.
+
+    Examples
+    --------
+    >>> checkpoint_place("hub:google/bert_tiny"), checkpoint_place("google/bert_tiny"), checkpoint_place("rcnn")
+    ('google/bert_tiny', 'google/bert_tiny', None)
+    """
+    name = encoder.removeprefix("hub:")
+    if ON_HUB.fullmatch(name) and (name != encoder or not os.path.isdir(name)):
+        return name
+    is_path = name == encoder and "\0" not in name and ("/" in name or os.sep in name)
+    return os.path.abspath(os.path.expanduser(name)) if is_path else None
+
 
 class EncoderSettings(Settings):
     """The networks that read a text."""
 
-    encoder: Annotated[str, OneOf(lambda: ENCODERS)] = setting("lstm", "network that reads a text")
+    encoder: Annotated[
+        str, OneOf(lambda: ENCODERS, checkpoint_place, "the path of a folder (with a slash), or owner/name on the hub")
+    ] = setting("lstm", "network that reads a text")
     hidden_size: int = setting(150, "units per direction", "[1, inf)")
     dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
@@ -88,6 +113,11 @@ class Encoder(nn.Module):
 
 
 ENCODERS: Table[type[Encoder]] = Table("encoder", lambda part: isinstance(part, type) and issubclass(part, Encoder))
+
+
+def find_encoder(name: str) -> type[Encoder]:
+    """The class that the setting `encoder` chooses, by its name; for a checkpoint, that of pretrained encoders."""
+    return ENCODERS[CHECKPOINT if name not in ENCODERS and checkpoint_place(name) is not None else name]
 
 
 class LSTMEncoder(Encoder):

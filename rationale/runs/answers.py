@@ -27,7 +27,7 @@ from rationale.data.tokenise import BETWEEN, TOKENISERS, split_text
 from rationale.data.vectors import spellings
 from rationale.data.word_pieces import NO_PIECE, piece_table
 from rationale.errors import BadInput, excerpt
-from rationale.nn.encoders import ENCODERS
+from rationale.nn.encoders import find_encoder
 from rationale.nn.heads import Classes
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def add_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> None:
         if not new:
             return
         table = run.model.vectors
-        rows = piece_table(new, ENCODERS[run.parameters.encoder].tokenizer(run.parameters)).to(table.device)
+        rows = piece_table(new, find_encoder(run.parameters.encoder).tokenizer(run.parameters)).to(table.device)
         wide = max(table.shape[1], rows.shape[1])
         run.model.vectors = torch.cat([pad(part, (0, wide - part.shape[1]), value=NO_PIECE) for part in (table, rows)])
         run.vocabulary = Vocabulary([*run.vocabulary.words, *new])

@@ -39,6 +39,7 @@ class Method(BaseModel):
     test: Split
     seconds: float
     best_epoch: int
+    converged_epoch: int | None = None
 
 
 class Metrics(BaseModel):
@@ -48,6 +49,7 @@ class Metrics(BaseModel):
     dev: Split
     test: Split
     best_epoch: int
+    converged_epoch: int | None = None
     seconds: float
     methods: dict[str, Method] = {}
 

@@ -7,6 +7,7 @@ one epoch): 868 MB for `10_first_rationale`, 853 for `12_train_sst` with 50-dime
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 BASE_MB = 900  # the runner, and a kernel that has imported torch, pandas and matplotlib
@@ -34,9 +35,10 @@ def _has_transformer(params: Mapping[str, Any]) -> bool:
     """Whether a run loads a pretrained transformer: as the encoder of an extractor, or to probe it on texts."""
     if "encoder" not in params:
         return bool(params.get("pretrained")) and _reads_words(params.get("corpus"))
-    from rationale.models.extractor import ENCODERS  # imports torch
+    from rationale.models.pretrained_encoder import ENCODERS, checkpoint_place  # imports torch
 
-    return params["encoder"] in ENCODERS and ENCODERS[params["encoder"]].reads_pieces
+    encoder = params["encoder"]
+    return ENCODERS[encoder].reads_pieces if encoder in ENCODERS else checkpoint_place(encoder) is not None
 
 
 def _vector_size(params: Mapping[str, Any]) -> int:
@@ -46,12 +48,14 @@ def _vector_size(params: Mapping[str, Any]) -> int:
 
 
 def _corpus_mb(name: Any) -> float:
-    """The size of the files of a corpus in the data folder; 0 if it is made up or not there."""
+    """The size of the files of a corpus, in the data folder or of one's own; 0 if it is made up or not there."""
     from rationale.data.example import data_folder  # imports torch
+    from rationale.data.own import is_own
 
     if not isinstance(name, str) or not name:
         return 0.0
-    files = [path for folder in data_folder().glob(f"{name}*") for path in (folder, *folder.rglob("*"))]
+    folders = [Path(name)] if is_own(name) else data_folder().glob(f"{name}*")
+    files = [path for folder in folders for path in (folder, *folder.rglob("*"))]
     return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 
 

@@ -1,6 +1,7 @@
 """The files in the folder of a finished training run: this module writes and reads them.
 
-    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}
+    metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}; with stop_after also
+                         "converged_epoch", null if dev still improved
     history.csv          one row per epoch
     rationales.jsonl     one text per line: split, tokens, z, label, prediction (and, where there are any, gold and
                          word_labels; for pairs also hypothesis, and z is a matrix row by row, premise by hypothesis)
@@ -89,6 +90,7 @@ def save_run(
     metrics = {name: evaluation.metrics for name, evaluation in result.evaluations.items()}
     metrics["best_epoch"] = result.best["epoch"]
     metrics["seconds"] = sum(row["seconds"] for row in result.history)
+    metrics |= _converged(result.converged, p)
     if result.model is not None:
         head = result.model.head
         facts = {
@@ -126,6 +128,7 @@ def save_texts(folder: Path, result: "GenerationResult", targets: "Targets", p: 
 
     words, seconds = sum(len(e.second) for e in targets.splits["train"]), [row["seconds"] for row in result.history]
     metrics = result.metrics | {"best_epoch": result.best["epoch"], "seconds": sum(seconds)}
+    metrics |= _converged(result.converged, p)
     metrics["dev"] |= {"words_a_second": words * len(seconds) / sum(seconds)}
     lines = []
     for split, generations in result.generations.items():
@@ -176,6 +179,8 @@ def save_probes(
     methods = {
         method: one.metrics | {"seconds": one.seconds, "best_epoch": one.best_epoch} for method, one in results.items()
     }
+    for method, one in results.items():
+        methods[method] |= _converged(one.converged, p) if one.probe is not None else {}
     seconds = sum(one.seconds for one in results.values())
     metrics = {name: subject[name] for name in ("dev", "test")} | {"seconds": seconds, "best_epoch": 0}
     metrics["methods"] = methods
@@ -198,6 +203,11 @@ def save_probes(
     write_text(folder / "attributions.jsonl", "".join(lines))
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
     return metrics
+
+
+def _converged(epoch: int | None, p: Settings) -> dict[str, int | None]:
+    """Of a run that was to stop early: the epoch at which it had converged, or None."""
+    return {"converged_epoch": epoch} if vars(p).get("stop_after") else {}
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:

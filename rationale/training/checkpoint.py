@@ -114,6 +114,7 @@ class TrainingState:
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # of the run; a checkpoint of other parameters is not continued
     files: dict[str, str] = field(default_factory=files_read)  # that training depends on: place -> size and sha256
+    converged: int | None = None  # the epoch at which dev said enough, if the run was to look for it (not saved)
 
     def keep(self, row: dict) -> None:
         """Keep the current weights as the best so far; `row` is their row of the history."""

@@ -16,7 +16,7 @@ from rationale.errors import BadInput
 from rationale.models.extractor import build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
-from rationale.nn.encoders import ENCODERS
+from rationale.nn.encoders import find_encoder
 from rationale.nn.rules import RULES
 from rationale.objectives.loss import PriceSettings, build_objective
 from rationale.progress import report_phase
@@ -48,6 +48,7 @@ class Result:
     evaluations: dict[str, Evaluation]  # by split: dev, test
     history: list[dict]
     best: dict  # row of the history of the epoch that was kept
+    converged: int | None = None  # the epoch at which dev said enough (`stop_after`)
 
 
 def require_words(p: "ExtractionSettings") -> None:
@@ -58,9 +59,10 @@ def require_words(p: "ExtractionSettings") -> None:
     BadInput
         If they are not.
     """
-    if ENCODERS[p.encoder].reads_pieces:
-        ENCODERS[p.encoder].tokenizer(p)
+    encoder = find_encoder(p.encoder)
+    if encoder.reads_pieces:
         require_precision(p)
+        encoder.require(p)
     else:
         require_vectors(p.vectors)
 
@@ -104,8 +106,9 @@ def train_extractor(
     device = choose_device(p.device)
     require_precision(p)
     torch.manual_seed(p.seed)
-    if ENCODERS[p.encoder].reads_pieces:
-        vocabulary, vectors = build_pieces(splits, ENCODERS[p.encoder].tokenizer(p))
+    encoder = find_encoder(p.encoder)
+    if encoder.reads_pieces:
+        vocabulary, vectors = build_pieces(splits, encoder.tokenizer(p))
     else:
         vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
@@ -203,4 +206,4 @@ def train(
     for note in selection.notes(state.history, state.best, evaluations["dev"].standard_error):
         print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}
-    return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best)
+    return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best, state.converged)

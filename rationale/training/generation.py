@@ -30,6 +30,7 @@ class GenerationResult:
     metrics: dict[str, dict[str, float]]  # by split; for dev also task, the mean loss per word in nats
     history: list[dict]
     best: dict
+    converged: int | None = None  # the epoch at which dev said enough (`stop_after`)
 
     def text(self, generation: Generation) -> str:
         """The generated text, in words."""
@@ -68,7 +69,7 @@ def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, fo
 
     selection = ModelSelection(p.model_choice, score="dev_task", higher_is_better=False)
     state = fit(model, objective, batches["train"], evaluate, selection, p, folder)
-    result = GenerationResult(model, (source, target), {}, {}, state.history, state.best)
+    result = GenerationResult(model, (source, target), {}, {}, state.history, state.best, state.converged)
     for name in ("dev", "test"):
         report_phase(f"generation of texts for {name}")
         in_order: list[Generation | None] = [None] * len(targets.splits[name])

@@ -7,7 +7,7 @@ metrics.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from torch import nn
 from rationale.data.batches import Batches
 from rationale.errors import BadInput, optional
 from rationale.progress import Progress
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting
 from rationale.training.adam import Adam
 from rationale.training.checkpoint import Damaged, TrainingState
 from rationale.training.graphs import RecordedSteps
@@ -44,7 +44,20 @@ class LoopSettings(Settings):
     tensorboard: bool = setting(False, "also write TensorBoard event files")
 
 
-class FitSettings(OptimiserSettings, LoopSettings):
+class StopSettings(Settings):
+    """When training stops before all epochs are done."""
+
+    stop_after: int = setting(
+        0, "training stops when the best admissible epoch has not changed for so many epochs; 0 = never", "[0, inf)"
+    )
+    min_epochs: int = setting(1, "epochs before which stop_after does not stop", "[1, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        unused, accepted = self.min_epochs > 1 and not self.stop_after, "1, or a number of epochs for stop_after"
+        yield Refusal(unused, "min_epochs", "with stop_after 0", accepted, meaningless=True)
+
+
+class FitSettings(OptimiserSettings, LoopSettings, StopSettings):
     """What `fit` uses."""
 
 
@@ -126,6 +139,9 @@ def fit(
     same numbers as an uninterrupted one (on the same machine, with the same number of threads). A damaged checkpoint is
     reported, and training begins anew. In the end `model` has the weights that `selection` has chosen.
 
+    With `stop_after`, training stops when `selection` has kept the same admissible epoch for so many epochs; one line
+    says whether it has. Whether to stop follows from the history alone, so a resumed run stops at the same epoch.
+
     Parameters
     ----------
     model, objective : nn.Module
@@ -136,7 +152,7 @@ def fit(
         Chooses the epoch whose weights are kept.
     p : parameters
         Uses epochs, learning_rate, min_learning_rate, schedule, weight_decay, clip_norm, tensorboard, and, if it has
-        them: learning_rate_warmup, accumulate.
+        them: learning_rate_warmup, accumulate, stop_after, min_epochs.
     optimizer : Optimizer or None
         An optimiser with several parameter groups, for example, each with its own learning rate. None: that of
         `build_optimizer`.
@@ -164,10 +180,12 @@ def fit(
         except Damaged as error:
             print(f"{checkpoint}: damaged ({error}): training starts again", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
-    steps = StepSettings.of(p)
+    steps, stop = StepSettings.of(p), StopSettings.of(p)
     per_epoch = math.ceil(len(train) / steps.accumulate)
     progress = Progress(p.epochs, len(state.history), selection.score.removeprefix("dev_"), part)
     for epoch in range(len(state.history) + 1, p.epochs + 1):
+        if epoch > stop.min_epochs and selection.has_converged(state.history, state.best, stop.stop_after):
+            break
         row = {"epoch": epoch}
         for i, group in enumerate(optimizer.param_groups):
             row["learning_rate" if i == 0 else f"learning_rate_{i}"] = group["lr"]
@@ -190,6 +208,10 @@ def fit(
         state.save(checkpoint)
         progress.end_epoch(row[selection.score])
         _report(row, selection, p.epochs, log)
+    if stop.stop_after:
+        if selection.has_converged(state.history, state.best, stop.stop_after):
+            state.converged = state.best["epoch"]  # type: ignore[index]
+        print(selection.describe_end(state.history, state.best, stop.stop_after), flush=True)  # type: ignore[arg-type]
     model.load_state_dict(state.best_weights)
     model.eval()
     return state

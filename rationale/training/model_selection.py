@@ -92,6 +92,36 @@ class ModelSelection:
             return new["dev_loss"] < best["dev_loss"] - 1e-4 * abs(best["dev_loss"])
         return best is None or self._order(new) < self._order(best)
 
+    def has_converged(self, history: list[dict], best: dict | None, epochs: int) -> bool:
+        """Whether the epoch `best` is admissible and no epoch since has replaced it, for at least so many epochs.
+
+        Parameters
+        ----------
+        history : rows of all epochs so far
+        best : the row of the epoch that would be kept; None before the first epoch
+        epochs : int >= 0
+            0: never.
+        """
+        return bool(epochs) and self._is_admissible(best) and len(history) - best["epoch"] >= epochs  # type: ignore[index]
+
+    def describe_end(self, history: list[dict], best: dict, epochs: int) -> str:
+        """One line on whether training has converged; the parameters are those of `has_converged`."""
+        since = len(history) - best["epoch"]
+        if self.has_converged(history, best, epochs):
+            return f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
+        if self._is_admissible(best):
+            kept = f"{self._score_of(best)} is kept, which {since} more epochs have not changed"
+            return f"still improving at the last epoch, {len(history)}: {kept}; a larger number of epochs may help"
+        outside = f"the {_words(self.rate)} of none is within {self.tolerance:.4g} of the target {self.target}"
+        reason = outside if self._outside(best) else f"the first {self.patience} are not"
+        return f"not converged at the last epoch, {len(history)}: no epoch is admissible, {reason}; try more epochs"
+
+    def _is_admissible(self, row: dict | None) -> bool:
+        """Whether an epoch may be kept for its score: it is not an early one, and its rate is the right one."""
+        if row is None or row["epoch"] <= self.patience:
+            return False
+        return self.kind == "authors" or not self._outside(row)
+
     def _order(self, row: dict) -> tuple[bool, float, float]:
         early = row["epoch"] <= self.patience
         return early, self._outside(row), self._loss(row)

@@ -226,6 +226,7 @@ class AttributionResult:
     history: list[dict] = field(default_factory=list)  # for probes, one row per epoch
     best_epoch: int = 0
     probe: Probe | None = None
+    converged: int | None = None  # for probes, the epoch at which dev said enough (`stop_after`)
 
 
 def attribute(
@@ -330,7 +331,7 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
     metrics = {split: scores for split, (scores, _) in evaluations.items()}
     values = {split: keep for split, (_, keep) in evaluations.items()}
     seconds = sum(row["seconds"] for row in state.history)
-    return AttributionResult(values, metrics, seconds, state.history, state.best["epoch"], probe)
+    return AttributionResult(values, metrics, seconds, state.history, state.best["epoch"], probe, state.converged)
 
 
 @torch.no_grad()

@@ -6,9 +6,11 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from rationale.data.corpus import SPLITS
@@ -16,9 +18,10 @@ from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
 from rationale.data.own.labels import read_labels, spelled
 from rationale.data.own.marks import read_marks, read_tokens
-from rationale.data.own.settings import SUFFIXES, kind_of
-from rationale.data.own.splits import SHARES, divide, require_classes, shared_texts, strata_of
-from rationale.data.own.tables import Table, open_table, saved_tables
+from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
+from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
+from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
+from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
@@ -34,7 +37,7 @@ class OwnTexts:
 
     Attributes
     ----------
-    splits : {"train", "dev", "test"} -> list of Example
+    splits : {"train", "dev", "test"} -> sequence of Example
         With classes, the first texts of a split cover all of them.
     head : "classes" or "scores"
     labels : names of the classes; None for scores
@@ -43,7 +46,7 @@ class OwnTexts:
     origins : split -> (file, row) of each text
     """
 
-    splits: dict[str, list[Example]]
+    splits: dict[str, Sequence[Example]]
     head: str
     labels: list[str] | None
     scale: tuple[float, float] | None
@@ -66,26 +69,37 @@ class OwnTexts:
         write_text(folder / "splits.csv", written.getvalue())
 
 
-@dataclass
 class Part:
-    """The texts of one file, in parallel lists."""
+    """The texts of one file, in parallel columns.
 
-    split: str
-    place: str
-    where: Callable[[int], str]  # number of a row -> the beginning of a message
-    numbers: array = field(default_factory=lambda: array("q"))
-    tokens: list[tuple[str, ...]] = field(default_factory=list)
-    cells: list[str] = field(default_factory=list)
-    rationales: list[tuple[bool, ...] | None] = field(default_factory=list)
-    seconds: list[tuple[str, ...] | None] = field(default_factory=list)
+    Parameters
+    ----------
+    split, place : str
+    where : function
+        From the number of a row to the beginning of a message.
+    words : dict
+        Numbers of the words, which all parts share.
+    seed : int
+        Of splits that are made.
+    """
 
-    def add(self, number: int, tokens: tuple[str, ...], cell: str, rationale: Any, second: Any) -> None:
+    def __init__(self, split: str, place: str, where: Callable[[int], str], words: dict[str, int], seed: int):
+        self.split, self.place, self.where, self.seed = split, place, where, seed
+        self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
+
+    def add(
+        self,
+        number: int,
+        tokens: tuple[str, ...],
+        cell: str,
+        rationale: tuple[bool, ...] | None,
+        second: tuple[str, ...] | None,
+    ) -> None:
         """Add a text."""
         self.numbers.append(number)
-        self.tokens.append(tokens)
-        self.cells.append(cell)
-        self.rationales.append(rationale)
-        self.seconds.append(second)
+        self.texts.add(tokens, rationale, second)
+        self.cells.append(intern(cell))
+        self.digests += digest_of_text(self.seed, tokens, second)
 
 
 def read_own(p: Any) -> OwnTexts:
@@ -94,56 +108,79 @@ def read_own(p: Any) -> OwnTexts:
     Parameters
     ----------
     p : parameters
-        Uses corpus (a file or a folder), text, label, tokeniser, split_seed, and, if it has them: rationale, head, and
-        second, which makes each text the first of a pair.
+        Uses corpus (a file, a folder or a data set on the hub), text, label, tokeniser, split_seed, and, if it has
+        them: rationale, head, and second, which makes each text the first of a pair.
 
     Raises
     ------
     BadInput
         A file or a row cannot be used; the message names the file, the row and the column.
     """
-    place = Path(p.corpus)
-    parts = _read_eraser(place, p) if is_eraser(place) else [_read_table(*part, p) for part in _tables(place)]
+    place, notes, words = Path(p.corpus), list[str](), dict[str, int]()
+    if is_eraser(place):
+        parts = _read_eraser(place, p, words)
+    else:
+        tables, notes = _tables(p)
+        parts = [_read_table(*part, p, words) for part in tables]
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         raise BadInput(f"{empty.place}: no text in it; accepted: at least one row below the column names")
-    return _labelled(parts, shown(place), p)
+    read = _labelled(parts, words, p)
+    read.notes[1:1] = notes
+    return read
 
 
-def _tables(place: Path) -> Iterator[tuple[str, Table]]:
-    """(split, table) of a file or of a folder; a file alone is training data, of which the other splits are made."""
-    if not place.is_dir():
-        yield "train", open_table(place)
-        return
+def _place(p: Any) -> str:
+    """The corpus as messages name it."""
+    return p.corpus if is_on_hub(p.corpus) else shown(p.corpus)
+
+
+def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
+    """(split, table) of a file, a folder or a data set, and notes about splits that are left out.
+
+    A file alone is training data, of which the other splits are made.
+    """
+    place, on_hub = Path(p.corpus), is_on_hub(p.corpus)
+    if not on_hub and not place.is_dir():
+        return [("train", open_table(place))], []
     files = defaultdict(list)
-    tables = saved_tables(place)
-    if not tables:
+    tables = hub_tables(p.corpus) if on_hub else saved_tables(place)
+    if not tables and not on_hub:
         for path in sorted(place.iterdir()):
             found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", path.name.split(".")[0])  # numbered files are parts of one
             if found and kind_of(path) in SUFFIXES:
                 files[found[1]].append(path)
     known = {name: split for split, names in NAMES.items() for name in names}
+    notes = [f"{_place(p)}: the split {name} is not used" for name in tables if name not in known]
     by_split = defaultdict(list)
     for name in sorted((tables or files).keys() & known.keys(), key=list(known).index):
-        by_split[known[name]].append(name)
+        if tables and p.label in tables[name].hidden:
+            notes.append(f"{_place(p)}: the split {name} is not used, because its labels are hidden (-1)")
+        else:
+            by_split[known[name]].append(name)
     if "train" not in by_split:
-        there = ", ".join(sorted(tables or (path.name for path in place.iterdir()))[:10]) or "nothing"
-        accepted = f"train, and dev (or validation) and test if there are any, each as {', '.join(SUFFIXES)}"
-        raise BadInput(f"{shown(place)}: no train file in this folder, which holds {there}; accepted: {accepted}")
+        there = ", ".join(sorted(tables if tables or on_hub else (path.name for path in place.iterdir()))[:10])
+        accepted = "train, and dev (or validation) and test if there are any"
+        if tables or on_hub:
+            raise BadInput(f"{_place(p)}: no train split with labels, it has {there or 'none'}; accepted: {accepted}")
+        accepted += f", each as {', '.join(SUFFIXES)}"
+        there = f"which holds {there or 'nothing'}"
+        raise BadInput(f"{_place(p)}: no train file in this folder, {there}; accepted: {accepted}")
+    pairs = []
     for split, names in by_split.items():
         paths = [path for name in names for path in files[name]]
         if len(names) > 1 or len({(path.stem.split("-")[0], kind_of(path)) for path in paths}) > 1:
             two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
-            raise BadInput(f"{shown(place)}: {two} are both the {split} split; accepted: one of them")
-        for table in [tables[name] for name in names] if tables else map(open_table, paths):
-            yield split, table
+            raise BadInput(f"{_place(p)}: {two} are both the {split} split; accepted: one of them")
+        pairs += [(split, table) for table in ([tables[name] for name in names] if tables else map(open_table, paths))]
+    return pairs, notes
 
 
-def _read_table(split: str, table: Table, p: Any) -> Part:
+def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part:
     """The texts of a table; all its bad rows are counted, and the first one is named."""
     columns = {"text": p.text, "label": p.label}
     columns |= {name: vars(p)[name] for name in ("rationale", "second") if vars(p).get(name)}
-    part, bad = Part(split, table.place, table.where), []
+    part, bad = Part(split, table.place, table.where, words, p.split_seed), []
     names = table.names.get(p.label)
     for number, cells in each(f"reading {table.place}", table.rows(columns)):
         row = dict(zip(columns, cells, strict=True))
@@ -182,7 +219,7 @@ def _label(cell: Any, names: list[str] | None, column: str) -> str:
     return spelled(cell)
 
 
-def _read_eraser(folder: Path, p: Any) -> list[Part]:
+def _read_eraser(folder: Path, p: Any, words: dict[str, int]) -> list[Part]:
     """The annotations of a folder in ERASER's format. Queries that differ stand before their texts."""
     documents, parts = Documents(folder), []
     for split, names in NAMES.items():
@@ -190,7 +227,8 @@ def _read_eraser(folder: Path, p: Any) -> list[Part]:
         if name is not None:
             place = shown(folder / name)
             read = list(each(f"reading {place}", read_annotations(folder, name, documents)))
-            parts.append((Part(split, place, lambda number, place=place: f"{place}, line {number}: "), read))  # type: ignore[misc]
+            where = partial("{}, line {}: ".format, place)
+            parts.append((Part(split, place, where, words, p.split_seed), read))
     queries = {annotation.query for _, read in parts for annotation in read}
     for part, read in parts:
         for one in read:
@@ -211,9 +249,9 @@ def _add_pair(part: Part, one: Annotation) -> None:
     part.add(one.number, (NULL, *first), one.label, None, (NULL, *second))
 
 
-def _labelled(parts: list[Part], place: str, p: Any) -> OwnTexts:
+def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     """Labels, splits and notes of texts that have been read."""
-    starts = [0]
+    starts, place = [0], _place(p)
     for part in parts:
         starts.append(starts[-1] + len(part.cells))
 
@@ -229,27 +267,24 @@ def _labelled(parts: list[Part], place: str, p: Any) -> OwnTexts:
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
     labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
     notes = [f"{place}: {starts[-1]:,} texts; {labels.note}"]
-    keys = [(tokens, second) for part in parts for tokens, second in zip(part.tokens, part.seconds, strict=True)]
+    keys = [bytes(part.digests[i : i + DIGEST]) for part in parts for i in range(0, len(part.digests), DIGEST)]
     split_of = [part.split for part in parts for _ in part.cells]
     missing = [split for split in SHARES if split not in split_of]
     if missing:
         train = [i for i, split in enumerate(split_of) if split == "train"]
         strata = strata_of([labels.values[i] for i in train], labels.names is not None)  # type: ignore[arg-type]
-        made, copies = divide([keys[i] for i in train], strata, missing, p.split_seed)
+        made, copies = divide([keys[i] for i in train], strata, missing)
         for i, split in zip(train, made, strict=True):
             split_of[i] = split
         notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
     if labels.names is not None:
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
     order = _order(split_of, labels.values if labels.names is not None else None)
-    splits: dict[str, list[Example]] = {}
+    splits: dict[str, Sequence[Example]] = {}
     origins = {}
     for split, numbers in order.items():
         places = [part_of(i) for i in numbers]
-        splits[split] = [
-            Example(parts[n].tokens[row], labels.values[i], parts[n].rationales[row], second=parts[n].seconds[row])
-            for i, (n, row) in zip(numbers, places, strict=True)
-        ]
+        splits[split] = packed(words, [part.texts for part in parts], places, [labels.values[i] for i in numbers])
         origins[split] = (array("q", [n for n, _ in places]), array("q", [parts[n].numbers[row] for n, row in places]))
     for later, earlier, count, i, j in shared_texts({split: [keys[i] for i in order[split]] for split in order}):
         first, other = (where(order[split][k]).removesuffix(": ") for split, k in ((later, i), (earlier, j)))

@@ -1,6 +1,7 @@
 """What names texts of one's own, and which columns of them are read."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +10,9 @@ from rationale.settings import OneOf, Settings, setting
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")  # each may be packed: .csv.gz, .jsonl.xz; a parquet file packs itself
 PACKED = (".gz", ".xz")
-IN_WORDS = f"a file ({', '.join(SUFFIXES)}) or a folder of your own"
+HUB = "hub:"  # how the name of a data set on the hub begins
+ON_HUB = re.compile(rf"{HUB}[\w.-]+(/[\w.-]+)?(:[^/\s:]+)?")  # hub:owner/name, or hub:owner/name:configuration
+IN_WORDS = f"a file ({', '.join(SUFFIXES)}) or a folder of your own, or {HUB}owner/name of a data set on the hub"
 
 
 class TextFileSettings(Settings):
@@ -41,12 +44,20 @@ def kind_of(path: Path | str) -> str:
 
 
 def is_own(corpus: str) -> bool:
-    """Whether the setting `corpus` names a file or a folder of one's own, and no corpus of the package.
+    """Whether the setting `corpus` names texts of one's own, and no corpus of the package.
 
-    True for what has the ending of a table, for a path with a separator, and for a folder in the working directory.
+    True for what has the ending of a table, for a path with a separator, for a folder in the working directory, and for
+    a data set on the hub.
     """
+    if is_on_hub(corpus):
+        return True
     looks_like_path = "/" in corpus or os.sep in corpus or corpus.startswith("~")
     return looks_like_path or kind_of(corpus) in SUFFIXES or (bool(corpus) and is_folder(corpus))
+
+
+def is_on_hub(corpus: str) -> bool:
+    """Whether the setting `corpus` names a data set on the hub of Hugging Face."""
+    return corpus.startswith(HUB)
 
 
 def is_folder(place: str) -> bool:
@@ -58,5 +69,10 @@ def is_folder(place: str) -> bool:
 
 
 def absolute(corpus: str) -> str | None:
-    """The absolute path of a file or a folder of one's own, because a run works in another folder; None for a name."""
+    """The absolute path of a file or a folder of one's own, because a run works in another folder; None for a name.
+
+    The name of a data set on the hub stays as it is; None if it cannot be one.
+    """
+    if is_on_hub(corpus):
+        return corpus if ON_HUB.fullmatch(corpus) else None
     return os.path.abspath(os.path.expanduser(corpus)) if is_own(corpus) else None

@@ -11,35 +11,42 @@ SHARES = {"dev": 0.1, "test": 0.1}  # of the texts, in splits that are made
 STRATA = 10  # of scores: each tenth of the texts, by score, is divided in the same way
 
 
-def divide(keys: Sequence[Hashable], strata: Sequence[int], missing: Sequence[str], seed: int) -> tuple[list[str], int]:
+DIGEST = hashlib.sha256().digest_size  # bytes
+
+
+def digest_of_text(seed: int, tokens: tuple[str, ...], second: tuple[str, ...] | None) -> bytes:
+    """A digest by which copies of a text are known, and by whose order texts are divided."""
+    return hashlib.sha256(f"{seed} {(tokens, second)}".encode(errors="surrogatepass")).digest()
+
+
+def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[str]) -> tuple[list[str], int]:
     """The split of each text, and how many texts are copies of another one.
 
-    Copies of a text stay in one split. Within each stratum texts are ordered by a hash of (seed, text), so neither the
-    order of the file nor other texts decide where a text goes.
+    Copies of a text stay in one split. Within each stratum texts are ordered by their digests, so neither the order of
+    the file nor other texts decide where a text goes.
 
     Parameters
     ----------
-    keys : N texts
+    digests : of N texts (`digest_of_text`)
     strata : N numbers
         Classes, or ranges of scores; each stratum is divided in the same way.
     missing : names of the splits to make, of "dev" and "test"
-    seed : int
     """
-    first: dict[Hashable, int] = {}
-    for i, key in enumerate(keys):
+    first: dict[bytes, int] = {}
+    for i, key in enumerate(digests):
         first.setdefault(key, i)
-    by_stratum: dict[int, list[Hashable]] = defaultdict(list)
+    by_stratum: dict[int, list[bytes]] = defaultdict(list)
     for key, i in first.items():
         by_stratum[strata[i]].append(key)
-    split_of: dict[Hashable, str] = {}
+    split_of: dict[bytes, str] = {}
     for members in by_stratum.values():
-        members.sort(key=lambda key: hashlib.sha256(f"{seed} {key}".encode(errors="surrogatepass")).digest())
+        members.sort()
         start = 0
         for split in missing:
             count = max(1, round(SHARES[split] * len(members)))
             split_of |= dict.fromkeys(members[start : start + count], split)
             start += count
-    return [split_of.get(key, "train") for key in keys], len(keys) - len(first)
+    return [split_of.get(key, "train") for key in digests], len(digests) - len(first)
 
 
 def strata_of(labels: Sequence[int] | Sequence[tuple[float]], is_classes: bool) -> list[int]:

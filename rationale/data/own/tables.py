@@ -1,4 +1,4 @@
-"""Tables of texts, row by row: CSV, TSV, JSON lines, Parquet, and data sets that the library `datasets` has saved."""
+"""Tables of texts, row by row: CSV, TSV, JSON lines, Parquet, and data sets of the library `datasets`."""
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rationale.data.files import MALFORMED, brief, parse_json, read_lines
-from rationale.data.own.settings import SUFFIXES, kind_of
+from rationale.data.own.settings import HUB, SUFFIXES, kind_of
 from rationale.digests import recorded
 from rationale.errors import BadInput, excerpt, optional, shown
 from rationale.settings import did_you_mean
@@ -17,6 +17,7 @@ from rationale.settings import did_you_mean
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
 LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+UNKNOWN = -1  # the number of a class that `datasets` writes where it is not published
 Row = tuple[int, Sequence[Any]]  # number, and the values of the columns that were asked for
 
 
@@ -33,6 +34,7 @@ class Table:
     unit : str
         What is counted: the rows of a spreadsheet (1 is the header), or lines.
     names : column -> names of its classes, for numbers that stand for them
+    hidden : columns of classes that are unknown in every row, as in the test splits of competitions
     """
 
     place: str
@@ -40,6 +42,7 @@ class Table:
     read: Callable[[Sequence[str]], Iterator[Row]]
     unit: str = "row"
     names: dict[str, list[str]] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
     def where(self, number: int) -> str:
         """The beginning of a message about a row: `reviews.csv, row 17: `."""
@@ -200,6 +203,36 @@ def saved_tables(folder: Path) -> dict[str, Table]:
     return {name: _saved(f"{shown(folder)}, {name}", part) for name, part in parts.items()}
 
 
+def hub_tables(corpus: str) -> dict[str, Table]:
+    """The splits of a data set on the hub, which `datasets` fetches unless its cache on this machine has them.
+
+    Parameters
+    ----------
+    corpus : str
+        `hub:owner/name`, or `hub:owner/name:configuration` if the data set has several.
+
+    Raises
+    ------
+    BadInput
+        `datasets` is not installed or cannot load the data set: there is no network, no such name, or no such
+        configuration.
+    """
+    name, _, configuration = corpus.removeprefix(HUB).partition(":")
+    datasets = optional("datasets", f"corpus: {corpus}", EXTRA)
+    try:
+        parts = datasets.load_dataset(name, configuration or None)
+    except Exception as error:  # the library and those below it have many ways to say that something is not there
+        names = f"{HUB}owner/name or {HUB}owner/name:configuration, with a network or from the cache of `datasets`"
+        others = "or a file, or a folder that save_to_disk has written"
+        raise BadInput(
+            f"corpus: {corpus} cannot be loaded ({brief(error)[:150]}); accepted: {names}; {others}"
+        ) from None
+    for part in parts.values():
+        for file in part.cache_files:
+            recorded(Path(file["filename"]))
+    return {split: _saved(f"{corpus}, {split}", part) for split, part in parts.items()}
+
+
 def _saved(place: str, part: Any) -> Table:
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         batches = part.select_columns(list(dict.fromkeys(wanted))).iter(batch_size=1000)
@@ -207,7 +240,8 @@ def _saved(place: str, part: Any) -> Table:
         yield from enumerate(rows, start=1)
 
     names = {name: list(kind.names) for name, kind in part.features.items() if hasattr(kind, "names")}
-    return Table(place, list(part.column_names), read, names=names)
+    hidden = tuple(name for name in names if part.unique(name) == [UNKNOWN])
+    return Table(place, list(part.column_names), read, names=names, hidden=hidden)
 
 
 @contextmanager

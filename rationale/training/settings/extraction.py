@@ -5,9 +5,10 @@ from typing import Annotated
 
 from rationale.data.batches import BatchSettings
 from rationale.data.corpora import MADE_UP, corpus_names, find_corpus
+from rationale.data.own.settings import IN_WORDS, RationaleFileSettings, absolute
 from rationale.data.vectors import ScaledVectorSettings
 from rationale.models.extractor import ExtractorSettings, extractor_models
-from rationale.nn.encoders import ENCODERS
+from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
@@ -42,7 +43,7 @@ class ExtractionSettings(
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
         network = f"with encoder {self.encoder}"
-        if not ENCODERS[self.encoder].reads_pieces:
+        if not find_encoder(self.encoder).reads_pieces:
             accepted = "false, or encoder=minilm"
             yield Refusal(self.shared_encoder, "shared_encoder", network, accepted, meaningless=True)
             yield Refusal(self.frozen_layers > 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
@@ -118,7 +119,11 @@ def aspects() -> tuple[str, ...]:
     return tuple(dict.fromkeys(aspect for name in reviews_with_aspects() for aspect in find_corpus(name).aspects))
 
 
+OVERALL = "overall"  # the aspect of texts with one label
+
+
 class ReviewSettings(
+    RationaleFileSettings,
     ExtractionSettings,
     defaults={
         "look_ahead": True,
@@ -135,9 +140,14 @@ class ReviewSettings(
         "tolerance": 0.015,
     },
 ):
-    """An extractor on reviews, at the size of the paper's experiment on beer; a linear baseline is fitted too."""
+    """An extractor on reviews, at the size of the paper's experiment on beer; a linear baseline is fitted too.
 
-    corpus: Annotated[str, OneOf(reviews_with_aspects)] = setting(meaning="where the texts come from")
+    Texts of your own have one label each, so their aspect is "overall".
+    """
+
+    corpus: Annotated[str, OneOf(reviews_with_aspects, absolute, IN_WORDS)] = setting(
+        meaning="where the texts come from"
+    )
     aspect: Annotated[str, OneOf(aspects)] = setting(meaning="aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores of made-up reviews", "[0, 1]")
     model: Annotated[str, OneOf(lambda: (*extractor_models()[:2], "svm", *extractor_models()[2:]))] = setting(
@@ -145,7 +155,7 @@ class ReviewSettings(
     )
 
     def refused(self) -> Iterator[Refusal]:
-        rated = find_corpus(self.corpus).aspects
+        rated = find_corpus(self.corpus).aspects or (OVERALL,)
         accepted = f"one of {', '.join(rated)}" if len(rated) > 1 else rated[0]
         yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", accepted)
         yield Refusal(self.rule != "top_k" and self.model == "svm", "rule", "with model svm", "top_k")
