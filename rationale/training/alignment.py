@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from rationale.data.batches import Batches, PairBatches
 from rationale.data.example import Example
 from rationale.data.pairs import build_pair_vocabulary
-from rationale.models.aligner import Aligner, build_aligner
+from rationale.models.aligner import Aligner, HardKumaAttention, build_aligner
 from rationale.nn.gates import GateSettings
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import RationaleObjective
@@ -81,9 +80,9 @@ def trained_softmax(p: Any, model: Aligner, batches: Mapping[str, Batches], fold
 @torch.no_grad()
 def start_at(model: Aligner, rate: float, train: Batches) -> None:
     """Set the biases of the gates so that the cells of some training batches have this expected rate."""
-    model.eval()
-    found: list[Tensor] = []
+    attention, found = model.eval().selector, []
+    assert isinstance(attention, HardKumaAttention)
     for batch in islice(train.epoch(1), SAMPLED):
-        scores = torch.stack(model.selector.scores(model.read(batch.tokens)))  # [2, B, P, Q]
+        scores = torch.stack(attention.scores(model.read(batch.tokens)))  # [2, B, P, Q]
         found.append(scores.flatten(2)[:, batch.mask])
-    model.selector.start_at(rate, torch.cat(found, 1))
+    attention.start_at(rate, torch.cat(found, 1))
