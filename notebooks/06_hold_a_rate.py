@@ -604,6 +604,10 @@ if settles:
 # %% [markdown]
 # While the gap stays below the limit, nothing changes. So a run whose gates start near the target is the same with
 # the limit and without. We recommend the limit where gates start open and the target is small.
+#
+# Two more settings change when the constraint acts. With `multiplier_min: 0` the multiplier never becomes negative, so
+# the term that it weights never rewards a higher rate. With `constraint_from: 2` the constraint acts from the second
+# epoch on, and until then only the task moves the gates. In `23_read_nli` you see what both do to an aligner.
 
 # %% [markdown]
 # ## Summary

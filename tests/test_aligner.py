@@ -9,10 +9,14 @@ import torch
 from rationale import training
 from rationale.data import Example, PairBatches, Sides, Vocabulary
 from rationale.distributions import HardKuma
+from rationale.errors import BadInput
 from rationale.models import Aligner, IntraAttention, RecurrentPair, build_aligner, feed_forward
 from rationale.nn import MAPPINGS, sample
 from rationale.nn.fast import apply_to_joined
+from rationale.nn.sampling import shut
 from rationale.objectives import build_objective
+from rationale.training import alignment
+from rationale.training.evaluation import evaluate_extractor
 from rationale.training.settings import AlignmentSettings
 from tests.small import parameters
 
@@ -39,11 +43,15 @@ def pairs(number: int = 40) -> list[Example]:
     return found
 
 
-def a_batch(number: int = 8):
+def batches_of(number: int) -> PairBatches:
     examples = pairs(number)
     words = sorted({word for e in examples for word in (*e.tokens, *e.second)})
-    batches = PairBatches(examples, Vocabulary(words), number)
-    vectors = torch.randn(len(words) + 2, 5, generator=torch.Generator().manual_seed(1))
+    return PairBatches(examples, Vocabulary(words), number)
+
+
+def a_batch(number: int = 8):
+    batches = batches_of(number)
+    vectors = torch.randn(len(batches.vocabulary), 5, generator=torch.Generator().manual_seed(1))
     return batches.rows(torch.arange(number)), vectors
 
 
@@ -237,3 +245,71 @@ def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
     z = result.evaluations["test"].z
     assert [len(cells) for cells in z] == [len(e.tokens) * len(e.second) for e in splits["test"]]
     assert isinstance(result.model, RecurrentPair if model == "recurrent" else Aligner)
+
+
+def test_an_evaluation_also_says_how_good_the_answers_are_with_all_cells_shut():
+    batch, vectors = a_batch()
+    p = settings(model="hardkuma", selection=0.3)
+    torch.manual_seed(0)
+    built, objective = build_aligner(p, vectors, "classes", 2), build_objective(p)
+    found = evaluate_extractor(built, batches_of(8), objective).metrics
+    output = built(batch.tokens, batch.mask, draw=shut)
+    assert output.z.eq(0).all()
+    by_hand = (output.prediction.argmax(1) == batch.target).double().mean().item()
+    assert found["accuracy_shut"] == pytest.approx(by_hand)
+    of_softmax = build_aligner(settings(), vectors, "classes", 2)
+    assert "accuracy_shut" not in evaluate_extractor(of_softmax, batches_of(8), objective).metrics
+
+
+def test_scores_of_cells_set_the_biases_so_that_their_mean_rate_is_the_target():
+    batch, vectors = a_batch()
+    for seed, rate in ((1, 0.05), (2, 0.3), (3, 0.8)):
+        torch.manual_seed(seed)
+        p = settings(model="hardkuma", selection=rate, start="target")
+        built = build_aligner(p, 3 * vectors, "classes", 2).eval()
+        before = built.selector.bias[1].item()
+        alignment.start_at(built, rate, batches_of(8))
+        gates = built.gates(batch.tokens, batch.mask)
+        assert gates.prob_nonzero[batch.mask].mean().item() == pytest.approx(rate, abs=1e-4), f"seed {seed}"
+        assert before == 0 and built.selector.bias[1] != 0
+
+
+def test_a_warm_start_begins_with_the_layers_of_the_run_of_softmax_and_its_scores_become_gates(tmp_path, monkeypatch):
+    splits = {"train": pairs(120), "dev": pairs(40), "test": pairs(40)}
+    same = {"hidden_size": 12, "embedding_size": 12, "learning_rate": 0.02, "dropout": 0.3}
+    of_run = training.train_aligner(settings(epochs=3, **same), splits, 2, tmp_path / "softmax").model.state_dict()
+    monkeypatch.setattr(alignment, "train", lambda p, model, batches, folder, is_started: (model, is_started))
+    gates = same | {"model": "hardkuma", "selection": 0.3, "warm_start": 3, "samples": 2, "epochs": 9}
+    for start in ("none", "target"):
+        p = settings(start=start, **gates)
+        model, is_started = training.train_aligner(p, splits, 2, tmp_path / start)
+        begun = model.state_dict()
+        others = [key for key in of_run if not key.startswith("selector.")]
+        assert is_started and others and all(torch.equal(of_run[key], begun[key]) for key in others)
+        scores = [key for key in of_run if key.startswith("selector.compare.")]
+        same_scores = [torch.equal(of_run[key], begun[key.replace("compare", "compare_a")]) for key in scores]
+        assert all(same_scores) == (start == "target"), "A is F if there is a bias that makes its scores a rate"
+
+
+def test_a_run_with_a_warm_start_learns_and_a_second_call_trains_no_softmax_again(tmp_path, capsys):
+    p = settings(model="hardkuma", selection=0.3, measure="selected", start="target", hidden_size=12, epochs=10,
+                 warm_start=4, learning_rate=0.02, embedding_size=12)  # fmt: skip
+    splits = {"train": pairs(240), "dev": pairs(40), "test": pairs(40)}
+    result = training.train_aligner(p, splits, 2, tmp_path)
+    assert result.evaluations["test"].metrics["accuracy"] > 0.9
+    assert [row["epoch"] for row in result.history] == list(range(1, 11)), "those with gates"
+    capsys.readouterr()
+    p.epochs = 11
+    longer = training.train_aligner(p, splits, 2, tmp_path)
+    assert "resumed after epoch 4 of 4" in capsys.readouterr().out
+    assert [row["dev_task"] for row in longer.history[:10]] == [row["dev_task"] for row in result.history]
+
+
+def test_settings_of_gates_are_refused_without_gates():
+    for key, value in (("warm_start", 2), ("samples", 3)):
+        with pytest.raises(BadInput, match=f"{key}: {value} is not accepted with model softmax"):
+            AlignmentSettings.checked({"corpus": "nli_small", key: value})
+    with pytest.raises(BadInput, match="multiplier_min: 2 is not accepted with multiplier_max 1"):
+        AlignmentSettings.checked(
+            {"corpus": "nli_small", "model": "hardkuma", "multiplier_min": 2, "multiplier_max": 1, "selection": 0.1}
+        )

@@ -286,6 +286,7 @@ def test_no_optimiser_sees_a_multiplier_and_a_checkpoint_holds_it():
         ({"target": 0.4, "smoothing": 1.0}, r"smoothing: got 1.0, accepted \[0, 1\)"),
         ({"target": 0.4, "quadratic": -1.0}, r"quadratic: got -1.0, accepted >= 0"),
         ({"target": 0.4, "dynamics": "authors"}, r"multiplier: got 0.0, accepted is a start > 0"),
+        ({"target": 0.4, "largest": 1.0, "smallest": 2.0}, r"smallest: got 2.0, accepted are numbers up to largest"),
     ],
 )
 def test_arguments_out_of_range_are_named(arguments, message):
@@ -473,6 +474,32 @@ def test_a_multiplier_never_passes_its_largest_value(dynamics):
         constraint.update(torch.tensor(0.9), 1.0)
         assert constraint.multiplier <= 2.0
     assert constraint.multiplier == 2.0
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+def test_a_multiplier_never_falls_below_its_smallest_value_and_rises_from_it_at_once(dynamics):
+    free = Constraint(0.4, dynamics, step=1.0, smoothing=0.0, multiplier=0.5)
+    limited = Constraint(0.4, dynamics, step=1.0, smoothing=0.0, multiplier=0.5, smallest=0.3)
+    for _ in range(20):
+        for constraint in (free, limited):
+            constraint.update(torch.tensor(0.0), 1.0)
+    assert free.multiplier < 0.01 and limited.multiplier == 0.3
+    limited.update(torch.tensor(0.9), 1.0)
+    assert limited.multiplier > 0.3, "no gap has been stored up"
+    objective = build_objective(parameters(selection=0.4, multiplier_min=0.0))
+    assert (objective.selection.smallest, objective.selection.largest) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize("measure", ["training", "expected", "selected"])
+def test_a_constraint_that_begins_later_leaves_the_loss_to_the_task_until_then(measure):
+    model = model_of()
+    p = parameters(selection=0.1, measure=measure, constraint_from=3, measure_every=1)
+    objective = build_objective(p, steps_per_epoch=2).train()
+    for step in range(6):
+        output = objective(model.train(), BATCH)
+        acts, moved = step >= 4, objective.selection.multiplier.item() != 0
+        assert acts == moved == (abs((output.loss - output.parts["task"]).item()) > 1e-6), f"step {step}"
+    assert build_objective(parameters(selection=0.1), steps_per_epoch=2).held_after == 0, "at once by default"
 
 
 @pytest.mark.parametrize(

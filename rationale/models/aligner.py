@@ -160,17 +160,40 @@ class HardKumaAttention(nn.Module):
         return cls(num_features, p.hidden_size, p.dropout, p.left, p.right, p.normalised, p.start == "target")
 
     @torch.no_grad()
-    def start_at(self, rate: float) -> None:
-        """Set the biases so that a cell whose scores are 0 has this rate and the widest interior, eq. (S16)."""
+    def start_at(self, rate: float, scores: Tensor | None = None) -> None:
+        """Set the biases so that cells have this rate.
+
+        The biases are those with which a cell whose scores are 0 has this rate and the widest interior, eq. (S16). With
+        the scores of some cells, c_a is then shifted until their mean P(z != 0) is the rate.
+
+        Parameters
+        ----------
+        rate : float, in (0, 1)
+        scores : [2, N] or None
+            Products of A and of B, without biases, of N cells; None: one cell whose products are 0.
+        """
         if self.bias is None:
             raise ValueError("biased: got False, accepted is True for a start at a rate")
         self.bias.copy_(inverse_softplus(widest_shapes(rate, self.left, self.right)))
+        if scores is None:
+            return
+        of_a, b = scores[0].double(), F.softplus(scores[1].double() + self.bias[1])
+        low, high = -50 - of_a.max(), 50 - of_a.min()  # the rate grows with c_a, from nearly 0 to nearly 1
+        for _ in range(60):
+            middle = (low + high) / 2
+            gates = HardKuma(F.softplus(of_a + middle), b, self.left, self.right, validate_args=False)
+            low, high = (low, middle) if gates.prob_nonzero.mean() > rate else (middle, high)
+        self.bias[0] = middle
+
+    def scores(self, words: Words) -> tuple[Tensor, Tensor]:
+        """The products of A and of B, without biases, each [B, P, Q]."""
+        return products(words.through(self.compare_a)), products(words.through(self.compare_b))
 
     def gates(self, words: Words) -> HardKuma:
         """Gates of batch shape [B, P Q]."""
-        scores = [products(words.through(compare)) for compare in (self.compare_a, self.compare_b)]
+        scores = self.scores(words)
         if self.bias is not None:
-            scores = [score + bias for score, bias in zip(scores, self.bias, strict=True)]
+            scores = scores[0] + self.bias[0], scores[1] + self.bias[1]
         a, b = (F.softplus(score).flatten(1) for score in scores)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
@@ -273,6 +296,21 @@ class Aligner(nn.Module):
         """
         return 40 if self.has_gates else 8
 
+    @torch.no_grad()
+    def take_layers(self, trained: "Aligner") -> None:
+        """Copy the layers of an aligner with softmax attention, all but its attention.
+
+        Gates with biases also start with its attention's network F as their network A, so that a cell is the more open
+        the larger the score that softmax gave it. `HardKumaAttention.start_at` then says how open.
+        """
+        for name in ("project", "intra", "compare", "aggregate", "head"):
+            layers = getattr(self, name)
+            if layers is not None:
+                layers.load_state_dict(getattr(trained, name).state_dict())
+        if isinstance(self.selector, HardKumaAttention) and self.selector.bias is not None:
+            assert isinstance(trained.selector, SimplexAttention)
+            self.selector.compare_a.load_state_dict(trained.selector.compare.state_dict())
+
     def read(self, sides: Sides) -> Words:
         """The words of both sides as features."""
         words = Words.of(sides.first, sides.second)
@@ -309,7 +347,7 @@ class Aligner(nn.Module):
             return self.selector.gates(self.read(sides))
         return self.aligned(sides, mask, draw or self.decided(mask))[1].gates
 
-    def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1) -> Output:
+    def forward(self, sides: Sides, mask: Tensor, num_samples: int = 1, draw: Draw | None = None) -> Output:
         """Align and predict: draws from the gates in training mode, decides by `rule` in evaluation mode.
 
         Parameters
@@ -318,8 +356,10 @@ class Aligner(nn.Module):
         mask : bool [B, P Q]
             `sides.cells()`.
         num_samples : int, K >= 1
+        draw : function or None
+            Gives the gates their values in the place of both, such as `shut`.
         """
-        draw = sample if self.training else self.decided(repeated(mask, num_samples))
+        draw = draw or (sample if self.training else self.decided(repeated(mask, num_samples)))
         words, alignment = self.aligned(sides, mask, draw, num_samples)
         premise, hypothesis = words.sides()
         others = Words.of(alignment.of_hypothesis @ hypothesis, alignment.of_premise @ premise)

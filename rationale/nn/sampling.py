@@ -20,6 +20,11 @@ def sample(gates: GateDistribution) -> Tensor:
     return gates.rsample() if gates.has_rsample else gates.sample()
 
 
+def shut(gates: GateDistribution) -> Tensor:
+    """The value 0 for every gate: what a model predicts from it shows what the gates add."""
+    return torch.zeros_like(gates.log_prob_zero)
+
+
 def log_switches(gates: GateDistribution, noise: Tensor, after: Callable[[Tensor], GateDistribution]) -> Tensor:
     """ln P(one of z_t, z_{t+1} is 0 and the other is not | z_1 .. z_{t-1}) of dependent gates; unbiased.
 

@@ -24,6 +24,9 @@ class ConstraintSettings(Settings):
     multiplier_init: float = setting(0.0, "multiplier at the start", "[0, inf)")
     multiplier_rate: float | None = setting(0.2, "step of the multiplier; null = see quadratic", "(0, inf)")
     multiplier_max: float | None = setting(None, "largest multiplier; null = no limit", "(0, inf)")
+    multiplier_min: float | None = setting(
+        None, "smallest multiplier; 0 = never pay for selecting more; null = no limit", "(-inf, inf)"
+    )
     quadratic: float | None = setting(
         50.0, "weight of the squared gap; null = from the task's loss and the steps per epoch", "[0, inf)"
     )
@@ -31,6 +34,7 @@ class ConstraintSettings(Settings):
         None, "largest gap that moves the multiplier, against its winding up; null = no limit", "(0, 1)"
     )
     smoothing: float = setting(0.8, "share of the old value in the gap's moving average", "[0, 1)")
+    constraint_from: int = setting(1, "first epoch in which the constraint acts and its multiplier moves", "[1, inf)")
 
     def refused(self) -> Iterator[Refusal]:
         yield Refusal(
@@ -42,6 +46,9 @@ class ConstraintSettings(Settings):
         yield Refusal(
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
+        least, most = self.multiplier_min, self.multiplier_max
+        crossed = least is not None and most is not None and least > most
+        yield Refusal(crossed, "multiplier_min", f"with multiplier_max {most}", "null, or a number up to it")
         follows = self.dynamics == "authors" and self.multiplier_rate is None
         yield Refusal(follows, "multiplier_rate", "with dynamics authors", "a number in (0, inf)")
 
@@ -103,6 +110,9 @@ class Constraint(nn.Module):
         Upper limit of the multiplier (the authors: 5 on beer, none on SST).
     largest_gap : float, > 0
         Limit of the gap, in magnitude, by which the multiplier is updated; `signed` only.
+    smallest : float, at most `largest`
+        Lower limit of the multiplier. With 0, the linear part of the `signed` term never rewards a higher rate; the
+        quadratic part still does. The multiplier of `authors` is positive without a limit (the authors: 1e-12 on beer).
 
     Raises
     ------
@@ -136,6 +146,7 @@ class Constraint(nn.Module):
         multiplier: float = 0.0,
         largest: float = math.inf,
         largest_gap: float = math.inf,
+        smallest: float = -math.inf,
     ):
         super().__init__()
         if dynamics not in DYNAMICS:
@@ -149,10 +160,13 @@ class Constraint(nn.Module):
             )
         if not largest_gap > 0:
             raise ValueError(f"largest_gap: got {largest_gap}, accepted > 0")
+        if not smallest <= largest:
+            raise ValueError(f"smallest: got {smallest}, accepted are numbers up to largest, {largest}")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
         self.target, self.dynamics, self.step = target, dynamics, step
-        self.smoothing, self.quadratic, self.largest, self.largest_gap = smoothing, quadratic, largest, largest_gap
+        self.smoothing, self.quadratic, self.largest_gap = smoothing, quadratic, largest_gap
+        self.smallest, self.largest = smallest, largest
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
             self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
 
@@ -191,7 +205,7 @@ class Constraint(nn.Module):
             )
         if self.dynamics == "authors":
             self.gap.lerp_(rate - self.target, 1 - self.smoothing)
-            self.multiplier.mul_(torch.exp(self.step * self.gap)).clamp_(max=self.largest)
+            self.multiplier.mul_(torch.exp(self.step * self.gap)).clamp_(self.smallest, self.largest)
             return
         self.amount.lerp_(amount.double(), 1 - self.smoothing)
         self.size.lerp_(
@@ -199,7 +213,7 @@ class Constraint(nn.Module):
         )
         self.gap.copy_(self.amount / self.size - self.target)
         gap = self.gap.clamp(-self.largest_gap, self.largest_gap)
-        self.multiplier.add_(self.step * gap).clamp_(max=self.largest)
+        self.multiplier.add_(self.step * gap).clamp_(self.smallest, self.largest)
 
     def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
         """The term to add to the loss.

@@ -82,6 +82,8 @@ class RationaleObjective(nn.Module):
     entropy : float, >= 0
         Reward per nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a gate
         whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
+    held_after : int, >= 0
+        Training steps before the constraints act; until then no rate is measured and no multiplier moves.
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
@@ -101,6 +103,7 @@ class RationaleObjective(nn.Module):
         baseline: str = "none",
         warmup: int = 0,
         entropy: float = 0.0,
+        held_after: int = 0,
     ):
         super().__init__()
         for name, value, accepted in (
@@ -117,6 +120,7 @@ class RationaleObjective(nn.Module):
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
         self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
+        self.held_after = held_after
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
@@ -152,9 +156,9 @@ class RationaleObjective(nn.Module):
     def variant(self) -> bool | None:
         """What a step of the model with gates depends on beside its batch: whether it measures the rate.
 
-        None while every step differs from the next, as in the warm-up.
+        None while every step differs from the next, as in the warm-up, and until the constraints act.
         """
-        if self.steps <= self.warmup:
+        if self.steps <= max(self.warmup, self.held_after):
             return None
         return bool(self.steps % self.every == 0)
 
@@ -180,8 +184,8 @@ class RationaleObjective(nn.Module):
         price = self._price(output, mask)  # [K B]
         loss = (task + price).mean()
         for name, constraint, logs in (
-            ("rate", self.selection, self._rate),
-            ("switches", self.transitions, self._switches),
+            ("rate", self._acting(self.selection), self._rate),
+            ("switches", self._acting(self.transitions), self._switches),
         ):
             if constraint is not None or name == "rate":
                 log_value, log_rest = logs(output, mask)
@@ -196,6 +200,10 @@ class RationaleObjective(nn.Module):
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
         return LossOutput(loss, parts)
+
+    def _acting(self, constraint: Constraint | None) -> Constraint | None:
+        """The constraint, or None in the first `held_after` training steps."""
+        return constraint if self.steps >= self.held_after else None
 
     def _refuse_biased(self, output: Output) -> None:
         """The rate of dependent gates depends on draws; where these pass no gradient, that of the rate is biased."""
@@ -232,7 +240,7 @@ class RationaleObjective(nn.Module):
         price = self.sparsity * words + self.coherence * switches
         if self.training and self.warmup:
             price = price * ((self.steps + 1) / self.warmup).clamp(max=1)
-        for constraint, count in ((self.selection, words), (self.transitions, switches)):
+        for constraint, count in ((self._acting(self.selection), words), (self._acting(self.transitions), switches)):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
@@ -283,6 +291,8 @@ class RationaleObjective(nn.Module):
 
     @torch.no_grad()
     def _update(self, model: RationaleModel[Tokens], output: Output, batch: Batch[Tokens]) -> None:
+        if self.steps < self.held_after:
+            return
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
         if self.transitions is not None:
@@ -312,7 +322,7 @@ def build_objective(
         `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
         setting that `p` does not have keeps its default.
     steps_per_epoch : int
-        Training steps per epoch; `warmup` counts in epochs.
+        Training steps per epoch; `warmup` and `constraint_from` count in epochs.
     has_gates : bool
         Whether the model has gates; False leaves only the task loss.
     task_loss : float
@@ -332,13 +342,14 @@ def build_objective(
             return None
         largest = math.inf if held.multiplier_max is None else held.multiplier_max
         largest_gap = math.inf if held.gap_max is None else held.gap_max
+        smallest = -math.inf if held.multiplier_min is None else held.multiplier_min
         step, quadratic = held.multiplier_rate, held.quadratic
         if step is None or quadratic is None:
             of_task = steps_of_task(target, task_loss, steps_per_epoch / (1 if by_step else held.measure_every))
             quadratic = of_task[0] if quadratic is None else quadratic
             step = of_task[1] if step is None else step
         steps = step, held.smoothing, quadratic
-        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest, largest_gap)
+        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest, largest_gap, smallest)
 
     return RationaleObjective(
         constraint(held.selection, by_step=held.measure == "training"),
@@ -352,4 +363,5 @@ def build_objective(
         estimator.baseline,
         round(prices.warmup * steps_per_epoch),
         prices.entropy,
+        (held.constraint_from - 1) * steps_per_epoch,
     )

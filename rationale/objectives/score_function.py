@@ -10,10 +10,15 @@ from rationale.settings import Refusal, Settings, setting
 BASELINES = ("none", "average", "self_critical", "leave_one_out")
 
 
-class ScoreFunctionSettings(Settings):
-    """The estimator of gradients through binary draws."""
+class DrawSettings(Settings):
+    """How often the gates are drawn in training."""
 
     samples: int = setting(1, "draws per text and training step", "[1, 1000]")
+
+
+class ScoreFunctionSettings(DrawSettings):
+    """The estimator of gradients through binary draws."""
+
     baseline: Literal["none", "average", "self_critical", "leave_one_out"] = setting(
         "none", "what is subtracted from the cost of a draw"
     )

@@ -29,6 +29,7 @@ ONLY_GATES = {  # settings without an effect on models that have no gates
     "look_ahead",
     "predictor",
     "normalised",
+    "warm_start",
     "tolerance",
     *GateSettings.model_fields,
     *ConstraintSettings.model_fields,

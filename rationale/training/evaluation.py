@@ -10,8 +10,10 @@ from torch import Tensor
 from rationale import metrics
 from rationale.data.batches import Batches
 from rationale.data.example import Example
+from rationale.models.aligner import Aligner
 from rationale.models.extractor import Extractor
 from rationale.models.protocol import RationaleModel
+from rationale.nn.sampling import shut
 from rationale.objectives.loss import RationaleObjective
 from rationale.objectives.penalties import expected_selection
 
@@ -36,11 +38,12 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     Evaluation
         `metrics` holds the head's score (accuracy or mse), task (the mean task loss), loss (with the terms of the
         constraints), rate_expected (the expected share of selected words, averaged over texts), rate_selected (the
-        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ...
+        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ... An aligner
+        with gates also has its score with all cells shut (accuracy_shut), which shows what the gates add.
     """
     model.eval()
     objective.eval()
-    rows, flat, order, losses = [], [], [], []
+    rows, flat, order, losses, without = [], [], [], [], []
     for batch in batches.in_order(max_batch=256):
         output = model(batch.tokens, batch.mask)
         score = model.head.score(output.prediction, batch.target)
@@ -51,6 +54,9 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         losses.append(objective.loss(output, batch, model.head).loss * len(task))
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
         order.append(batch.rows)
+        if isinstance(model, Aligner) and model.has_gates:
+            output = model(batch.tokens, batch.mask, draw=shut)
+            without.append(model.head.score(output.prediction, batch.target))
     place = torch.cat(order).argsort()
     measured = torch.cat(rows).double()  # [N, 3]
     score, task, rate = measured.mean(0).tolist()
@@ -61,6 +67,8 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     z = [pieces[i] for i in place.tolist()]
     scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
     scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
+    if without:
+        scores[f"{model.head.metric}_shut"] = torch.cat(without).double().mean().item()
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
     return Evaluation(scores, prediction, z, model.head.answer(prediction), error)
 

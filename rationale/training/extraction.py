@@ -150,6 +150,7 @@ def train(
     batches: dict[str, Batches],
     folder: Path,
     after_epoch: Callable[[int], None] | None = None,
+    is_started: bool = False,
 ) -> Result:
     """Train a model, keep the epoch that model selection chooses, and evaluate it on dev and test.
 
@@ -161,9 +162,11 @@ def train(
     folder : Path
     after_epoch : function
         Called with the number of each epoch, see `fit`.
+    is_started : bool
+        Whether the gates have been set at the target already, if `start` says so.
     """
     require_memory(model, batches)
-    if p.start == "target":
+    if p.start == "target" and not is_started:
         model.selector.start_at(p.selection)
     objective = build_objective(p, len(batches["train"]), model.has_gates, loss_of_constant(batches["train"]))
     objective.to(batches["train"].device)

@@ -10,6 +10,7 @@ from rationale.data.vectors import VectorSettings
 from rationale.models.aligner import AlignerSettings
 from rationale.nn.gates import GATES
 from rationale.objectives.constraint import ConstraintSettings
+from rationale.objectives.score_function import DrawSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
 from rationale.training.settings.common import CommonSettings
@@ -19,6 +20,7 @@ class AlignmentSettings(
     PairFileSettings,
     AlignerSettings,
     ConstraintSettings,
+    DrawSettings,
     VectorSettings,
     BatchSettings,
     ModelSelectionSettings,
@@ -41,6 +43,11 @@ class AlignmentSettings(
     corpus: Annotated[str, OneOf(lambda: corpus_names("alignment"), absolute, IN_WORDS)] = setting(
         meaning="pairs of sentences"
     )
+    warm_start: int = setting(
+        0,
+        "epochs of softmax attention, before `epochs` with gates on its layers; start=target: and on its scores",
+        "[0, inf)",
+    )
 
     def refused(self) -> Iterator[Refusal]:
         held = self.selection is not None and self.model not in GATES
@@ -49,5 +56,9 @@ class AlignmentSettings(
         started = self.start == "target"
         accepted = "none, or a model with gates"
         yield Refusal(started and self.model not in GATES, "start", model, accepted, meaningless=True)
+        accepted = "0, or a model with gates"
+        yield Refusal(self.warm_start > 0 and self.model not in GATES, "warm_start", model, accepted, meaningless=True)
+        accepted = "1, or a model with gates"
+        yield Refusal(self.samples > 1 and self.model not in GATES, "samples", model, accepted, meaningless=True)
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
