@@ -72,13 +72,17 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 #
 # over the reviews that have a gold rationale (*micro*; the *macro* figure averages over reviews). A random run of words
 # of the same size, or always the beginning, has a precision too: that is the zero of this scale.
+#
+# Made-up reviews have a second gold, the words of the gold rationale that carry the score: opinion words and what
+# negates or grades them. The rows that end with *informative* compare the rationales with them.
 
 # %%
 share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
 print(f"{share:.1%} of all words selected, in {np.mean([z.any().item() for z in chosen]):.1%} of the reviews some")
-figures.show_table(pd.DataFrame((ours | blind).items(), columns=["measure", "value"]))
+needed = {name: value for name, value in scores["test"].items() if name.endswith("_informative")}
+figures.show_table(pd.DataFrame((ours | needed | blind).items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
 if judged:

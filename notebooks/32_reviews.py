@@ -87,10 +87,12 @@ for row in errors[errors["model"] == "full_text"].to_dict("records"):
 #
 # Table 2: the share of the selected words that are gold, at the share that was selected; recall and F1, too, and both
 # micro and macro, because precision alone says nothing about what was missed. The columns `blind` are precisions of
-# selections of the same size that never looked: a rationale is worth what it is above them.
+# selections of the same size that never looked: a rationale is worth what it is above them. For made-up reviews, the
+# columns *informative* compare with the words of the gold rationale that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
+marks += [f"{name}_informative" for name in marks[1:4] if f"{name}_informative" in set(results["metric"])]
 marks += ["blind_random_span", "blind_first_words", "blind_last_words"]
 found = table(marks)
 found = found[found["precision"].notna() & (found["model"] != "full_text")].sort_values(keys)
