@@ -66,6 +66,10 @@ folder = results_folder("10_first_rationale")
 # of one aspect is the mean grade of the opinions about it. The words of these opinions are the *gold rationale*, and
 # below they are underlined.
 #
+# Not all of them are needed. Of "the nose is n't exactly bright", a reader who knows that the nose is meant needs only
+# "n't exactly bright". We call the words that grade or negate an opinion, and the opinion word itself, the
+# *informative* words. They are a second gold: a reader who gets only them knows the score exactly.
+#
 # Here is the first review of our dev split. Which words would you select to predict its score?
 
 # %%
@@ -76,20 +80,23 @@ figures.highlight_html(example.tokens, example.rationale, example.rationale, f"{
 # %% tags=["check"]
 gold_rate = np.mean([np.mean(e.rationale) for e in splits["dev"]])
 variance = np.var([e.label[0] for e in splits["dev"]])
+informative_rate = np.mean([np.mean(e.informative) for e in splits["dev"]])
 print(f"{len(splits['train'])} reviews to learn from; {gold_rate:.1%} of the words of a review are its rationale")
+print(f"{informative_rate:.1%} of the words are informative")
 print(f"a prediction of the mean score for every review has a squared error of {variance:.4f}, the variance")
 first_page = synthetic.read_synthetic(0, 6, 0, "look", 0.0, seed=0)["dev"][5]  # the review at the top of this page
 marked = [token for token, flag in zip(first_page.tokens, first_page.rationale, strict=True) if flag]
 assert list(first_page.tokens[:4]) == ["i", "find", "the", "cap"] and marked == ["an", "awful", "colour"]
 assert abs(first_page.label[0] - 0.1) < 1e-9
 assert all(len(e.tokens) == len(e.rationale) for e in splits["dev"])
+assert all(gold or not needed for e in splits["dev"] for gold, needed in zip(e.rationale, e.informative, strict=True))
 spoken_of = synthetic.MENTIONED[synthetic.ASPECTS.index(p.aspect)]  # the share of reviews
 assert len(splits["dev"]) < 100 or 0.05 * spoken_of < gold_rate < 0.3, "of that size on enough reviews"
 
 # %% [markdown]
-# You will need two of these numbers below. The first is the share of words that belong to the gold
-# rationale. The second is the error of a model that always predicts the mean score. Our model has to be better than
-# this.
+# You will need three of these numbers below. The first is the share of words that belong to the gold
+# rationale, and the second the share of words that are informative. The third is the error of a model that always
+# predicts the mean score. Our model has to be better than this.
 #
 # ## 2. A selector and a predictor
 #
@@ -157,11 +164,14 @@ explore_training(folder)
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
+# - *Precision, recall: informative words*: the same against the second gold. A selection that consists of exactly the
+#   informative words has 100 % in both, while its recall of the gold rationale is low.
 # - *Precision of random words*: the precision that you would get if you selected as many words at random.
 
 # %%
 in_words = {"mse": "squared error", "rate_expected": "expected share of words",
             "rate_selected": "selected share of words", "precision": "precision", "recall": "recall", "f1": "F1",
+            "precision_informative": "precision: informative words", "recall_informative": "recall: informative words",
             "blind_random_words": "precision of random words"}  # fmt: skip
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")}).reindex(in_words).dropna(how="all")
 table.rename(index=in_words).round(4)
@@ -414,14 +424,16 @@ figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”
 # them, and in `06_hold_a_rate` we hold their rate. In `12_train_sst` you train a model on all sentences of the SST.
 
 # %%
-for name, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):
+for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):
     lines = [f"score error (mse) {test['mse']:.4f}, variance of the score {variance:.4f}"]
     lines += [f"selected {test['rate_selected']:.1%} of the words (target {p.selection or 1:.0%}), {marks}"]
-    lines += [f"precision {test['precision']:.1%}, recall {test['recall']:.1%} against the gold rationale"]
+    for against, ending in (("the gold rationale", ""), ("the words that carry the score", "_informative")):
+        precision, recall = (test.get(f"{name}{ending}", np.nan) for name in ("precision", "recall"))
+        lines += [f"precision {precision:.1%}, recall {recall:.1%} against {against}"]
     for row in picked.itertuples():
-        text = figures.highlight_ansi(row.tokens, row.z, row.gold, color=name == "ansi")
+        text = figures.highlight_ansi(row.tokens, row.z, row.gold, color=kind == "ansi")
         lines += ["", f"{p.aspect} {row.label[0]:.2f}, predicted {row.prediction[0]:.2f}", text]
-    (folder / f"summary.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / f"summary.{kind}").write_text("\n".join(lines) + "\n", encoding="utf-8")
 titles = [f"{p.aspect} {r.label[0]:.2f}, predicted {r.prediction[0]:.2f}" for r in picked.itertuples()]
 picture = figures.highlight_svg(zip(titles, picked.tokens, picked.z, picked.gold, strict=True))
 written = (folder / "figures" / "rationales.svg").write_text(picture, encoding="utf-8")

@@ -81,13 +81,17 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 #
 # A selection that never looks at the text has a precision too. It may be a random run of words of the same size, or
 # always the beginning of the review. You should read the precision of a model from there, and not from 0.
+#
+# Made-up reviews have a second gold. It consists of those words of the gold rationale that carry the score, which are
+# opinion words and the words that negate or grade them. The rows that end with *informative* compare with these words.
 
 # %%
 share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
 print(f"{share:.1%} of all words are selected; {np.mean([z.any().item() for z in chosen]):.1%} of the reviews have one")
-figures.show_table(pd.DataFrame((ours | blind).items(), columns=["measure", "value"]))
+needed = {name: value for name, value in scores["test"].items() if name.endswith("_informative")}
+figures.show_table(pd.DataFrame((ours | needed | blind).items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
 if judged:

@@ -96,10 +96,12 @@ for row in errors[errors["model"] == "full_text"].to_dict("records"):
 # you what was missed, so we add recall and F1, micro and macro.
 #
 # The columns `blind` are the precisions of selections of the same size that never looked at the text. A rationale is
-# worth as much as it is above them.
+# worth as much as it is above them. For made-up reviews, the columns *informative* compare with those words of the gold
+# rationale that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
+marks += [f"{name}_informative" for name in marks[1:4] if f"{name}_informative" in set(results["metric"])]
 marks += ["blind_random_span", "blind_first_words", "blind_last_words"]
 found = table(marks)
 found = found[found["precision"].notna() & (found["model"] != "full_text")].sort_values(keys)

@@ -366,6 +366,7 @@ EXAMPLES = [
     Example(("caf\u00e9",), 0, None, None, None, None),
     Example(("\udcff", "b"), 2, (False, False), (1, 1), (), ()),
     Example(("a",) * 3000, 4, None, (3,) * 3000, None, ("y",)),
+    Example(("a", "c"), 3, (True, True), informative=(False, True)),
 ]
 
 

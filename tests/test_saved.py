@@ -147,6 +147,7 @@ def test_rationales_hold_every_text_with_z_exactly_zero_where_it_was(run):
             assert tuple(row["tokens"]) == example.tokens
             assert row["label"] == list(example.label)
             assert row["gold"] == [int(flag) for flag in example.rationale]
+            assert row["informative"] == [int(flag) for flag in example.informative]
             assert [z > 0 for z in row["z"]] == (evaluation.z[i] > 0).tolist(), f"{split} text {i}"
             assert torch.tensor(row["z"]).equal(evaluation.z[i]), "z to the last digit"
             assert row["prediction"] == evaluation.prediction[i].tolist()

@@ -143,6 +143,36 @@ def test_the_rating_is_the_mean_grade_of_the_gold_phrases(corpus):
                 assert read == pytest.approx(score, abs=1e-4), (aspect, " ".join(review.tokens))
 
 
+def test_the_informative_words_are_gold_and_tell_the_rating_alone(corpus):
+    for review in corpus[:500]:
+        for aspect in synthetic.ASPECTS:
+            informative, gold = review.informative(aspect), review.rationale(aspect)
+            assert all(flag <= marked for flag, marked in zip(informative, gold, strict=True)) and any(gold) == any(
+                informative
+            ), " ".join(review.tokens)
+            if any(gold):
+                score = review.scores[synthetic.ASPECTS.index(aspect)]
+                assert read_rating(review.tokens, informative) == pytest.approx(score, abs=1e-4), aspect
+
+
+def test_an_informative_word_is_an_opinion_word_or_stands_before_one(corpus):
+    for review in corpus[:500]:
+        for token, after, flag, goes_on in zip(
+            review.tokens, review.tokens[1:], review.opinions, review.opinions[1:], strict=False
+        ):
+            assert flag >= (token in OPINIONS), f"{token} is an opinion"
+            assert not flag or token in OPINIONS or goes_on, f"{token} {after}"
+
+
+def test_about_a_third_of_the_gold_words_carry_the_score(corpus):
+    for aspect in ("look", "smell", "taste"):
+        num_informative, num_gold = (
+            sum(sum(flags(aspect)) for flags in part)
+            for part in ([r.informative for r in corpus], [r.rationale for r in corpus])
+        )
+        assert num_informative / num_gold == pytest.approx(0.31, abs=0.02), aspect
+
+
 def test_negation_turns_a_grade_around(corpus):
     bad, good = 0.3, 0.7
     reach = dict((level, grade) for grade, level in synthetic._REACH["negated"])

@@ -657,12 +657,21 @@ def test_evaluation_scores_rationales_where_there_is_gold():
     assert found.metrics["precision"] == pytest.approx(sum(int(m.sum()) for m in matched) / chosen)
 
 
+def test_evaluation_scores_rationales_against_the_informative_words_too():
+    _, batches, _, found = evaluated()
+    pairs = [(z != 0, torch.tensor(e.informative)) for z, e in zip(found.z, batches.examples, strict=True)]
+    matched = sum(int((z & informative).sum()) for z, informative in pairs)
+    for name, part in (("precision", 0), ("recall", 1)):
+        size = sum(int(pair[part].sum()) for pair in pairs)
+        assert found.metrics[f"{name}_informative"] == pytest.approx(matched / size)
+
+
 def test_evaluation_without_gold_has_no_precision():
     splits = corpus()
     plain = [type(e)(e.tokens, e.label) for e in splits["dev"]]
     model, batches, objective, _ = evaluated()
     found = evaluate_extractor(model, Batches(plain, batches.vocabulary, 16), objective)
-    assert "precision" not in found.metrics
+    assert not {"precision", "precision_informative"} & set(found.metrics)
 
 
 def test_one_threshold_for_all_texts_reads_exactly_the_share_of_all_words_that_the_budget_names(tmp_path):

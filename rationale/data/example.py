@@ -39,6 +39,8 @@ class Example:
     second : tuple of str, or None
         The second text, if there is one: the hypothesis of a premise, the target of a source, a query about
         `tokens`.
+    informative : tuple of bool, length T, or None
+        A second gold, where texts are made up: True for the words of the gold rationale that carry the label.
     """
 
     tokens: tuple[str, ...]
@@ -47,6 +49,7 @@ class Example:
     word_labels: tuple[int, ...] | None = None
     phrases: tuple[tuple[int, int, int], ...] | None = None
     second: tuple[str, ...] | None = None
+    informative: tuple[bool, ...] | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "tokens", tuple(map(intern, self.tokens)))

@@ -10,8 +10,10 @@ import numpy as np
 from rationale.data.example import Example
 
 WORDS, ENDS = "words", "word_ends"  # the letters of all words, UTF-8; where each word ends
-_TOKENS, _SECOND, _PHRASES, _LABEL, _RATIONALE = "tokens", "second", "phrases", "label", "rationale"
-_PER_TOKEN = {_RATIONALE: np.uint8, "word_labels": np.int32}  # one value per token; a text has all of them or none
+_TOKENS, _SECOND, _PHRASES, _LABEL = "tokens", "second", "phrases", "label"
+_FLAGS = ("rationale", "informative")  # True or False per token
+_PER_TOKEN = dict.fromkeys(_FLAGS, np.uint8) | {"word_labels": np.int32}  # a text has one value per token, or none
+_FIELDS = (*_PER_TOKEN, _PHRASES, _SECOND)  # of an example, beside its tokens and its label
 _CHUNK = 1024  # examples made at once when all are asked for
 
 
@@ -84,9 +86,9 @@ class Packed(Sequence[Example]):
         return _bounds(self.columns[f"{column}_ends"], self.rows)
 
     def _made(self, rows: range) -> Iterator[Example]:
-        columns = (self._cut(name, rows) for name in (_TOKENS, *_PER_TOKEN, _PHRASES, _SECOND))
-        for text, rationale, word_labels, phrases, second, label in zip(*columns, self._labels(rows), strict=True):
-            yield Example(text, label, rationale, word_labels, phrases, second)
+        columns = (self._cut(name, rows) for name in (_TOKENS, *_FIELDS))
+        for text, *values, label in zip(*columns, self._labels(rows), strict=True):
+            yield Example(text, label, **dict(zip(_FIELDS, values, strict=True)))
 
     def _cut(self, name: str, rows: range) -> Iterable:
         """The values of a column, cut into tuples, one per example; None where an example has none."""
@@ -100,7 +102,7 @@ class Packed(Sequence[Example]):
         elif name == _PHRASES:
             values = tuple(zip(*numbers.T.tolist(), strict=True))
         else:
-            values = tuple((numbers != 0 if name == _RATIONALE else numbers).tolist())
+            values = tuple((numbers != 0 if name in _FLAGS else numbers).tolist())
         stops = (ends[rows.start : rows.stop] - start).tolist()
         has = self.columns[f"{name}_has"][rows.start : rows.stop].tolist()
         pieces = zip([0, *stops[:-1]], stops, has, strict=True)

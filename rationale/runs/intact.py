@@ -75,6 +75,7 @@ class Text(BaseModel):
     hypothesis: list[str] | None = None
     z: list[float] | None = None
     gold: list[int] | None = None
+    informative: list[int] | None = None
     word_labels: list[int] | None = None
 
 
@@ -214,7 +215,7 @@ def check_lengths(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Check that the gates and annotations of texts have one value per word, or per pair of words."""
     for number, row in enumerate(rows, start=1):
         words = len(row["tokens"]) if row.get("tokens") is not None else None
-        for name in ("z", "gold", "word_labels"):
+        for name in ("z", "gold", "informative", "word_labels"):
             values = row.get(name)
             if values is None or words is None:
                 continue

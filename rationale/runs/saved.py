@@ -3,8 +3,9 @@
     metrics.json         {"dev": {metric: value}, "test": {...}, "best_epoch": ...}; with stop_after also
                          "converged_epoch", null if dev still improved
     history.csv          one row per epoch
-    rationales.jsonl     one text per line: split, tokens, z, label, prediction (and, where there are any, gold and
-                         word_labels; for pairs also hypothesis, and z is a matrix row by row, premise by hypothesis)
+    rationales.jsonl     one text per line: split, tokens, z, label, prediction (and, where there are any, gold,
+                         informative and word_labels; for pairs also hypothesis, and z is a matrix row by row,
+                         premise by hypothesis)
     model.safetensors    weights and word vectors; the facts of a file of `FORMAT` 2 are `format`, `task` (extraction,
                          alignment, generation or probing) and what is needed to build the model again: parameters,
                          vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels, tokeniser
@@ -63,7 +64,7 @@ SETTINGS = {
     "alignment": ("training.settings.alignment", "AlignmentSettings"),
 }
 BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": ("models.aligner", "build_aligner")}
-FACTS = {"split", "tokens", "second", "gold", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
+FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
 
 
 def save_run(
@@ -243,9 +244,10 @@ def rationale_rows(result: "Result"):
 
 
 def _annotated(example: "Example") -> dict:
-    """The annotations of a text, gold and word_labels, where there are any."""
-    gold = {} if example.rationale is None else {"gold": [int(flag) for flag in example.rationale]}
-    return gold if example.word_labels is None else gold | {"word_labels": example.word_labels}
+    """The annotations of a text, gold, informative and word_labels, where there are any."""
+    flags = {"gold": example.rationale, "informative": example.informative}
+    found: dict = {name: [int(flag) for flag in values] for name, values in flags.items() if values is not None}
+    return found if example.word_labels is None else found | {"word_labels": example.word_labels}
 
 
 def _tokeniser_of(p: Settings | SimpleNamespace) -> str:

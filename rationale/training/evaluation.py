@@ -84,6 +84,9 @@ def importance_quantile(model: Extractor, batches: Batches, share: float) -> flo
 def rationale_metrics(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[str, float]:
     """rate_selected over all words and, where there are gold rationales, precision, recall, f1 ... of the gates.
 
+    Where texts also have the second gold, `informative`, precision_informative, recall_informative and f1_informative
+    compare the gates with it.
+
     The metrics blind_* are the precision of selections made without looking at the text (`metrics.blind_precision`);
     they select as many words as the gates do in the texts that have a gold rationale.
     """
@@ -96,4 +99,7 @@ def rationale_metrics(z: Sequence[Tensor], examples: Sequence[Example]) -> dict[
     share = torch.cat(scored).double().mean().item() if scored else 0.0
     blind = metrics.blind_precision(gold, max(share, 1e-9))
     scores = {"rate_selected": rate} | metrics.rationale_scores(chosen, gold)
+    informed = [(g != 0, torch.tensor(e.informative)) for g, e in zip(z, examples, strict=True) if e.informative]
+    against = metrics.rationale_scores(*zip(*informed, strict=True)) if informed else {}
+    scores |= {f"{name}_informative": value for name, value in against.items() if not name.endswith("_macro")}
     return scores | {f"blind_{name}": value for name, value in blind.items()}

@@ -3,7 +3,8 @@
 A review comments on some of five aspects, in any order. Each opinion is a phrase such as `the nose is n't
 exactly bright`: a word for the aspect, perhaps a negation or a modifier, and a graded opinion word. The rating of an
 aspect is the mean of the grades of its opinions: a reader who finds the phrases knows the rating exactly, and
-the phrases are the gold rationale. Several properties make this a task:
+the phrases are the gold rationale. Within them, the opinion words and what negates or grades them carry the score:
+who is given only these words knows the rating, too. Several properties make this a task:
 
 - all aspects share the opinion words, so `gorgeous` alone does not show which rating it affects;
 - negation reverses a grade and modifiers scale it, so the phrase has to be read as a whole;
@@ -251,20 +252,31 @@ class Review:
         The mean grade of the aspect's opinions. If the aspect is not mentioned, the judgement that the reviewer
         did not express, which cannot be read from the text (unless the aspects are correlated).
     ranges : for each aspect, the gold rationale as token ranges [start, end); empty if it is not mentioned
+    opinions : for each token, whether it belongs to an opinion: an opinion word, or a word that negates or grades it
+        Also opinions about other things and about other aspects.
     """
 
     tokens: tuple[str, ...]
     scores: tuple[float, ...]
     ranges: tuple[tuple[tuple[int, int], ...], ...]
+    opinions: tuple[bool, ...]
 
     def rationale(self, aspect: str) -> tuple[bool, ...]:
         """Gold rationale of an aspect, one flag per token."""
         ranges = self.ranges[_column(aspect)]
         return tuple(any(start <= t < end for start, end in ranges) for t in range(len(self.tokens)))
 
+    def informative(self, aspect: str) -> tuple[bool, ...]:
+        """The words that carry the score of an aspect, one flag per token: the opinions in its gold rationale.
+
+        They determine the score. The other gold words only show whose opinion it is, or hold the phrase together.
+        """
+        return tuple(gold and opinion for gold, opinion in zip(self.rationale(aspect), self.opinions, strict=True))
+
     def example(self, aspect: str) -> Example:
-        """The review as an example for one aspect, with the score and gold rationale of this aspect."""
-        return Example(self.tokens, (self.scores[_column(aspect)],), self.rationale(aspect))
+        """The review as an example for one aspect, with the score and both gold rationales of this aspect."""
+        label = (self.scores[_column(aspect)],)
+        return Example(self.tokens, label, self.rationale(aspect), informative=self.informative(aspect))
 
 
 def read_synthetic(
@@ -292,7 +304,7 @@ def read_synthetic(
     Returns
     -------
     `{"train": [...], "dev": [...], "test": [...]}`
-        Examples with `label = (score,)`, score in [0, 1], and the gold `rationale`.
+        Examples with `label = (score,)`, score in [0, 1], the gold `rationale` and its `informative` words.
 
     Raises
     ------
@@ -363,7 +375,8 @@ def write_beer_format(
     return folder
 
 
-# Generation. A clause is a list of (token, column of the aspect whose rationale it belongs to, or -1).
+# Generation. A clause is a list of (token, column of the aspect whose rationale it belongs to, or -1, and whether it
+# belongs to an opinion).
 def _review(rng: random.Random, correlation: float) -> Review:
     judgements = _judgements(rng, correlation)
     scores, clauses = list(judgements), []
@@ -373,9 +386,9 @@ def _review(rng: random.Random, correlation: float) -> Review:
             clauses += opinions
     for templates, shares in ((OTHER_CLAUSES, OTHERS), (PLAIN_CLAUSES, PLAINS)):
         clauses += [_other_clause(rng, templates) for share in shares if rng.random() < share]
-    tokens, owners = _joined(rng, clauses)
+    tokens, owners, opinions = _joined(rng, clauses)
     ranges = tuple(_ranges(owners, column) for column in range(len(ASPECTS)))
-    return Review(tuple(tokens), tuple(round(score, 4) for score in scores), ranges)
+    return Review(tuple(tokens), tuple(round(score, 4) for score in scores), ranges, tuple(opinions))
 
 
 def _judgements(rng: random.Random, correlation: float) -> list[float]:
@@ -404,7 +417,7 @@ def _other_clause(rng: random.Random, templates: tuple) -> list:
 
 def _expand(rng: random.Random, template: str, aspect: str | None, judgement: float) -> tuple[float, list]:
     """Fill a template; returns the grade of its opinion (the last if there are several) and the clause."""
-    clause: list[tuple[str, int]] = []
+    clause: list[tuple[str, int, bool]] = []
     grade, column, owner = 0.5, -1 if aspect is None else ASPECTS.index(aspect), -1
     for symbol in template.split():
         if symbol == "[":
@@ -414,12 +427,12 @@ def _expand(rng: random.Random, template: str, aspect: str | None, judgement: fl
         elif symbol in ("{op}", "{adj}"):
             contractible = bool(clause) and clause[-1][0] in ("is", "was")
             grade, words = _opinion(rng, judgement, before_noun=symbol == "{adj}", contractible=contractible)
-            clause += [(word, owner) for word in words]
+            clause += [(word, owner, True) for word in words]
         else:
             words = _words(rng, symbol, aspect)
-            while symbol.startswith("{") and (words[-1], owner) in clause:  # no `plum and plum`
+            while symbol.startswith("{") and (words[-1], owner, False) in clause:  # no `plum and plum`
                 words = _words(rng, symbol, aspect)
-            clause += [(word, owner) for word in words]
+            clause += [(word, owner, False) for word in words]
     return grade, clause
 
 
@@ -462,20 +475,20 @@ def _opinion(rng: random.Random, judgement: float, before_noun: bool, contractib
     return grade, _pick(rng, phrases).split() + [_pick(rng, _OPINION_WORDS[level])]
 
 
-def _joined(rng: random.Random, clauses: list[list]) -> tuple[list[str], list[int]]:
+def _joined(rng: random.Random, clauses: list[list]) -> tuple[list[str], list[int], list[bool]]:
     """Clauses in random order, some joined to one sentence; `a` becomes `an` before a vowel."""
     places = [rng.random() for _ in clauses]
     order = [clauses[i] for i in sorted(range(len(clauses)), key=places.__getitem__)]
-    pairs = []
+    words: list[tuple[str, int, bool]] = []
     for i, clause in enumerate(order):
-        pairs += clause
+        words += clause
         goes_on = i + 1 < len(order) and rng.random() < JOINED
-        pairs += [(word, -1) for word in _pick(rng, CONNECTIVES if goes_on else SENTENCE_ENDINGS).split()]
-    tokens = [word for word, _ in pairs]
+        words += [(word, -1, False) for word in _pick(rng, CONNECTIVES if goes_on else SENTENCE_ENDINGS).split()]
+    tokens = [word for word, _, _ in words]
     for i, word in enumerate(tokens[:-1]):
         if word == "a" and tokens[i + 1][0] in "aeiou":
             tokens[i] = "an"
-    return tokens, [owner for _, owner in pairs]
+    return tokens, [owner for _, owner, _ in words], [opinion for _, _, opinion in words]
 
 
 def _ranges(owners: list[int], column: int) -> tuple[tuple[int, int], ...]:
