@@ -151,7 +151,7 @@ def test_a_run_trains_on_batches_of_so_many_words(tmp_path, monkeypatch):
         model.register_forward_pre_hook(lambda m, args: seen.append(args[1].numel()) if m.training else None)
         return model
 
-    monkeypatch.setattr(extraction, "build_extractor", noted)
+    monkeypatch.setattr(training.extraction, "build_extractor", noted)
     splits = classified(corpus())
     longest = max(len(example.tokens) for example in splits["train"])
     train(tmp_path, splits, epochs=1, batch_size=48, batch_tokens=2 * longest)

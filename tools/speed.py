@@ -1,6 +1,7 @@
 """How fast the package is: the tables of RESULTS.md, from two committed files, and what `make bench` prints.
 
 bench.json          what `make bench` measured last: the ways of each group in turn, on one machine
+bench_compiled.json what `torch.compile` changes (`python -m tests.benchmarks.compiled`)
 bench_authors.json  how many times as fast as the authors' own code the package was, measured once
 
 A group of bench.json whose first way is called "the usual way" and whose second is called "the package" (more may
@@ -199,6 +200,24 @@ def gpu_table() -> str:
     return f"{markdown(heads, without_repeats(rows))}\n\n{machine_of(bench)}"
 
 
+def compiled_table() -> str:
+    """What `python -m tests.benchmarks.compiled` measured last; "" if it has never been run."""
+    path = reference_folder() / "bench_compiled.json"
+    if not path.exists():
+        return ""
+    bench = json.loads(path.read_text(encoding="utf-8"))
+    rows = []
+    for group in bench["groups"]:
+        if "failed" in group:
+            rows.append([group["group"], "", "", "", group["failed"]])
+        else:
+            as_it_is, compiled = group["ways"]
+            cells = [milliseconds(as_it_is), milliseconds(compiled), times_as_fast(compiled)]
+            rows.append([group["group"], *cells, f"{group['first_call_seconds']:.0f} s"])
+    heads = ["loss and gradients of one batch", "as it is, ms", "`torch.compile`, ms", "times as fast", "first call"]
+    return f"{markdown(heads, rows)}\n\n{machine_of(bench)}"
+
+
 def machine_of(bench: dict) -> str:
     """The machine, the version of torch, the date and the duration of a measurement, as a line."""
     machine = bench["machine"]
@@ -212,7 +231,7 @@ def speed_tables() -> str:
     bench = json.loads((reference_folder() / "bench.json").read_text(encoding="utf-8"))
     groups = bench["groups"]
     parts = [summary_table(groups), machine_of(bench), authors_table(), ways_table(groups), seconds_table(groups)]
-    return "\n\n".join(filter(None, [*parts, gpu_table()]))
+    return "\n\n".join(filter(None, [*parts, compiled_table(), gpu_table()]))
 
 
 def main() -> int:

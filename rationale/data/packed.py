@@ -10,8 +10,8 @@ import numpy as np
 from rationale.data.example import Example
 
 WORDS, ENDS = "words", "word_ends"  # the letters of all words, UTF-8; where each word ends
-_TOKENS, _SECOND, _PHRASES, _LABEL = "tokens", "second", "phrases", "label"
-_FLAGS = ("rationale", "informative")  # True or False per token
+_TOKENS, _SECOND, _PHRASES, _LABEL, _RATIONALE = "tokens", "second", "phrases", "label", "rationale"
+_FLAGS = (_RATIONALE, "informative")  # True or False per token
 _PER_TOKEN = dict.fromkeys(_FLAGS, np.uint8) | {"word_labels": np.int32}  # a text has one value per token, or none
 _FIELDS = (*_PER_TOKEN, _PHRASES, _SECOND)  # of an example, beside its tokens and its label
 _CHUNK = 1024  # examples made at once when all are asked for

@@ -64,7 +64,8 @@ SETTINGS = {
     "alignment": ("training.settings.alignment", "AlignmentSettings"),
 }
 BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": ("models.aligner", "build_aligner")}
-FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
+# What lines of attributions.jsonl have beside the methods.
+FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}
 
 
 def save_run(
