@@ -90,6 +90,9 @@ book: setup  ## all notebooks, executed, and the reference as one web site: outp
 handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
 	@$(BIN)python -m tools.handout
 
+slides: setup ## five slides with notes for each meeting of a reading group: outputs/slides/index.html
+	@OMP_NUM_THREADS=1 $(BIN)python -m tools.slides
+
 bench: setup ## how fast the package is: about a quarter of an hour; it says first how long the last one took
 	$(BIN)python -m tests.benchmarks
 
@@ -114,4 +117,4 @@ audit: .venv/lock ## known vulnerabilities of the packages in constraints.txt
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kills test-all test-browser lab explore run own twins sweep book handout bench speed reference lock audit clean
+.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kills test-all test-browser lab explore run own twins sweep book handout slides bench speed reference lock audit clean

@@ -118,10 +118,15 @@ def prepared(to_html: Callable[[Any, str], str], notebook: Any) -> Iterator[None
     thread.join()
 
 
+def markdown_to_html(source: str) -> str:
+    """Markdown as HTML, with its formulas as MathML."""
+    markdown, renderer = _markdown()
+    return markdown.MarkdownWithMath(renderer=renderer(escape=False)).render(source)
+
+
 @cache
-def _exporter() -> Any:
-    """What makes the pages; it reads its templates once."""
-    nbconvert = optional("nbconvert", "a page of a run", "notebooks")
+def _markdown() -> tuple[Any, Any]:
+    """nbconvert's reader of Markdown with formulas, and a class that writes what it has read as HTML."""
     markdown = optional("nbconvert.filters.markdown_mistune", "a page of a run", "notebooks")
 
     class Renderer(markdown.IPythonRenderer):
@@ -136,13 +141,17 @@ def _exporter() -> Any:
         def latex_environment(self, name: str, body: str) -> str:
             return formula(rf"\begin{{{name}}}{body}\end{{{name}}}", is_block=True)
 
-    def to_html(source: str) -> str:
-        return markdown.MarkdownWithMath(renderer=Renderer(escape=False)).render(source)
+    return markdown, Renderer
 
+
+@cache
+def _exporter() -> Any:
+    """What makes the pages; it reads its templates once."""
+    nbconvert = optional("nbconvert", "a page of a run", "notebooks")
     exporter = nbconvert.HTMLExporter(
         template_name="lab", raw_template=TEMPLATE, exclude_input_prompt=True, exclude_output_prompt=True
     )
-    exporter.register_filter("markdown2html", to_html)
+    exporter.register_filter("markdown2html", markdown_to_html)
     exporter.register_filter("source_line", source_line)
     exporter.register_filter("folded", _folded)
     return exporter

@@ -27,8 +27,21 @@ from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults
 from rationale.runs.committed import FIGURES
 from rationale.runs.workspace import TRIALS
+from tools.book.choose import choose_page
 from tools.book.links import broken, link_equations
-from tools.book.pages import download, file_page, modules, notebook_page, reading_order, short, summary, title
+from tools.book.pages import (
+    blocks,
+    download,
+    file_page,
+    heading,
+    modules,
+    notebook_page,
+    reading_order,
+    short,
+    summary,
+    title,
+)
+from tools.book.papers import paper_files, paper_page
 from tools.book.questions import as_markdown, questions_file, read_questions
 from tools.smoke import needed_first, smoke
 
@@ -142,9 +155,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         pages = Path(draft)
         (pages / "img").mkdir()
         (pages / "package").mkdir()
+        (pages / "papers").mkdir()
         shutil.copytree(STATIC_ASSETS_PATH, pages / "mathjax", ignore=shutil.ignore_patterns("a11y", "localization"))
         shutil.copytree(root() / "outputs" / "reference" / "figures", pages / "outputs" / "reference" / "figures")
-        for file in ("book.css", "book.js", "iframe-worker.js"):
+        for file in ("book.css", "book.js", "choose.js", "iframe-worker.js"):
             shutil.copy(root() / "tools" / "book" / file, pages)
         write_text(pages / "index.md", file_page(readme, names))
         for page, file in files.items():
@@ -154,6 +168,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
             page = notebook_page(notebook, name, note, pages / "img", questions)
             write_text(pages / f"{name}.md", page.replace(f"{root()}/", ""))  # no paths of the machine
             nbformat.write(download(notebook, questions), pages / f"{name}.ipynb")
+        write_text(pages / "choose.md", choose_page())
+        papers = {f"papers/{file.stem}.md": paper_page(file) for file in paper_files()}
+        for page, text in papers.items():
+            write_text(pages / page, blocks(text))
         rows = [f"| [`{short(module)}`]({module}.md) | {summary(module)} |" for module in modules()]
         write_text(pages / "package" / "index.md", "\n".join(["# The package\n", "| module | |", "|---|---|", *rows]))
         for module in modules():
@@ -161,7 +179,9 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         nav = [
             {"Overview": "index.md"},
             {"Notebooks": [{f"{name[:2]} {title(nb)}": f"{name}.md"} for name, (nb, _) in notebooks.items()]},
+            {"Papers": [{heading(text): page} for page, text in papers.items()]},
             {"Results": "results.md"},
+            {"Choose among the results": "choose.md"},
             {"Notation": "notation.md"},
             {"Package": ["package/index.md", *({short(name): f"package/{name}.md"} for name in modules())]},
         ]

@@ -28,7 +28,12 @@ def reading_order(readme: str) -> list[str]:
 
 def title(notebook) -> str:
     """The text of the first heading of a notebook."""
-    return re.search(r"^# (.+)$", notebook.cells[0].source, re.M)[1]
+    return heading(notebook.cells[0].source)
+
+
+def heading(text: str) -> str:
+    """The text of the first heading in Markdown."""
+    return re.search(r"^# (.+)$", text, re.M)[1]
 
 
 def notebook_page(notebook, name: str, note: str, images: Path, questions: str = "") -> str:

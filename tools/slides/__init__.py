@@ -1,0 +1,1 @@
+"""Slides for the meetings of a reading group, made from the notebooks' own pictures (`make slides`)."""
