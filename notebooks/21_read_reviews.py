@@ -130,7 +130,8 @@ if judged:
     curves["gold"] = by_position([gold[i] for i in judged])
 
 # %% tags=["check"]
-assert abs(np.average(curves["selected"]) - share) < 0.1, "the parts are about equally long"
+if min(map(len, chosen)) >= 20:  # a shorter review has tenths of no word or of twice as many as others
+    assert abs(np.average(curves["selected"]) - share) < 0.1, "the parts are about equally long"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))

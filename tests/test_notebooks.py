@@ -116,12 +116,12 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
 
 @pytest.mark.parametrize("kind", ["an ERASER folder", "a table of scores"])
 def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_path: Path) -> None:
-    corpus, changes = write_eraser(tmp_path / "films"), {"aspect": "overall"}
+    corpus = write_eraser(tmp_path / "eraser")
     if kind == "a table of scores":
-        corpus = write_table(tmp_path / "films.csv", rated(60))
+        corpus = write_table(tmp_path / "scores.csv", rated(60))
     notebook = notebook_path("11_train_reviews")
     try:
-        items = smoke_items(notebook, epochs=1, corpus=str(corpus), **changes)
+        items = smoke_items(notebook, epochs=1, corpus=str(corpus), aspect="overall")
         folder = run_forked(notebook, items, outputs=outputs, name=corpus.stem)
         run_forked(
             notebook_path("21_read_reviews"), [f"run={corpus.stem}", f"runs_dir={folder.parent}"], outputs=outputs

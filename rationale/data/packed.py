@@ -191,7 +191,7 @@ def packed(
     labels : N classes, or N tuples of scores
     """
     is_scored = bool(labels) and isinstance(labels[0], tuple)
-    columns = {_LABEL: np.array(labels, np.float64 if is_scored else np.int64)}
+    columns: dict[str, np.ndarray] = {_LABEL: np.array(labels, np.float64 if is_scored else np.int64)}
     for name, kind in ((_TOKENS, np.int32), (_SECOND, np.int32), (_RATIONALE, np.uint8)):
         of_parts = [part._columns[name] for part in parts]
         has = np.fromiter((of_parts[part].has[row] for part, row in rows), np.uint8, len(rows))
