@@ -1,16 +1,13 @@
 """One example of a corpus, and one question; and the check that every split has some."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from rationale.digests import data_folder as data_folder  # so that it is found beside the example
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
-
-Split = TypeVar("Split", bound=Sequence[Any])
 
 
 class SplitSettings(Settings):
@@ -60,7 +57,7 @@ class Example:
             object.__setattr__(self, "second", tuple(map(intern, self.second)))
 
 
-def filled(splits: dict[str, Split], place: Path | str) -> dict[str, Split]:
+def filled(splits: dict[str, list], place: Path | str) -> dict[str, list]:
     """The same splits, each of which holds at least one example.
 
     Raises

@@ -280,7 +280,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     if labels.names is not None:
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
     order = _order(split_of, labels.values if labels.names is not None else None)
-    splits: dict[str, Sequence[Example]] = {}
+    splits: dict[str, Any] = {}
     origins = {}
     for split, numbers in order.items():
         places = [part_of(i) for i in numbers]
@@ -291,7 +291,8 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         notes.append(f"{_number(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
     head = "scores" if labels.names is None else "classes"
     files = [part.place for part in parts]
-    return OwnTexts(filled(splits, place), head, labels.names, labels.scale, notes, files, origins)
+    filled(splits, place)
+    return OwnTexts(splits, head, labels.names, labels.scale, notes, files, origins)
 
 
 def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, list[int]]:
