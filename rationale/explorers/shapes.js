@@ -40,7 +40,7 @@ function render({ model, el }) {
   const chosen = () => trained()[word() - 1];
   const standOn = (number, at = epoch()) => {
     const gate = trained(at)[number - 1];
-    const shapes = gate && { a: within(gate.a), b: within(gate.b), left: gate.left, right: gate.right };
+    const shapes = gate && { a: gate.a, b: gate.b, left: gate.left, right: gate.right };
     put({ epoch: at, ...shapes, word: number });
   };
 
@@ -149,7 +149,8 @@ function render({ model, el }) {
     const number = epochs[epoch() - 1].epoch;
     about.textContent =
       `The dots on the map are the gates of these words after epoch ${number} of a training, orange for words of the ` +
-      "gold rationale. Choose a word to see its gate. A bold word is selected at test time.";
+      "gold rationale. A dot at the border lies beyond it. Choose a word to see its gate. A bold word is selected at " +
+      "test time.";
   }
 
   function dots(frame) {
@@ -243,8 +244,8 @@ function render({ model, el }) {
 
   function handle(frame, gate, [keyA, keyB], index) {
     const dot = shape("circle", {
-      cx: frame.x(gate.a),
-      cy: frame.y(gate.b),
+      cx: frame.x(within(gate.a)), // the gate of a trained model may lie beyond the map
+      cy: frame.y(within(gate.b)),
       r: 11,
       fill: gate.colour,
       stroke: "#fff",
