@@ -14,7 +14,7 @@
 #
 # **You will** plan a reading group on these notebooks. You will see what to prepare, which cells to run in front of
 # everybody, which exercise to do together, and which question to argue about. You will also find every table and
-# every figure of the papers.
+# every figure of the papers, and you will see which of their claims hold here.
 #
 # **You will learn** where each result stands in this repository, which parameters made it, and which of its runs are
 # committed. Where we have not reproduced a result, we say why.
@@ -32,7 +32,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from rationale import figures
-from rationale.runs import committed, root, validated
+from rationale.runs import committed, root, validated, verdicts
 from rationale.runs.exercises import exercises
 
 # %%
@@ -155,7 +155,7 @@ def runs_behind(query: str) -> str:
 
 
 results = committed.read_results()
-papers = pd.read_csv(committed.reference_folder() / "papers.csv", keep_default_na=False)
+papers = verdicts.read_papers()
 papers["committed"] = papers["results"].map(runs_behind).where(papers["notebook"] != "", "not here")
 for paper, part in papers.groupby("paper", sort=False):
     found = (part["committed"] + ", " + part["figure"]).str.removesuffix(", ")
@@ -185,10 +185,61 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
                                           if row.committed in ("none yet", "not here")))  # fmt: skip
 
 # %% [markdown]
+# ## 4. What has become of each claim
+#
+# The papers claim more than their tables show. One row for each claim: where it stands in the paper and here, the
+# command that makes its runs, and a verdict. The claims stand in `outputs/reference/claims.csv`, and the verdicts are
+# computed below.
+#
+# - *reproduced*: the 95 % interval of our number agrees with the claim, or a check in the section asserts it.
+# - *contradicted*: the interval excludes the claim. *Why* names the experiment that found the cause, or says that the
+#   cause was not tested.
+# - *open*: our runs cannot decide, mostly because they have one seed, or because nobody has measured it.
+# - *out of reach*: data or a model that cannot be had here.
+#
+# > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews that
+# > holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of `rationale.statistics`:
+# > over seeds, or over the test texts where there is one seed. A test at 5 % is wrong for one true claim in twenty, so
+# > of many contradictions some are chance.
+
+
+# %%
+def commands(sources: str, notebook: str) -> str:
+    """The commands that make the runs behind an item."""
+    made_by = {True: "make sweep SWEEP={}", False: f"make run NOTEBOOK={notebook} PARAMS={{}}"}
+    given = [(name.removeprefix("sweep:"), name.startswith("sweep:")) for name in sources.split()]
+    return "; ".join(made_by[is_sweep].format(name) for name, is_sweep in given)
+
+
+judged = verdicts.with_verdicts(verdicts.read_claims(), results)
+trained_by = {"21": "11_train_reviews", "23": "13_train_nli", "24": "14_train_probes", "25": "15_train_seq2seq"}
+places = papers.assign(where=(papers["notebook"] + ", " + papers["section"]).str.strip(", "))
+places["command"] = [commands(row["from"], trained_by.get(row["notebook"][:2], row["notebook"]))
+                     for row in papers.to_dict("records")]
+for paper, part in judged.merge(places[["paper", "item", "where", "command"]], how="left").groupby("paper", sort=False):
+    part = part.assign(why=part["why"].str.replace("`", ""), on=part["on"].str.replace("`", ""))
+    shown = part[["item", "claim", "verdict", "evidence", "on", "why", "where", "command"]]
+    display(Markdown(f"**{paper}**"), figures.show_table(shown.rename(columns={"evidence": "our numbers"})))
+
+# %% tags=["check"]
+committed_verdicts = verdicts.read_claims()["verdict"]
+assert judged["verdict"].equals(committed_verdicts), "stale: python -m tools.collect --tables-only"
+items = set(zip(papers["paper"], papers["item"], strict=True))
+assert set(zip(judged["paper"], judged["item"], strict=True)) == items, "each table and figure has a claim"
+for row in judged.itertuples():
+    assert row.verdict in verdicts.VERDICTS, row
+    assert row.why or row.verdict == "reproduced", f"{row.paper}, {row.item}: {row.claim}: {row.verdict}, and why?"
+
+# %%
+counts = judged.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
+counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
+
+# %% [markdown]
 # ## Summary
 #
 # You have an agenda for five meetings about four papers. You also have a map. It leads you from each table and figure
-# of these papers to a section, its parameters and its committed runs, or it tells you that nothing is committed.
+# of these papers to a section, its parameters and its committed runs, or it tells you that nothing is committed. Each
+# claim has a verdict, which the committed numbers decide.
 #
 # ## Next
 #

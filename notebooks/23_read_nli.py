@@ -63,7 +63,7 @@ for _, part in results.groupby("corpus"):
     found = compare.summary(part, ["accuracy", "rate_selected"], "test")
     parts.append(found.assign(**{"behind softmax": committed.behind_softmax(found)}))
 table = pd.concat(parts, ignore_index=True)
-columns = ["corpus", "model", "variant", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
+columns = ["corpus", "model", "network", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
 columns.append("behind softmax")
 display(export.table(table[[*columns, "seeds"]], "accuracy"))
 published = committed.read_published().query("task == 'nli'")
@@ -109,7 +109,7 @@ if len(table):
 
 # %% tags=["check"]
 if is_ours:
-    usual = table[table["variant"].eq("")].set_index("model")
+    usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
     assert behind[maps].lt(0.02).all() and abs(behind["oscarmax"]) < 0.005, "within two points; level"

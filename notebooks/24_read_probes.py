@@ -251,7 +251,7 @@ for path in folders["toy"][:1]:
 # %%
 searched = committed.search_rows(everything)
 marks = list(committed.SEARCH_METRICS)
-table = compare.summary(searched, marks).sort_values(["variant", "model"])
+table = compare.summary(searched, marks).sort_values(["network", "model"])
 table = table.set_index(compare.line_names(table).str.replace(", gru", "", n=1))
 shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
 display(export.table(shown.rename_axis("masks").reset_index(), "search", digits=1))
@@ -282,7 +282,7 @@ if len(table):
 
 # %% tags=["check"]
 if is_ours:
-    for margin, part in table.groupby("variant")["optimality"]:
+    for margin, part in table.groupby("network")["optimality"]:
         found = {name.split(",")[0]: float(value) for name, value in part.items()}
         if "masks" in found:
             assert found["masks_by_score"] > found["masks"], f"{margin}: scaled by lambda, the score function is ahead"
@@ -299,7 +299,7 @@ if is_ours:
 
 # %%
 transformer = everything.query("corpus == 'sst' and split == 'test'")
-transformer = transformer[~transformer["variant"].str.startswith("gru")]
+transformer = transformer[~transformer["network"].str.startswith("gru")]
 published = committed.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 

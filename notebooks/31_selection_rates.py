@@ -30,11 +30,12 @@ runs: list = []  # names of the runs; empty: the committed outputs/reference/res
 # %%
 import numpy as np
 import pandas as pd
+import torch
 from IPython.display import display
 
-from rationale import figures
+from rationale import figures, statistics
 from rationale.explorers import explore_rates
-from rationale.runs import claims, committed, compare, results_folder, root, validated
+from rationale.runs import by_text, claims, committed, compare, results_folder, root, validated
 from rationale.runs.exports import Exports
 
 # %%
@@ -141,7 +142,7 @@ if "bernoulli" in curve and "hardkuma" in curve and low < high:
 # very negative to very positive.
 
 # %%
-counts = results[(results["split"] == "dev") & (results["vectors"] == main_vectors) & (results["seed"] == 1)]
+counts = results[(results["split"] == "dev") & (results["vectors"] == main_vectors)]
 counts = counts.pivot_table(index=["model", "run"], columns="metric", values="value").reset_index()
 bars, everything, neutral = {}, None, {}
 for name, rate in (("hardkuma", 0.24), ("bernoulli", 0.25)):
@@ -594,6 +595,76 @@ if len(told):
 
 # %% tags=["interactive"]
 explore_rates([root() / p.runs_dir / name for name in p.runs])
+
+# %% [markdown]
+# ## 15. Do two models differ?
+#
+# A difference of two means says little until we know how far it would move with other seeds and with other test
+# sentences. `rationale.statistics` has two functions for this. **Welch's test** takes the accuracies of the seeds of
+# each model and asks whether their difference is large against the spread of the seeds. It needs two seeds of each
+# model, and it knows nothing of the sentences.
+#
+# We compare each target of HardKuma with the Bernoulli gates whose share of selected words is the nearest. In each row,
+# `low` and `high` are the ends of the 95 % interval of the difference, in points. If 0 lies between them, the seeds do
+# not show which model is better.
+
+# %%
+def accuracies(row):
+    """The test accuracies of the seeds behind a row of `summary`."""
+    part = results.query("split == 'test' and metric == 'accuracy'")
+    return part.loc[(part[keys] == row[keys]).all(axis=1), "value"].tolist()
+
+
+several = chosen[chosen["seeds"] > 1]
+priced_rows = several[several["model"] == "bernoulli"]
+differences = []
+for _, ours in several[several["model"] == "hardkuma"].iterrows() if len(priced_rows) else ():
+    theirs = priced_rows.loc[(priced_rows["rate_selected"] - ours["rate_selected"]).abs().idxmin()]
+    found = statistics.welch_test(accuracies(ours), accuracies(theirs))
+    differences.append({"HardKuma at": ours["rate_selected"], "Bernoulli at": theirs["rate_selected"],
+                        "points": 100 * found.value, "low": 100 * found.low, "high": 100 * found.high,
+                        "p": found.p_value, "significant": found.is_significant})  # fmt: skip
+differences = pd.DataFrame(differences)
+export.table(differences, "differences", 2)
+
+# %% tags=["check"]
+for row in differences.to_dict("records"):
+    assert row["low"] <= row["points"] <= row["high"] and row["significant"] == (row["low"] > 0 or row["high"] < 0)
+    assert row["significant"] == (row["p"] < 0.05), "the interval and the test say the same"
+
+# %% [markdown]
+# The **paired bootstrap** takes one score per sentence, for each seed. It draws the test sentences anew, with
+# replacement and the same for both models, and the seeds of each model, ten thousand times. The middle 95 % of the
+# differences are its interval. Sentences that are easy or hard for both models cancel, so a small difference can be
+# seen even with one seed. The interval then covers the sentences only, and another seed may turn the difference around.
+#
+# The scores by sentence come from your own runs, if `runs` names at least two. Otherwise we make up two models that
+# differ: both are right on the same 40 % of the sentences, and the second one on a few more.
+
+# %%
+on_sentences = [by_text.scores_by_text(root() / p.runs_dir / name) for name in p.runs]
+if len(on_sentences) > 1:
+    first, second = (scores for _, scores in on_sentences[:2])
+else:
+    draws = np.random.default_rng(1).random((2, 2210))
+    easy = draws[0] < 0.4
+    first, second = (torch.tensor(right, dtype=torch.float64) for right in (easy, easy | (draws[1] < 0.04)))
+together = statistics.paired_bootstrap(second, first)
+apart = statistics.share_difference(second.mean().item(), first.mean().item(), len(first))
+for name, found in (("paired, by sentence", together), ("from the two accuracies alone", apart)):
+    print(f"{name}: {100 * found.value:+.1f} points, 95 % from {100 * found.low:+.1f} to {100 * found.high:+.1f}")
+
+# %% tags=["check"]
+assert together.low <= together.value <= together.high
+if len(on_sentences) < 2:
+    assert together.is_significant and not apart.is_significant, "only the pairing shows this difference"
+
+# %% [markdown]
+# How to read such a table: an interval that contains 0 is no proof that two models are equal. It says that the
+# difference, if there is one, is smaller than the larger end. With three seeds the interval of Welch's test is often
+# wider than the difference between two good models, and five or ten seeds are needed. Of twenty true null hypotheses a
+# test at 5 % rejects one, so a single significant row among many is weak evidence. RESULTS.md marks accuracies that do
+# not differ significantly from its row of reference with the sign ≈.
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target

@@ -161,7 +161,7 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 # ### What the committed runs say
 #
 # - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network from all of them.
-#   It cannot learn by heart what it does not read. At each target its error is below that of the Bernoulli gates.
+#   We did not find out why. At each target its error is below that of the Bernoulli gates (one or two seeds).
 # - A twentieth of the words is enough, and most of it is gold. If a selector has to select more than it needs, it
 #   selects the neighbours of these words, and the precision falls. This happens even at the share of words that the
 #   gold has. The selector cannot know that people count `the` and `is`, and do not count the comma after the phrase.
@@ -176,7 +176,7 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 is_ours = claims.apply_to(p)
 if is_ours:
     kept = table(["mse", "precision", "blind_random_span"])
-    kept = kept.set_index(["corpus", "model", "variant", "target"]).sort_index()
+    kept = kept.set_index(["corpus", "model", "network", "target"]).sort_index()
     look = kept[kept["aspect"] == "look"].loc["synthetic"].sort_index()
     ours, coins = look.loc["hardkuma", ""], look.loc["bernoulli", "independent"]
     assert ours.loc[0.1, "mse"] < look.loc[("full_text", "", 1.0), "mse"], "better from a tenth"

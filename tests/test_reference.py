@@ -46,9 +46,9 @@ def finished_probes(outputs, seed=1, **changes):
 def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home):
     rows = compare.rows_of(finished_probes(tmp_path, margin=0.5))
     assert set(rows["model"]) == {"subject", "states", "erasure"} and set(rows["task"]) == {"probes"}
-    variants = dict(zip(rows["model"], rows["variant"], strict=True))
+    variants = dict(zip(rows["model"], rows["network"], strict=True))
     assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
-    assert differences.method_variant("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
+    assert differences.method_network("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
 def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
@@ -65,8 +65,8 @@ def test_methods_are_listed_by_their_distance_with_the_published_one_beside(tmp_
     monkeypatch.setattr(readme_tables, "read_published", lambda: published)
     rows = pd.concat([compare.rows_of(finished_probes(tmp_path, seed)) for seed in (1, 2)])
     lines = readme_tables.probes_table(rows).splitlines()[2:]
-    assert lines[0] == "| states | 0.200 ± 0.000 | 0.150 ± 0.071 | 0.00 |  | 0 % | 4 | 2 |"
-    assert lines[1] == "| erasure |  | 0.300 ± 0.000 |  |  | 50 % | 4 | 2 |"
+    assert lines[0] == "| states | 0.200 ± 0.000 | 0.150 ± 0.071 | 0.00 |  | 0 % ± 0 % | 4 | 2 |"
+    assert lines[1] == "| erasure |  | 0.300 ± 0.000 ≈ |  |  | 50 % ± 0 % | 4 | 2 |"
 
 
 def test_rows_carry_every_column_and_one_value_each(tmp_path):
@@ -120,19 +120,22 @@ def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
 
 
 def test_a_run_is_named_by_how_its_network_differs_from_the_notebooks_defaults():
-    assert differences.variant({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews") == ""
+    assert (
+        differences.network_name({"model": "full_text", "encoder": "rcnn", "dependent": False}, "11_train_reviews")
+        == ""
+    )
     lstm = {"model": "full_text", "encoder": "lstm", "dependent": False}
-    assert differences.variant(lstm, "11_train_reviews") == "lstm"
-    assert differences.variant({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
-    assert differences.variant({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
-    assert differences.variant({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
-    assert differences.variant({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
+    assert differences.network_name(lstm, "11_train_reviews") == "lstm"
+    assert differences.network_name({"model": "bernoulli", "dependent": False}, "11_train_reviews") == "independent"
+    assert differences.network_name({"model": "svm", "encoder": "lstm"}, "11_train_reviews") == "", "it has no encoder"
+    assert differences.network_name({"model": "hardkuma", "predictor": "compact"}, "12_train_sst") == "compact"
+    assert differences.network_name({"model": "hardkuma"}, "12_train_sst") == "", "a run older than the parameter"
 
 
 def test_seeds_of_different_networks_are_not_averaged(tmp_path):
     runs = [finished_run(tmp_path, "a"), finished_run(tmp_path, "b", predictor="compact", accuracy=0.6)]
     table = compare.summary(pd.concat(map(compare.rows_of, runs)), ["accuracy"])
-    assert dict(zip(table["variant"], table["accuracy"], strict=True)) == {"": 0.4, "compact": 0.6}
+    assert dict(zip(table["network"], table["accuracy"], strict=True)) == {"": 0.4, "compact": 0.6}
 
 
 def test_results_written_before_there_were_prices_are_read_and_merged_in_the_same_columns(home):
@@ -197,6 +200,16 @@ def test_the_results_hold_the_agreements(home):
     assert table["run"].tolist() == ["12_train_sst/s1", "12_train_sst/s2"] and table["value"].tolist() == [1.0, 1.0]
 
 
+def test_the_results_hold_the_score_of_each_test_text(home):
+    run = finished_run(home / "runs")
+    rows = [{"split": "test", "tokens": ["t"], "z": [1.0], "label": 1, "prediction": k} for k in (1, 0, 1)]
+    (run / "rationales.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for _ in range(2):
+        collect.collect(home / "runs")
+        written = (committed.reference_folder() / "by_text.csv").read_text()
+        assert written == f"run,metric,texts,values\n12_train_sst/{run.name},accuracy,3,a\n"
+
+
 def test_unfinished_and_smoke_runs_are_no_results(home):
     (finished_run(home / "x", "killed") / "run.ipynb").unlink()
     finished_run(home / "x", "smoke")
@@ -228,7 +241,7 @@ def test_the_page_of_results_keeps_its_text_and_gets_its_table(home):
     assert collect.main([str(home / "runs")]) == 0
     text = (home / "RESULTS.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n")
-    assert "| hardkuma | v | 40% | 40.0 | 40.0 | 41.0 | 39.0 | 1 |" in text and "old" not in text
+    assert "| hardkuma | v | 40% | 40.0° | 40.0° | 41.0° | 39.0° | 1 |" in text and "old" not in text
 
 
 def test_a_run_of_no_training_notebook_is_refused(tmp_path):
@@ -246,7 +259,7 @@ def test_the_table_of_reviews_names_targets_and_prices(tmp_path):
     table = pd.concat(map(compare.rows_of, [*priced, held]))
     table = readme_tables.reviews_table(table.assign(run="11_train_reviews/x"))
     for name in ("bernoulli | 0.1 per word", "bernoulli | 0.2 per word", "hardkuma | 10%"):
-        assert f"| beer | look | {name} |  | 40.0 | 39.0 |" in table, table
+        assert f"| beer | look | {name} |  | 40.0° | 39.0° |" in table, table
 
 
 def run_of(outputs, notebook: str, name: str, figures: dict[str, float], **changes):
@@ -271,13 +284,15 @@ def test_the_table_of_pairs_says_how_far_an_attention_is_behind_softmax(tmp_path
     ]
     runs += [run_of(tmp_path, "13_train_nli", "e", {"accuracy": 0.5, "rate_selected": 0.7}, model="oscarmax", lam=0.01)]
     table = readme_tables.nli_table(pd.concat(map(compare.rows_of, runs)))
-    assert "| nli_small | sparsemax, gamma=0.2 |  | 90.0 | -25.0 | 70.0 | 1 |" in table, (
-        "no seed of the other: " + table
+    assert (
+        "| nli_small | sparsemax, gamma=0.2 |  | 90.0 (89.4 to 90.6) | -25.0 (-26.1 to -23.9) | 70.0° | 1 |" in table
+    ), table
+    assert "| nli_small | oscarmax |  | 50.0 (49.0 to 51.0) | 15.0 (13.6 to 16.4) | 70.0° | 1 |" in table, (
+        "the paper's price is its default: " + table
     )
-    assert "| nli_small | oscarmax |  | 50.0 | 15.0 | 70.0 | 1 |" in table, "the paper's price is its default: " + table
-    assert "| nli_small | softmax |  | 65.0 | 0.0 | 100.0 | 1 |" in table, table
-    assert "| nli_small | sparsemax |  | 64.0 | 1.0 | 20.0 | 1 |" in table, table
-    assert "| nli_small | hardkuma | 10% | 60.0 | 5.0 | 10.0 | 1 |" in table, table
+    assert "| nli_small | softmax |  | 65.0 (64.1 to 65.9) | 0.0 | 100.0° | 1 |" in table, table
+    assert "| nli_small | sparsemax |  | 64.0 (63.0 to 64.9) ≈ | 1.0 (-0.3 to 2.3) | 20.0° | 1 |" in table, table
+    assert "| nli_small | hardkuma | 10% | 60.0 (59.0 to 61.0) | 5.0 (3.6 to 6.4) | 10.0° | 1 |" in table, table
 
 
 def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
@@ -288,9 +303,9 @@ def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
     path.write_text(path.read_text().replace("dropout=0.2", ""))  # as if that had been the default
     run_of(home / "later", "13_train_nli", "b", facts)
     table = collect.collect(home / "later")
-    found = table.groupby("run")["variant"].unique().map(list).to_dict()
+    found = table.groupby("run")["network"].unique().map(list).to_dict()
     assert found == {"13_train_nli/a": ["dropout=0.2"], "13_train_nli/b": [""]}, found
-    assert committed.read_results().query("run == '13_train_nli/a'")["variant"].eq("dropout=0.2").all()
+    assert committed.read_results().query("run == '13_train_nli/a'")["network"].eq("dropout=0.2").all()
 
 
 def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
@@ -303,9 +318,9 @@ def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
     rows = pd.concat(map(compare.rows_of, runs))
     assert set(rows["task"]) == {"translation", "summarisation"}
     table = readme_tables.texts_table(rows)
-    assert "| translation | multi30k, fr to en | softmax | 30.00 |  |  |  | 0 % | 1 |" in table, table
-    assert "| translation | multi30k, de to en | sparsemax, gamma=4.0 | 29.00 |  |  |  | 90 % | 1 |" in table, table
-    assert "| summarisation | aeslc | fusedmax |  | 20.00 | 10.00 | 19.00 | 50 % | 1 |" in table, table
+    assert "| translation | multi30k, fr to en | softmax | 30.00° |  |  |  | 0 %° | 1 |" in table, table
+    assert "| translation | multi30k, de to en | sparsemax, gamma=4.0 | 29.00° |  |  |  | 90 %° | 1 |" in table, table
+    assert "| summarisation | aeslc | fusedmax |  | 20.00° | 10.00° | 19.00° | 50 %° | 1 |" in table, table
     assert table.index("de to en") < table.index("fr to en") < table.index("aeslc"), table
 
 
@@ -316,11 +331,11 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
         ("inputs", "masked_macro_f1_0"): 0.3,
         ("inputs", "masked_macro_f1_1"): 0.4,
     }
-    common = {"task": "probes", "corpus": "sst", "aspect": "", "variant": "", "vectors": "learned", "target": 1.0}
+    common = {"task": "probes", "corpus": "sst", "aspect": "", "network": "", "vectors": "learned", "target": 1.0}
     common |= {"sparsity": 0.0, "settings": "", "split": "test", "seed": 1, "run": "14_train_probes/a"}
     rows = [common | {"model": model, "metric": name, "value": value} for (model, name), value in values.items()]
     table = readme_tables.masking_table(pd.DataFrame(rows)).splitlines()
-    assert table[2] == "| sst | inputs | 40.0 | 35.0 | 50.0 | 90.0 | 0.050 | 1 |", table
+    assert table[2] == "| sst | inputs | 40.0° | 35.0° | 50.0° | 90.0° | 0.050° | 1 |", table
     assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
 
 
@@ -332,11 +347,50 @@ def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():
     assert shown == set(readme_tables.TABLES), "each table has its place"
 
 
+def test_the_list_of_tuned_settings_has_todays_values():
+    table = pd.read_csv(committed.reference_folder() / "tuning.csv", dtype=str, keep_default_na=False)
+    assert not table.duplicated(["where", "setting"]).any()
+    for row in table.itertuples():
+        if row.where.startswith("params/"):
+            now = yaml.safe_load((root() / row.where).read_text(encoding="utf-8"))[row.setting]
+        else:
+            now = defaults(notebook_path(row.where))[row.setting]
+        assert str(now) == row.now or float(now) == float(row.now), f"{row.where}: {row.setting} is {now} today"
+        assert row.before != row.now and re.fullmatch("[0-9a-f]{7}", row.commit), row
+
+
+def test_no_epoch_of_a_training_was_evaluated_on_test():
+    assert not [name for name in committed.read_history() if "test" in name]
+    records = committed.read_results()
+    assert set(records.loc[records["metric"] == "best_epoch", "split"]) == {"train"}
+
+
+def test_every_committed_row_says_of_which_commit_and_device_it_is():
+    table = committed.read_results()
+    assert table["commit"].str.fullmatch("[0-9a-f]{12}").all() and table["device"].ne("").all()
+    records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    commits = {record["run"]: record["environment"]["commit"][:12] for record in records}
+    assert table.groupby("run")["commit"].unique().map(list).to_dict() == {run: [c] for run, c in commits.items()}
+
+
 def test_every_published_number_says_where_it_stands():
     table = committed.read_published()
     top = table["task"].map({"summarisation": 100, "probes": 2}).fillna(1)  # ROUGE in per cent, nats
     assert table["source"].notna().all() and table["value"].between(0, top).all()
     assert set(table["known"]) == {"read", "recalled"}, "and whether it was read there"
+
+
+def test_the_key_of_the_committed_file_is_one():
+    table = pd.read_csv(committed.reference_folder() / "results.csv", keep_default_na=False)
+    alike = table[table.duplicated(compare.KEY, keep=False)]
+    assert alike.empty, f"{compare.KEY} tells these runs apart no longer: {sorted(alike['run'].unique())}"
+
+
+def test_the_variant_of_a_run_tells_its_aspect_its_price_and_its_settings(tmp_path):
+    made = finished_run(tmp_path, model="bernoulli", selection=None, sparsity=0.05, dropout=0.2, epochs=3)
+    assert set(compare.rows_of(made)["variant"]) == {"sparsity=0.05, dropout=0.2, epochs=3"}
+    table = pd.DataFrame([["look", 0.0, ""]], columns=["aspect", "sparsity", "settings"])
+    assert compare.with_variant(table)["variant"].tolist() == ["aspect=look"]
 
 
 def test_no_two_committed_values_have_the_same_settings_and_the_same_seed():
@@ -351,12 +405,13 @@ def test_the_committed_settings_are_those_that_differ_from_todays_defaults():
     again = table.copy()
     records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))
     committed.describe_again(again, records)
-    stale = table.loc[(again["settings"] != table["settings"]) | (again["variant"] != table["variant"]), "run"]
+    told = ["settings", "network", "variant"]
+    stale = table.loc[(again[told] != table[told]).any(axis=1), "run"]
     assert stale.empty, f"{sorted(set(stale))}: a default has changed, run python -m tools.collect --tables-only"
 
 
 def test_the_committed_results_are_tidy():
-    table = committed.read_results()
+    table = pd.read_csv(committed.reference_folder() / "results.csv")  # the file itself
     assert list(table.columns) == compare.COLUMNS
     assert table["value"].notna().all() and not table.duplicated(["run", "model", "split", "metric"]).any()
     records = json.loads((committed.reference_folder() / "runs.json").read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
 """Collect the committed results from finished runs: `python -m tools.collect [OUTPUTS]` (make reference).
 
-Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, runs.json,
-epochs.json and figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not below
-OUTPUTS are kept. The tables of RESULTS.md are rewritten from results.csv.
+Reads every finished training run below OUTPUTS (default: outputs/) and writes results.csv, history.csv, by_text.csv,
+runs.json, epochs.json and figures/ to outputs/reference/ (see rationale/runs/committed.py). Rows of runs that are not
+below OUTPUTS are kept. The verdicts of claims.csv and the tables of RESULTS.md are rewritten from results.csv.
 """
 
 import argparse
@@ -14,15 +14,17 @@ import pandas as pd
 
 from rationale.errors import BadInput, command
 from rationale.files import write_text
-from rationale.runs import saved
+from rationale.runs import by_text, saved
 from rationale.runs.committed import EPOCHS, FIGURES, describe_again, read_results, reference_folder
 from rationale.runs.compare import TASKS, agreements, rows_of
 from rationale.runs.origin import read_environment
+from rationale.runs.verdicts import read_claims, with_verdicts
 from rationale.runs.workspace import TRIALS, root
 from tools.readme_tables import with_tables
 
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method")  # fmt: skip
+READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table}
 
 
 def finished_runs(outputs: Path) -> list[Path]:
@@ -73,6 +75,7 @@ def collect(outputs: Path) -> pd.DataFrame:
     describe_again(table, by_name.values())
     _write("results.csv", table)
     _write("history.csv", epochs)
+    _write("by_text.csv", _merged("by_text.csv", by_text.table_of(runs, names), names))
     for picture in map(outputs.joinpath, FIGURES):
         if picture.is_file():
             write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
@@ -89,6 +92,12 @@ def describe() -> pd.DataFrame:
     return table
 
 
+def judge_again(table: pd.DataFrame) -> None:
+    """Write the verdicts in `claims.csv` again that follow from the results."""
+    if (reference_folder() / "claims.csv").is_file():
+        _write("claims.csv", with_verdicts(read_claims(), table).drop(columns="evidence"))
+
+
 def _write(name: str, table: pd.DataFrame) -> None:
     write_text(reference_folder() / name, table.to_csv(index=False, float_format="%.6g"))
 
@@ -97,7 +106,7 @@ def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
     """A committed table in which new rows replace those of these runs, sorted by run."""
     path = reference_folder() / name
     if path.exists():
-        old = read_results(path) if name == "results.csv" else pd.read_csv(path)
+        old = READERS.get(name, pd.read_csv)(path)
         new = pd.concat([new, old[~old["run"].isin(runs)]])  # new first: its columns come first
     return new.sort_values("run", kind="stable").reset_index(drop=True)
 
@@ -114,11 +123,12 @@ def main(arguments: list[str] | None = None) -> int:
     form.add_argument(
         "--tables-only",
         action="store_true",
-        help="read no runs; only write again what follows from the committed ones: the column `settings` of "
-        "results.csv and the tables of RESULTS.md",
+        help="read no runs; only write again what follows from the committed ones: the columns of results.csv that "
+        "name settings, the verdicts of claims.csv and the tables of RESULTS.md",
     )
     options = form.parse_args(arguments)
     results = describe() if options.tables_only else collect(options.outputs)
+    judge_again(results)
     page = root() / "RESULTS.md"
     write_text(page, with_tables(page.read_text(encoding="utf-8"), results))
     print(f"{results['run'].nunique()} runs, {len(results)} values in {reference_folder() / 'results.csv'}")

@@ -1,31 +1,29 @@
 """The tables of RESULTS.md, written from the committed results."""
 
 import json
-import re
 
 import pandas as pd
 
 from rationale.explain.diffmask import PROBE_TARGETS
 from rationale.runs.committed import (
     SEARCH_METRICS,
-    behind_softmax,
     read_published,
     reference_folder,
     rows_of_figure_4,
     search_rows,
     setting,
 )
-from rationale.runs.compare import SUBJECT, line_names, summary
+from rationale.runs.compare import KIND, SUBJECT, line_names, summary
+from rationale.runs.sweeps import read_sweep
+from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
+from rationale.runs.workspace import root
+from tools.measured import behind, cell, marks, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
 
-def _cell(value: float, form: str = "{:.1f}") -> str:
-    """A number in a table; "" for NaN, which stands for a metric that a run does not have."""
+def _printed(value: float, form: str = "{:.1f}") -> str:
+    """A published number in a table; "" for NaN, which stands for a number that was not published."""
     return "" if value != value else form.format(value)
-
-
-def _mean_std(mean: float, std: float) -> str:
-    return _cell(100 * mean) + _cell(100 * std, " ± {:.1f}")
 
 
 def sst_table(results: pd.DataFrame) -> str:
@@ -33,108 +31,133 @@ def sst_table(results: pd.DataFrame) -> str:
     runs = rows_of_figure_4(results)
     dev, test = (summary(runs, ["accuracy", "rate_expected", "rate_selected"], s) for s in ("dev", "test"))
     heads = "model,vectors,target or price,dev accuracy,test accuracy,expected rate,selected words,seeds"
-    rows = []
-    for d, t in zip(dev.itertuples(), test.itertuples(), strict=True):
-        target = setting(d.model, d.target, d.sparsity)
-        cells = [d.model.replace("_", " "), d.vectors, target]
-        cells += [_mean_std(d.accuracy, d.accuracy_std), _mean_std(t.accuracy, t.accuracy_std)]
-        cells += ["", ""] if not target else [f"{100 * t.rate_expected:.1f}", f"{100 * t.rate_selected:.1f}"]
-        rows.append([*cells, str(d.seeds)])
-    return markdown(heads.split(","), rows)
+    rows, found = [], test.to_dict("records")
+    signs = marks(runs, found, "accuracy", lambda a, b: b["model"] == "full_text" and a["vectors"] == b["vectors"])
+    for d, t, sign in zip(dev.to_dict("records"), found, signs, strict=True):
+        target = setting(d["model"], d["target"], d["sparsity"])
+        cells = [d["model"].replace("_", " "), d["vectors"], target]
+        cells += [cell(d, "accuracy", scale=100, split="dev"), cell(t, "accuracy", scale=100) + sign]
+        cells += [cell(t, name, scale=100) if target else "" for name in ("rate_expected", "rate_selected")]
+        rows.append([*cells, str(d["seeds"])])
+    return with_legend(markdown(heads.split(","), rows), "full text with the same vectors", marked=signs)
 
 
 def reviews_table(results: pd.DataFrame) -> str:
     """The table of reviews, in Markdown: test split, means over seeds."""
     results = results[results["run"].str.startswith("11_train_reviews/")]
-    marks = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
+    metrics = ["mse", "accuracy", "rate_selected", "precision", "recall", "f1", "blind_random_span"]
     heads = "corpus,aspect,model,target or price,squared error,accuracy,selected,precision,recall,F1,random run,seeds"
-    rows = []
+    rows, every = [], []
     for (corpus, aspect), part in results.groupby(["corpus", "aspect"]):
-        table = summary(part, marks)
-        for row in table.assign(name=line_names(table)).to_dict("records"):
+        table = summary(part, metrics)
+        found = table.assign(name=line_names(table)).to_dict("records")
+        signs = {name: marks(part, found, name, _is_full_text) for name in metrics[:2]}
+        for i, row in enumerate(found):
             name = row["name"].replace("_", " ")
             asked = setting(row["model"], row["target"], row["sparsity"])
             target = asked or (f"{row['target']:.0%}" if row["target"] < 1 else "")
             cells = [corpus.replace("_", " "), aspect, name, target]
-            cells += [_cell(row["mse"], "{:.4f}")]
-            cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
-            rates = [_cell(100 * row[name]) for name in marks[2:]]
+            cells += [cell(row, "mse", "{:.4f}") + signs["mse"][i]]
+            cells += [cell(row, "accuracy", scale=100) + signs["accuracy"][i]]
+            rates = [cell(row, name, scale=100) for name in metrics[2:]]
             cells += rates if target else [""] * len(rates)
             rows.append([*cells, str(int(row["seeds"]))])
-    return markdown(heads.split(","), rows)
+        every += [*signs["mse"], *signs["accuracy"]]
+    reference = "full text on the same corpus and aspect"
+    several = any(int(row[-1]) > 1 for row in rows)
+    return with_legend(markdown(heads.split(","), rows), reference, marked=every, several=several)
+
+
+def _is_full_text(_: dict, other: dict) -> bool:
+    return other["model"] == "full_text" and not other["network"]
 
 
 def nli_table(results: pd.DataFrame) -> str:
     """The table of sentence pairs, in Markdown: test split, means over seeds."""
     heads = "corpus,attention,target,accuracy,behind softmax,cells that are not 0,seeds"
-    rows = []
+    rows, every = [], []
     for corpus, part in results[results["task"] == "nli"].groupby("corpus"):
         table = summary(part, ["accuracy", "rate_selected"])
-        table = table.assign(behind=behind_softmax(table), name=line_names(table))
-        for row in table.to_dict("records"):
+        found = table.assign(name=line_names(table)).to_dict("records")
+        signs = marks(part, found, "accuracy", _is_softmax)
+        points = behind(part, found, "accuracy", _is_softmax)
+        for row, sign, lost in zip(found, signs, points, strict=True):
             cells = [corpus, row["name"], setting(row["model"], row["target"], row["sparsity"])]
-            cells += [_mean_std(row["accuracy"], row["accuracy_std"])]
-            cells += [_cell(100 * row["behind"])]
-            cells += ["" if row["model"] == "recurrent" else f"{100 * row['rate_selected']:.1f}"]
+            cells += [cell(row, "accuracy", scale=100) + sign]
+            cells += [lost]
+            cells += ["" if row["model"] == "recurrent" else cell(row, "rate_selected", scale=100)]
             rows.append([*cells, str(int(row["seeds"]))])
-    return markdown(heads.split(","), rows)
+        every += signs
+    return with_legend(markdown(heads.split(","), rows), "softmax on the same vectors", marked=every)
+
+
+def _is_softmax(row: dict, other: dict) -> bool:
+    return other["model"] == "softmax" and not other["network"] and other["vectors"] == row["vectors"]
 
 
 def texts_table(results: pd.DataFrame) -> str:
     """The table of translation and summarisation, in Markdown: test split, means over seeds."""
-    marks = {"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
-    heads = ["task", "corpus", "attention", *marks.values(), "weights that are 0", "seeds"]
-    rows = []
+    metrics = {"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+    heads = ["task", "corpus", "attention", *metrics.values(), "weights that are 0", "seeds"]
+    rows, every = [], []
     results = results[results["task"].isin(["translation", "summarisation"])]
     results = results.sort_values(["task", "aspect"], ascending=[False, True], kind="stable")
     for (task, *text), part in results.groupby(["task", "corpus", "aspect"], sort=False):
-        for row in summary(part, [*marks, "zeros"]).to_dict("records"):
-            cells = [task, *(", ".join(filter(None, parts)) for parts in (text, (row["model"], row["variant"])))]
-            cells += [_cell(row[name], "{:.2f}") for name in marks]
-            cells += [f"{100 * row['zeros']:.0f} %"]
+        found = summary(part, [*metrics, "zeros"]).to_dict("records")
+        signs = {name: marks(part, found, name, _is_softmax) for name in metrics}
+        for i, row in enumerate(found):
+            cells = [task, *(", ".join(filter(None, parts)) for parts in (text, (row["model"], row["network"])))]
+            cells += [cell(row, name, "{:.2f}") + signs[name][i] for name in metrics]
+            cells += [cell(row, "zeros", "{:.0f} %", 100)]
             rows.append([*cells, str(int(row["seeds"]))])
-    return markdown(heads, rows)
+        every += [sign for of_metric in signs.values() for sign in of_metric]
+    several = any(int(row[-1]) > 1 for row in rows)
+    if not several:  # every row would have the same mark
+        rows = [[text.replace(" ?", "") for text in row] for row in rows]
+    return with_legend(markdown(heads, rows), "softmax on the same corpus", marked=every, several=several)
 
 
 def probes_table(results: pd.DataFrame) -> str:
     """The table of the toy task of probes, in Markdown: test split, means over seeds, published beside."""
-    marks = ["kl_1", "js_1", "empty_1"]
+    metrics = ["kl_1", "js_1", "empty_1"]
     heads = "method,KL,JS,published KL,published JS,nothing attributed,seconds,seeds".split(",")
     rows = []
     results = results[(results["task"] == "probes") & (results["corpus"] == "toy") & (results["model"] != SUBJECT)]
     printed = read_published().query("task == 'probes'").set_index(["model", "metric"])["value"]
-    took = results.query("metric == 'seconds'").groupby(["model", "variant", "settings"])["value"].mean()
-    table = summary(results, marks)
-    for row in table.assign(name=line_names(table)).sort_values("js_1").to_dict("records"):
+    took = results.query("metric == 'seconds'").groupby(["model", "network", "settings"])["value"].mean()
+    table = summary(results, metrics)
+    found = table.assign(name=line_names(table)).sort_values("js_1").to_dict("records")
+    signs = {name: marks(results, found, name, lambda _, other: other["model"] == "states") for name in metrics[:2]}
+    for i, row in enumerate(found):
         cells = [row["name"].replace("_", " ")]
-        spread = {n: f" ± {row[n + '_std']:.3f}" if row["seeds"] > 1 else "" for n in marks[:2]}
-        cells += [_cell(row[n], "{:.3f}" + spread[n]) for n in marks[:2]]
-        cells += [_cell(printed.get((row["model"], n), float("nan")), "{:.2f}") for n in marks[:2]]
+        cells += [cell(row, name, "{:.3f}") + signs[name][i] for name in metrics[:2]]
+        cells += [_printed(printed.get((row["model"], n), float("nan")), "{:.2f}") for n in metrics[:2]]
         cells += [
-            f"{100 * row['empty_1']:.0f} %",
-            f"{took[row['model'], row['variant'], row['settings']]:.0f}",
+            cell(row, "empty_1", "{:.0f} %", 100),
+            f"{took[row['model'], row['network'], row['settings']]:.0f}",
             str(int(row["seeds"])),
         ]
         rows.append(cells)
-    return markdown(heads, rows)
+    every = [sign for of_metric in signs.values() for sign in of_metric]
+    return with_legend(markdown(heads, rows), "`states`", marked=every)
 
 
 def search_table(results: pd.DataFrame) -> str:
     """The table of masks of single sentences against exact search, in Markdown, in per cent; published values last."""
     results = search_rows(results)
     rows = []
-    for row in summary(results, list(SEARCH_METRICS)).sort_values(["variant", "model"]).to_dict("records"):
+    for row in summary(results, list(SEARCH_METRICS)).sort_values(["network", "model"]).to_dict("records"):
         cells = [
-            row["model"].replace("_", " ") + row["variant"].removeprefix("gru"),
-            *(_mean_std(row[n], row[f"{n}_std"]) for n in SEARCH_METRICS),
+            row["model"].replace("_", " ") + row["network"].removeprefix("gru"),
+            *(cell(row, name, scale=100) for name in SEARCH_METRICS),
         ]
         rows.append([*cells, str(int(row["seeds"]))])
     printed = read_published().query("task == 'probes' and metric in @SEARCH_METRICS")
     for model, part in printed.groupby("model"):
         values = part.set_index("metric")["value"]
-        numbers = [_cell(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
+        numbers = [_printed(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
         rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
-    return markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows)
+    return with_legend(markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows))
 
 
 def masking_table(results: pd.DataFrame) -> str:
@@ -143,23 +166,26 @@ def masking_table(results: pd.DataFrame) -> str:
     F1 is the mean over classes for SST and the F1 of SQuAD for questions; in per cent; published values last.
     """
     rows, probed = [], results[(results["task"] == "probes") & results["corpus"].isin(["sst", "xquad", "squad"])]
-    probed = probed[~probed["variant"].str.startswith("gru") & (probed["split"] == "test")]
+    probed = probed[~probed["network"].str.startswith("gru") & (probed["split"] == "test")]
     for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
-        alone = part.query("model == @SUBJECT and metric == @f1")["value"].mean()
-        masks = sorted({name for name in part["metric"] if re.fullmatch(rf"masked_{f1}_\d+", name)})
-        table = summary(part[part["model"].isin(PROBE_TARGETS)], [*masks, "kept", "agreement", "divergence"])
+        alone = part.query("model == @SUBJECT and metric == @f1")["value"]
+        alone = {"alone": alone.mean(), "alone_std": alone.std()}
+        is_masked = part["metric"].str.fullmatch(rf"masked_{f1}_\d+")
+        # The mean over layers is taken for each run, so that the spread is one over seeds.
+        layers = part[is_masked].groupby([*KIND, "settings", "seed", "split", "run"], dropna=False)["value"]
+        part = pd.concat([part, layers.mean().reset_index().assign(metric="masked")])
+        table = summary(part[part["model"].isin(PROBE_TARGETS)], ["masked", "kept", "agreement", "divergence"])
         for row in table.assign(name=line_names(table)).to_dict("records"):
-            masked = sum(row[name] for name in masks) / len(masks)
-            cells = [corpus, row["name"], _cell(100 * alone), _cell(100 * masked)]
-            cells += [_cell(100 * row["kept"]), _cell(100 * row["agreement"]), f"{row['divergence']:.3f}"]
-            rows.append([*cells, str(row["seeds"])])
+            cells = [corpus, row["name"], cell(row | alone, "alone", scale=100)]
+            cells += [cell(row, name, scale=100) for name in ("masked", "kept", "agreement")]
+            rows.append([*cells, cell(row, "divergence", "{:.3f}"), str(row["seeds"])])
     printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
     for kind in PROBE_TARGETS:
         values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
-        rows.append(["sst", f"{kind}, published", *(_cell(100 * value) for value in values), "", "", ""])
+        rows.append(["sst", f"{kind}, published", *(_printed(100 * value) for value in values), "", "", ""])
     heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
-    return markdown(heads.split(","), rows)
+    return with_legend(markdown(heads.split(","), rows))
 
 
 FAITHFULNESS = {  # metric -> heading
@@ -184,10 +210,44 @@ def faithfulness_table(results: pd.DataFrame) -> str:
     rows = []
     for row in table[table["model"] != "full_text"].sort_values(["model", "rate_selected"]).to_dict("records"):
         asked = setting(row["model"], row["target"], row["sparsity"])
-        cells = [row["model"], asked, f"{100 * row['rate_selected']:.1f}"]
-        cells += [_cell(row[name], "{:.3f}") for name in FAITHFULNESS]
+        cells = [row["model"], asked, cell(row, "rate_selected", scale=100)]
+        cells += [cell(row, name, "{:.3f}") for name in FAITHFULNESS]
         rows.append([*cells, str(int(row["seeds"]))])
-    return markdown(["model", "target or price", "selected words", *FAITHFULNESS.values(), "seeds"], rows)
+    heads = ["model", "target or price", "selected words", *FAITHFULNESS.values(), "seeds"]
+    return with_legend(markdown(heads, rows))
+
+
+def claims_table(results: pd.DataFrame) -> str:
+    """The number of claims of each paper by their verdicts, in Markdown, from `claims.csv`."""
+    claims = with_verdicts(read_claims(), results)
+    of_number = ~claims["rule"].isin(["none", "check"])
+    untested = claims["verdict"].eq(CONTRADICTED) & claims["why"].str.startswith(NOT_TESTED)
+    rows = []
+    for paper, part in claims.groupby("paper", sort=False):
+        counts = part["verdict"].value_counts()
+        cells = [str(counts.get(verdict, 0)) for verdict in VERDICTS]
+        rows.append([paper, *cells, str(int(untested[part.index].sum())), str(int(of_number[part.index].sum())),
+                     str(len(part))])  # fmt: skip
+    heads = ["paper", *VERDICTS, "contradicted, cause not tested", "judged by committed numbers", "claims"]
+    return markdown(heads, rows)
+
+
+def tuning_table(_: pd.DataFrame) -> str:
+    """The settings that were changed after first runs, in Markdown, from `tuning.csv`."""
+    table = pd.read_csv(reference_folder() / "tuning.csv", dtype=str, keep_default_na=False)
+    heads = ["where", "setting", "before", "now", "commit", "why, as far as it is recorded"]
+    return markdown(heads, [[f"`{row[0]}`", f"`{row[1]}`", *row[2:]] for row in table.itertuples(index=False)])
+
+
+def sweeps_table(results: pd.DataFrame) -> str:
+    """What each sweep makes and which of its runs are committed, in Markdown."""
+    there, rows = set(results["run"]), []
+    for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
+        planned = [f"{run.notebook.stem}/{run.name}" for run in read_sweep(path.stem).runs.values()]
+        made = sum(name in there for name in planned)
+        if made:
+            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(planned)), str(made), str(len(planned) - made)])
+    return markdown(["command", "runs", "committed", "not committed"], rows)
 
 
 def bench_table(_: pd.DataFrame) -> str:
@@ -223,6 +283,9 @@ TABLES |= {
     "probes": probes_table,
     "search": search_table,
     "masking": masking_table,
+    "claims": claims_table,
+    "tuning": tuning_table,
+    "sweeps": sweeps_table,
     "bench": bench_table,
     "scale": scale_table,
 }

@@ -2,15 +2,19 @@
 
     results.csv    the long table, one value per row (see `compare`)
     history.csv    one epoch of one run per row
+    by_text.csv    the score of each test text of a run (see `by_text`)
+    claims.csv     the claims of the papers and what has become of them (see `verdicts`)
     runs.json      one run per line: all its parameters and its environment
+    num_texts.csv  the number of dev and test texts of each corpus that has classes
     figures/       the pictures listed in FIGURES
     epochs.json    the gates of a few texts after each epoch of the run EPOCHS
 
-`make reference` writes them (tools/collect.py).
+`make reference` writes them (tools/collect.py), but for `num_texts.csv`, which a test compares with the data.
 """
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 from rationale.errors import BadInput, optional, shown
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
-from rationale.runs.compare import COLUMNS, KIND, rows_of_all
+from rationale.runs.compare import COLUMNS, KIND, rows_of_all, with_variant
 from rationale.runs.differences import (
     ATTENTIONS,
     defaults_of,
+    network_name,
     read_settings,
     settings_of,
-    variant,
     write_settings,
 )
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 else:
     pd = optional("pandas", "tables of results", "notebooks")
 
-ADDED = {"aspect": "", "variant": "", "sparsity": 0.0, "settings": ""}  # columns that older tables lack, their values
+ADDED = {"aspect": "", "network": "", "sparsity": 0.0, "settings": ""}  # columns that older tables lack, their values
 COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
 OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
@@ -95,15 +99,17 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or reference_folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
-    table = pd.read_csv(path, dtype={"aspect": str, "variant": str, "settings": str})
+    table = pd.read_csv(path, dtype={"aspect": str, "network": str, "variant": str, "settings": str})
+    if "network" not in table and "variant" in table:  # its name in older tables
+        table = table.rename(columns={"variant": "network"})
     for name, value in ADDED.items():
         if name not in table:
             table.insert(COLUMNS.index(name), name, value)
-    return table.fillna(ADDED)
+    return with_variant(table.fillna(ADDED))[COLUMNS]
 
 
 def describe_again(table: pd.DataFrame, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write the columns `settings` and `variant` of committed runs again, since defaults may have changed meanwhile.
+    """Write the columns that name the settings of committed runs again, since defaults may have changed meanwhile.
 
     Parameters
     ----------
@@ -116,7 +122,32 @@ def describe_again(table: pd.DataFrame, records: Iterable[Mapping[str, Any]]) ->
         lines = {model: write_settings(settings_of(p, notebook, model)) for model in table.loc[rows, "model"].unique()}
         table.loc[rows, "settings"] = table.loc[rows, "model"].map(lines)
         if notebook in ATTENTIONS:
-            table.loc[rows, "variant"] = variant(p, notebook)
+            table.loc[rows, "network"] = network_name(p, notebook)
+    table["variant"] = with_variant(table)["variant"]
+
+
+@cache
+def _counted(path: Path) -> dict[tuple[str, str], int]:
+    """The number of texts of each corpus and split in `num_texts.csv`; empty if there is no such file."""
+    if not path.is_file():
+        return {}
+    table = pd.read_csv(path)
+    return {(row.corpus, row.split): int(row.texts) for row in table.itertuples()}
+
+
+def num_texts(corpus: str, settings: str, split: str = "test") -> int | None:
+    """The number of texts behind a committed accuracy; None if it is not known.
+
+    Parameters
+    ----------
+    corpus : str
+    settings : str
+        The column `settings`: `num_test` or `num_dev` may have left texts out.
+    split : "dev" or "test"
+    """
+    asked = read_settings(settings).get(f"num_{split}") or 0
+    there = _counted(reference_folder() / "num_texts.csv").get((corpus, split))
+    return None if there is None else min(asked, there) if asked else there
 
 
 def read_history() -> pd.DataFrame:
@@ -148,7 +179,7 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
         display.display(display.SVG(filename=str(path)))
 
 
-# Parameters in which two runs of the same variant may differ.
+# Parameters in which two runs of the same kind may differ.
 FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", *WITHOUT_EFFECT}
 
 
@@ -217,7 +248,7 @@ def setting(model: str, target: float, sparsity: float) -> str:
 
 def behind_softmax(table: pd.DataFrame) -> pd.Series:
     """How far the accuracy of each row of a `summary` lies below that of plain softmax on the same vectors, or NaN."""
-    plain = table[table["model"].eq("softmax") & table["variant"].eq("")].set_index("vectors")["accuracy"]
+    plain = table[table["model"].eq("softmax") & table["network"].eq("")].set_index("vectors")["accuracy"]
     return table["vectors"].map(plain).astype(float) - table["accuracy"]
 
 
@@ -227,7 +258,7 @@ SEARCH_METRICS = ("precision", "recall", "f1", "masked", "optimality", "answer_f
 
 def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
-    part = results[(results["task"] == "probes") & results["variant"].str.startswith("gru")]
+    part = results[(results["task"] == "probes") & results["network"].str.startswith("gru")]
     masks = [name for name, method in METHODS.items() if method.is_mask]
     part = part[part["model"].isin(masks) & part["metric"].isin(SEARCH_METRICS)]
     searched = part["model"].map(lambda model: not METHODS[model].needs_margin)

@@ -1,10 +1,12 @@
 """Compare finished runs: one long table of their results, and means over seeds of runs that differ in nothing else.
 
-    task, corpus, aspect, model, variant, vectors, target, sparsity      which kind of run
+    task, corpus, aspect, model, network, vectors, target, sparsity      which kind of run
     settings                     what else differs from the notebook's defaults (see `differences`)
+    variant                      aspect, price and settings in one line
     seed, split, metric, value   one value per row
     run, device, commit          where the value comes from
 
+Of all runs that are compared, no two values share the columns of `KEY`.
 `rows_of` makes the rows of finished runs. `summary` averages over seeds and over nothing else: each setting that
 differs between runs of one model becomes a column. `recipes` tells the settings in which whole models differ, and
 `line_names` names the lines of a figure.
@@ -26,10 +28,10 @@ from rationale.runs.differences import (
     IN_COLUMNS,
     defaults_of,
     has_effect,
-    method_variant,
+    method_network,
+    network_name,
     read_settings,
     settings_of,
-    variant,
     write_settings,
 )
 from rationale.runs.own_baseline import baseline_rows, each_once
@@ -42,8 +44,9 @@ if TYPE_CHECKING:
 else:
     pd = optional("pandas", "tables of results", "notebooks")
 
-KIND = ["task", "corpus", "aspect", "model", "variant", "vectors", "target", "sparsity"]
-COLUMNS = [*KIND, "settings", "seed", "split", "metric", "value", "run", "device", "commit"]
+KIND = ["task", "corpus", "aspect", "model", "network", "vectors", "target", "sparsity"]
+COLUMNS = [*KIND, "settings", "variant", "seed", "split", "metric", "value", "run", "device", "commit"]
+KEY = ["task", "corpus", "model", "vectors", "target", "variant", "seed", "split", "metric"]
 TASKS = {  # by notebook
     "10_first_rationale": "reviews",
     "11_train_reviews": "reviews",
@@ -74,7 +77,20 @@ def rows_of(*runs: Path) -> pd.DataFrame:
             rows += _rows(run)
         except KeyError as error:
             raise intact.damaged(run / "params.yaml", f"{error} is missing") from None
-    return each_once(pd.DataFrame(rows, columns=COLUMNS))
+    return with_variant(each_once(pd.DataFrame(rows, columns=COLUMNS)))
+
+
+def with_variant(table: pd.DataFrame) -> pd.DataFrame:
+    """The long table with its column `variant`, in which aspect, price and settings are written as one line."""
+    lines = table[["aspect", "sparsity", "settings"]].drop_duplicates()
+    written = {tuple(line): _variant(*line) for line in lines.itertuples(index=False)}
+    keys = table[["aspect", "sparsity", "settings"]].itertuples(index=False)
+    return table.assign(variant=[written[tuple(key)] for key in keys])
+
+
+def _variant(aspect: str, sparsity: float, settings: str) -> str:
+    price = write_settings({"sparsity": float(sparsity)}) if sparsity else ""
+    return ", ".join(filter(None, [write_settings({"aspect": aspect}) if aspect else "", price, settings]))
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:
@@ -91,7 +107,7 @@ def _rows(run: Path) -> list[dict[str, Any]]:
     if "language" in p and find_corpus(p["corpus"]).languages:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
     model = p.get("model", SUBJECT)
-    common |= {"model": model, "variant": variant(p, notebook), "vectors": vectors}
+    common |= {"model": model, "network": network_name(p, notebook), "vectors": vectors}
     common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
     common |= {"sparsity": p.get("sparsity", 0.0), "settings": write_settings(settings_of(p, notebook))}
     common |= {"seed": p["seed"], "run": f"{notebook}/{run.name}", "device": facts.get("device", "")}
@@ -108,7 +124,7 @@ def _rows(run: Path) -> list[dict[str, Any]]:
         if name != "words_a_second"  # depends on the load of the machine; `make bench` compares speeds
     ]
     for method, scores_of_method in scores.get("methods", {}).items():
-        own = common | {"model": method, "variant": method_variant(method, p, notebook)}
+        own = common | {"model": method, "network": method_network(method, p, notebook)}
         own |= {"settings": write_settings(settings_of(p, notebook, method))}
         values = [(split, name, value) for split in ("dev", "test") for name, value in scores_of_method[split].items()]
         values += [("train", name, scores_of_method[name]) for name in ("seconds", "best_epoch")]
@@ -265,28 +281,28 @@ def setting_columns(table: pd.DataFrame) -> list[str]:
 def told_columns(table: pd.DataFrame) -> list[str]:
     """The columns that tell the rows of a `summary` apart, in order: all of `KIND` and of the settings that vary.
 
-    `variant` is left out, because the columns of settings say the same in full, unless two rows differ in nothing else.
+    `network` is left out, because the columns of settings say the same in full, unless two rows differ in nothing else.
     """
     names = [
         name for name in [*KIND, *setting_columns(table)] if name == "model" or table[name].nunique(dropna=False) > 1
     ]
-    without = [name for name in names if name != "variant"]
+    without = [name for name in names if name != "network"]
     return names if table.duplicated(without).any() else without
 
 
-def line_names(table: pd.DataFrame, within: Sequence[str] = (), with_variant: bool = True) -> pd.Series:
+def line_names(table: pd.DataFrame, within: Sequence[str] = (), with_network: bool = True) -> pd.Series:
     """The name of each row's line in a figure: rows with the same name differ only in target and price.
 
-    The model, its variant, and whatever else differs between rows of this variant: "hardkuma, learning_rate=0.01".
+    The model, its network, and whatever else differs between rows of this network: "hardkuma, learning_rate=0.01".
 
     Parameters
     ----------
     table : a `summary`, or some of its rows
     within : names of columns for whose values there is one figure each, such as "corpus"
-    with_variant : bool
-        False: in place of the variant, which names no default, the settings in which the lines of a model differ.
+    with_network : bool
+        False: in place of the network, which names no default, the settings in which the lines of a model differ.
     """
-    groups = table.groupby([*within, "model", "variant"] if with_variant else [*within, "model"])
+    groups = table.groupby([*within, "model", "network"] if with_network else [*within, "model"])
     varied = {
         name: groups[name].transform(lambda column: column.nunique(dropna=False) > 1).astype(bool)
         for name in ("task", "corpus", "aspect", "vectors", *setting_columns(table))
@@ -294,7 +310,7 @@ def line_names(table: pd.DataFrame, within: Sequence[str] = (), with_variant: bo
     }
 
     def name_of(row: pd.Series) -> str:
-        parts = [row["model"], row["variant"] if with_variant else ""]
+        parts = [row["model"], row["network"] if with_network else ""]
         parts += [row[name] for name in ("task", "corpus", "aspect", "vectors") if varied[name][row.name]]
         settings = {name: row[name] for name in setting_columns(table) if varied[name][row.name]}
         parts += [f"{name}={as_text(value)}" for name, value in settings.items() if value != ""]

@@ -1,7 +1,7 @@
 """How a run differs from its notebook's defaults: the settings that decide which runs may be averaged over seeds.
 
 `settings_of` gives them as a dict, and `write_settings` as one line of text (`epochs=12, learning_rate=0.001`), which
-is the column `settings` of a table of results. `variant` is a short name of the network for figures.
+is the column `settings` of a table of results. `network_name` is a short name of the network for figures.
 """
 
 from functools import cache
@@ -137,7 +137,7 @@ def _read(line: str) -> dict[str, Any]:
     return settings
 
 
-def variant(p: dict[str, Any], notebook: str) -> str:
+def network_name(p: dict[str, Any], notebook: str) -> str:
     """The differences between the network of a run and its notebook's defaults: "lstm, independent"; usually "".
 
     For the notebooks in `ATTENTIONS`, every setting that differs is named, because the defaults are their only recipe.
@@ -154,12 +154,12 @@ def variant(p: dict[str, Any], notebook: str) -> str:
     return ", ".join(named)
 
 
-def method_variant(method: str, p: dict[str, Any], notebook: str) -> str:
-    """The variant of one method of a run: the variant of the run's model, and the settings of the method.
+def method_network(method: str, p: dict[str, Any], notebook: str) -> str:
+    """The network of one method of a run: that of the run's model, and the settings of the method.
 
     For probes, the settings are those that differ from the notebook's defaults; for fitted masks, the margin.
     """
-    usual, named, facts = defaults_of(notebook), [variant(p, notebook)], METHODS[method]
+    usual, named, facts = defaults_of(notebook), [network_name(p, notebook)], METHODS[method]
     if facts.is_probe:
         keys = ("votes", "form", "divergence", "margin")
         named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]

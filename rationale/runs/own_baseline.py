@@ -28,7 +28,7 @@ def baseline_rows(run: Path, common: dict[str, Any], p: dict[str, Any], notebook
         return []
     found = intact.read_json(run / FILE, intact.Baseline)
     settings = {name: value for name, value in settings_of(p, notebook).items() if of_texts(name)}
-    own = {"model": BASELINE, "variant": "", "vectors": "none", "target": 1.0, "sparsity": 0.0}
+    own = {"model": BASELINE, "network": "", "vectors": "none", "target": 1.0, "sparsity": 0.0}
     own |= {"settings": write_settings(settings), "seed": defaults_of(notebook)["seed"]}
     return [
         common | own | {"split": split, "metric": name, "value": value}

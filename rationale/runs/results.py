@@ -123,9 +123,9 @@ def draw(means: "pd.DataFrame", metric: str, by: Sequence[str]):
     x, *others = by
     means = means.dropna(subset=[metric]).copy()
     means[f"{metric}_std"] = means[f"{metric}_std"].fillna(0.0)
-    names = compare.line_names(means, with_variant=False)
+    names = compare.line_names(means, with_network=False)
     means["line"] = names.str.partition(", ")[2] if x == "model" else names
-    for name in [*others, "target", "sparsity", "vectors", "corpus", "aspect", "variant", "settings"]:
+    for name in [*others, "target", "sparsity", "vectors", "corpus", "aspect", "network", "settings"]:
         alike = means.duplicated(["line", x], keep=False).groupby(means["line"]).transform("any")  # not one line yet
         told = means["line"] + f", {name}=" + means[name].map(compare.as_text)
         means["line"] = told.where(alike & (name != x), means["line"]).str.removeprefix(", ")

@@ -1,0 +1,181 @@
+"""What has become of each claim of the papers: `outputs/reference/claims.csv`, one claim per row.
+
+    paper, item      a row of `papers.csv`, which says where the item stands and which command makes its runs
+    claim            what the paper says
+    rule             how it is judged (`RULES`), by `metric` ("SPLIT METRIC"), `ours`, `theirs`, `value`, `margin`
+    ours, theirs     committed runs, as a pattern of their names, and the model if a run has several: "RUN-seed* MODEL".
+                     All of them have the same settings and differ in the seed.
+    on               on what the claim was examined, if not on the paper's data and model
+    verdict          one of `VERDICTS`
+    why              the reason, or the cause. The cause of a contradiction names the experiment that tested it, or says
+                     that none did.
+
+The verdict of a rule with numbers, or with a check, is recomputed by `with_verdicts`. `make reference` and
+`python -m tools.collect --tables-only` write it, and a test compares it with the file. Only the rule `none` has a
+verdict that was written by a person, and it can only be "open" or "out of reach".
+"""
+
+import re
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from rationale.errors import BadInput, optional
+from rationale.runs.committed import num_texts, reference_folder
+from rationale.runs.compare import KIND
+from rationale.runs.workspace import notebook_path
+from rationale.statistics import Difference, mean_interval, share_difference, welch_test, wilson_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = optional("pandas", "tables of results", "notebooks")
+
+REPRODUCED, CONTRADICTED, OPEN, OUT_OF_REACH = VERDICTS = ("reproduced", "contradicted", "open", "out of reach")
+NOT_TESTED = "the cause was not tested"  # how the `why` of a contradiction without an experiment begins
+RULES = {
+    "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin",
+    "at_least": "the 95 % interval of our mean lies above the value",
+    "above": "ours is above theirs, by the 95 % interval of the difference",
+    "below": "ours is below theirs, by the 95 % interval of the difference",
+    "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
+    "check": "a cell tagged `check` in the section asserts it whenever the notebook is executed",
+    "none": "no rule: the reason says why it is open or out of reach",
+}
+NO_INTERVAL = "one seed, no interval"
+
+
+class Verdict(NamedTuple):
+    """A verdict, and the numbers that it rests on in words ("" if there are none)."""
+
+    verdict: str
+    evidence: str
+
+
+def read_claims() -> pd.DataFrame:
+    """`claims.csv`: all columns are texts."""
+    return pd.read_csv(reference_folder() / "claims.csv", dtype=str, keep_default_na=False)
+
+
+def read_papers() -> pd.DataFrame:
+    """`papers.csv`, with where each table and figure of the papers stands: all columns are texts."""
+    return pd.read_csv(reference_folder() / "papers.csv", dtype=str, keep_default_na=False)
+
+
+def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+    """The claims with their verdicts, computed again from these results, and a column `evidence`."""
+    places = read_papers().set_index(["paper", "item"])
+    found = []
+    for claim in claims.to_dict("records"):
+        place = places.loc[claim["paper"], claim["item"]]
+        found.append(judge(claim, results, place["notebook"], place["section"]))
+    return claims.assign(verdict=[one.verdict for one in found], evidence=[one.evidence for one in found])
+
+
+def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", section: str = "") -> Verdict:
+    """The verdict on one claim.
+
+    Parameters
+    ----------
+    claim : a row of `claims.csv`
+    results : the long table
+    notebook, section : where the item of the claim stands; used by the rule `check` only
+
+    Raises
+    ------
+    BadInput
+        If the rule is unknown, a pattern matches no run or runs of several settings, or a check is missing. The message
+        names the claim.
+    """
+    where = f"claims.csv: {claim['paper']}, {claim['item']}, {claim['claim']!r}"
+    if claim["rule"] not in RULES:
+        raise BadInput(f"{where}: rule {claim['rule']!r} is unknown; accepted: {', '.join(RULES)}")
+    if claim["rule"] == "none":
+        if claim["verdict"] not in (OPEN, OUT_OF_REACH):
+            raise BadInput(f"{where}: without a rule, the verdict is {OPEN!r} or {OUT_OF_REACH!r}")
+        return Verdict(claim["verdict"], "")
+    if claim["rule"] == "check":
+        if not has_check(notebook, section):
+            raise BadInput(f"{where}: section {section!r} of {notebook or 'no notebook'} has no cell tagged `check`")
+        return Verdict(REPRODUCED, "asserted there")
+    split, _, metric = claim["metric"].partition(" ")
+    of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
+    ours = _rows(of_metric, claim["ours"], where)
+    value, margin = (float(claim[name] or 0) for name in ("value", "margin"))
+    if claim["rule"] in ("contains", "at_least"):
+        return _beside_a_number(claim["rule"], ours, split, metric, value, margin)
+    return _beside_runs(claim["rule"], ours, _rows(of_metric, claim["theirs"], where), split, metric, margin)
+
+
+def has_check(notebook: str, section: str) -> bool:
+    """Whether a section of a notebook has a cell tagged `check`."""
+    if not notebook or not section:
+        return False
+    text = notebook_path(notebook).read_text(encoding="utf-8")
+    found = re.search(rf"^# ##+ (?:\d+\. )?{re.escape(section)}$(.*?)(?=^# ## |\Z)", text, re.M | re.S)
+    return found is not None and 'tags=["check"]' in found[1]
+
+
+def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
+    runs, _, model = pattern.partition(" ")
+    part = of_metric[of_metric["run"].map(lambda run: fnmatchcase(run, runs))]
+    part = part[part["model"] == model] if model else part
+    kinds = part.drop_duplicates([*KIND, "settings"])
+    if len(kinds) != 1:
+        names = ", ".join(sorted(set(kinds["run"]))) or "no committed run that has this metric"
+        raise BadInput(f"{where}: {pattern!r} has to match runs that differ in the seed only, and matches {names}")
+    return part
+
+
+def _beside_a_number(rule: str, ours: pd.DataFrame, split: str, metric: str, value: float, margin: float) -> Verdict:
+    values = ours["value"].tolist()
+    if len(values) > 1:
+        low, high = mean_interval(values)
+    else:
+        num = _num_texts(ours, split, metric)
+        if num is None:
+            return Verdict(OPEN, f"{_short(values[0])}, {NO_INTERVAL}")
+        low, high = wilson_interval(values[0], num)
+    evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
+    if rule == "at_least":
+        verdict = REPRODUCED if low >= value else CONTRADICTED if high < value else OPEN
+    else:
+        verdict = REPRODUCED if low <= value + margin and value - margin <= high else CONTRADICTED
+    return Verdict(verdict, f"{evidence}; published {_short(value)}")
+
+
+def _beside_runs(
+    rule: str, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str, margin: float
+) -> Verdict:
+    a, b = ours["value"].tolist(), theirs["value"].tolist()
+    num = _num_texts(ours, split, metric)
+    found: Difference | None = None
+    if min(len(a), len(b)) > 1:
+        found = welch_test(a, b)
+    elif len(a) == len(b) == 1 and num is not None:
+        found = share_difference(a[0], b[0], num)
+    if found is None:
+        difference = sum(a) / len(a) - sum(b) / len(b)
+        return Verdict(OPEN, f"difference {_short(difference)}, {NO_INTERVAL}")
+    decide: dict[str, Callable[[Difference], tuple[bool, bool]]] = {  # whether it holds, and whether it cannot hold
+        "above": lambda d: (d.low > 0, d.high < 0),
+        "below": lambda d: (d.high < 0, d.low > 0),
+        "within": lambda d: (-margin <= d.low and d.high <= margin, d.high < -margin or d.low > margin),
+    }
+    holds, fails = decide[rule](found)
+    seeds = _seeds(len(a)) if len(a) == len(b) else f"{len(a)} and {_seeds(len(b))}"
+    evidence = f"difference {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), {seeds}"
+    return Verdict(REPRODUCED if holds else CONTRADICTED if fails else OPEN, evidence)
+
+
+def _num_texts(rows: pd.DataFrame, split: str, metric: str) -> int | None:
+    first = rows.iloc[0]
+    return num_texts(first["corpus"], first["settings"], split) if metric == "accuracy" else None
+
+
+def _seeds(num: int) -> str:
+    return f"{num} seed{'s' * (num != 1)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"

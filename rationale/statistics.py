@@ -1,0 +1,252 @@
+"""Intervals and tests: how far a score is known, and whether two models differ.
+
+    what is there                                   what to use
+    one accuracy, and the number of texts           `wilson_interval`
+    two accuracies of one seed each                 `share_difference`
+    one score per seed                              `mean_interval`; of two models `welch_test`
+    one score per text, for each seed               `paired_bootstrap`
+
+An interval covers the variation that it has seen and no other. Of one seed it says nothing of other seeds, and of the
+means of three seeds nothing of other texts. Only `paired_bootstrap` covers both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, mean, stdev
+
+import torch
+from torch import Tensor
+
+from rationale.errors import optional
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two means, `ours - theirs`, with its interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+        In the units of the scores.
+    p_value : float, in [0, 1]
+        The probability of a difference at least as large, in either direction, if the true one were 0. NaN where only
+        an interval is computed.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float = float("nan")
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether 0 lies outside the interval."""
+        return self.low > 0 or self.high < 0
+
+
+def wilson_interval(share: float, num: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a share, such as the accuracy of one model on `num` texts.
+
+        (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+
+    Source: Wilson 1927. Unlike `p -+ z sqrt(p (1 - p) / n)`, it does not leave [0, 1], and it has a width at 0 and 1.
+
+    Parameters
+    ----------
+    share : float, in [0, 1]
+    num : int, 1 or more
+        The number of texts.
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in wilson_interval(0.8, 200)]
+    [0.7391, 0.8495]
+    """
+    z = _normal_quantile(confidence)
+    if not 0 <= share <= 1 or num < 1:
+        raise ValueError(f"got a share of {share} of {num} texts, accepted are shares in [0, 1] of 1 or more texts")
+    middle = share + z**2 / (2 * num)
+    half = z * (share * (1 - share) / num + z**2 / (4 * num**2)) ** 0.5
+    scale = 1 + z**2 / num
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def share_difference(ours: float, theirs: float, num: int, num_theirs: int = 0, confidence: float = 0.95) -> Difference:
+    """The difference of two shares, with Newcombe's interval, for models of which only the accuracies are known.
+
+        low = d - sqrt((p - l)^2 + (u' - p')^2)     high = d + sqrt((u - p)^2 + (p' - l')^2)
+
+    with d = p - p' and Wilson's intervals [l, u] and [l', u']. Source: Newcombe 1998, method 10. The two samples count
+    as independent. Two models are usually right on the same texts, so for scores on the same texts the interval is too
+    wide, and `paired_bootstrap` finds differences that this one misses.
+
+    Parameters
+    ----------
+    ours, theirs : float, in [0, 1]
+    num, num_theirs : int, 1 or more
+        The numbers of texts. If `num_theirs` is 0, it is `num`.
+    confidence : float, in (0, 1)
+
+    Examples
+    --------
+    >>> found = share_difference(0.9, 0.8, 200)
+    >>> round(found.low, 3), round(found.high, 3), found.is_significant
+    (0.03, 0.17, True)
+    """
+    low, high = wilson_interval(ours, num, confidence)
+    other_low, other_high = wilson_interval(theirs, num_theirs or num, confidence)
+    value = ours - theirs
+    below = ((ours - low) ** 2 + (other_high - theirs) ** 2) ** 0.5
+    above = ((high - ours) ** 2 + (theirs - other_low) ** 2) ** 0.5
+    return Difference(value, value - below, value + above)
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Student's interval of a mean over seeds: mean -+ t(n - 1) s / sqrt(n). It needs scipy.
+
+    Parameters
+    ----------
+    values : [S] scores, one per seed, S >= 2
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two values.
+    """
+    _normal_quantile(confidence)
+    _require_values(values)
+    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, len(values) - 1)
+    half = float(t) * stdev(values) / len(values) ** 0.5
+    return mean(values) - half, mean(values) + half
+
+
+def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Welch's t-test of two models, of which each has one score per seed; the two may have different spreads.
+
+        t = (m - m') / sqrt(s^2 / n + s'^2 / n')
+
+    with the degrees of freedom of Welch and Satterthwaite. Source: Welch 1947; scipy computes it. The seeds of the two
+    models need not be the same, and are not paired. Scores of three seeds can show large differences only.
+
+    Parameters
+    ----------
+    ours, theirs : [S], [S'] scores, S, S' >= 2
+    confidence : float, in (0, 1)
+
+    Returns
+    -------
+    Difference
+        In the units of the scores. If no score differs from its model's mean, the interval has no width.
+
+    Raises
+    ------
+    ValueError
+        If a model has fewer than two scores, or one that is not finite.
+
+    Examples
+    --------
+    >>> found = welch_test([0.47, 0.48, 0.49], [0.44, 0.45, 0.45])
+    >>> round(found.value, 3), round(found.p_value, 3), found.is_significant
+    (0.033, 0.014, True)
+    """
+    _normal_quantile(confidence)
+    for values in (ours, theirs):
+        _require_values(values)
+    value = mean(ours) - mean(theirs)
+    if stdev(ours) == stdev(theirs) == 0:
+        return Difference(value, value, value, float(value == 0))
+    stats = optional("scipy.stats", "Welch's test", "notebooks")
+    test = stats.ttest_ind(list(ours), list(theirs), equal_var=False)
+    interval = test.confidence_interval(confidence)
+    return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
+
+
+def paired_bootstrap(
+    ours: Tensor, theirs: Tensor, num_resamples: int = 10_000, confidence: float = 0.95, seed: int = 1
+) -> Difference:
+    """The difference of two models on the same texts, with a bootstrap interval over texts and seeds.
+
+        d* = mean over s in S*, i in I* of ours[s, i] - mean over s in S'*, i in I* of theirs[s, i]
+
+    I* is a draw of N texts with replacement, the *same* for both models, so that texts that are easy or hard for both
+    cancel. S* and S'* are draws of the seeds of each model: seed 1 of one model has nothing in common with seed 1 of
+    the other. The interval is that of the percentiles of d*. Source: Efron and Tibshirani 1993, ch. 13.
+
+    Parameters
+    ----------
+    ours, theirs : [S, N] and [S', N], or [N] for one seed
+        A score per seed and text, such as 1 where a prediction is right and 0 where it is not, or a squared error.
+        Column i is the same text in both. With one seed, the interval covers the texts only. With few seeds it is too
+        narrow by about sqrt((S - 1) / S) in their part.
+    num_resamples : int, 1 or more
+    confidence : float, in (0, 1)
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Difference
+        `p_value` is twice the smaller share of d* on one side of 0, at least 1 / num_resamples and at most 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a score is not finite, or a number is outside its range.
+
+    Examples
+    --------
+    >>> right = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    >>> paired_bootstrap(right, right)  # a model beside itself: each resample has the difference 0
+    Difference(value=0.0, low=0.0, high=0.0, p_value=1.0)
+    """
+    _normal_quantile(confidence)
+    scores = [torch.atleast_2d(part).double() for part in (ours, theirs)]
+    num_texts = scores[0].shape[1]
+    if any(part.ndim != 2 or not part.numel() for part in scores) or scores[1].shape[1] != num_texts:
+        shapes = f"{tuple(ours.shape)} and {tuple(theirs.shape)}"
+        raise ValueError(f"got scores of shapes {shapes}, accepted are [S, N] and [S', N] of the same N texts")
+    if not all(part.isfinite().all() for part in scores):
+        raise ValueError("a score is not finite")
+    if num_resamples < 1:
+        raise ValueError(f"num_resamples: got {num_resamples}, accepted is 1 or more")
+    generator = torch.Generator().manual_seed(seed)
+    blocks, rows = [], max(1, 2_000_000 // num_texts)  # at most so many resamples are in memory at a time
+    for start in range(0, num_resamples, rows):
+        size = min(rows, num_resamples - start)
+        texts = torch.randint(num_texts, (size, num_texts), generator=generator)
+        counts = torch.zeros(size, num_texts, dtype=torch.float64).scatter_add_(
+            1, texts, torch.ones_like(texts).double()
+        )
+        blocks.append(_mean_of_draws(scores[0], counts, generator) - _mean_of_draws(scores[1], counts, generator))
+    drawn = torch.cat(blocks)
+    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
+    low, high = drawn.quantile(ends).tolist()
+    sides = min((drawn <= 0).double().mean().item(), (drawn >= 0).double().mean().item())
+    value = (scores[0].mean() - scores[1].mean()).item()
+    return Difference(value, low, high, min(1.0, max(2 * sides, 1 / num_resamples)))
+
+
+def _mean_of_draws(scores: Tensor, counts: Tensor, generator: torch.Generator) -> Tensor:
+    """The mean of each resample: scores [S, N], counts of the texts [R, N]; returns [R]."""
+    num_seeds, num_texts = scores.shape
+    by_seed = counts @ scores.T / num_texts  # [R, S]
+    seeds = torch.randint(num_seeds, (len(counts), num_seeds), generator=generator)
+    return by_seed.gather(1, seeds).mean(1)
+
+
+def _normal_quantile(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence}, accepted are numbers in (0, 1)")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _require_values(values: Sequence[float]) -> None:
+    if len(values) < 2 or any(value - value != 0 for value in values):
+        raise ValueError(f"got {list(values)}, accepted are 2 or more finite scores")

@@ -1,0 +1,61 @@
+"""Scores by text: what is saved of a run is what is read, and two runs can be compared text by text."""
+
+import json
+
+import pandas as pd
+import pytest
+import torch
+
+from rationale.errors import BadInput
+from rationale.runs import by_text
+from rationale.statistics import paired_bootstrap
+from tests.finished import finished_run
+
+
+def answered(run, pairs):
+    rows = [{"split": "test", "tokens": ["t"], "z": [1.0], "label": a, "prediction": b} for a, b in pairs]
+    rows.append({"split": "dev", "tokens": ["d"], "z": [1.0], "label": pairs[0][0], "prediction": pairs[0][0]})
+    (run / "rationales.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return run
+
+
+@pytest.mark.parametrize("num", [1, 4, 5, 2210])
+def test_right_and_wrong_answers_are_read_as_they_were_written(num):
+    right = (torch.rand(num, generator=torch.Generator().manual_seed(1)) < 0.5).float()
+    written = by_text.write_scores("accuracy", right)
+    assert len(written) == -(-num // 4) and torch.equal(by_text.read_scores("accuracy", num, written), right)
+
+
+def test_the_test_texts_of_two_runs_are_compared_by_a_paired_bootstrap(tmp_path):
+    one = answered(finished_run(tmp_path, "a"), [(0, 0), (1, 1), (2, 2), (1, 0)])
+    other = answered(finished_run(tmp_path, "b", seed=2), [(0, 0), (1, 0), (2, 0), (1, 0)])
+    table = by_text.table_of([one, other], ["12_train_sst/a", "12_train_sst/b"])
+    assert table["values"].tolist() == ["e", "8"] and table["texts"].tolist() == [4, 4]
+    ours, theirs = (by_text.stacked(table, [f"12_train_sst/{name}"]) for name in "ab")
+    assert ours.shape == (1, 4) and paired_bootstrap(ours, theirs, 100).value == pytest.approx(0.5)
+    assert by_text.stacked(table, list(table["run"])).tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
+    path = tmp_path / "by_text.csv"
+    table.tail(1).to_csv(path, index=False)
+    assert by_text.read_table(path)["values"].tolist() == ["8"], "a digit that looks like a number"
+
+
+def test_scores_are_squared_errors_and_a_mean_over_several_of_them(tmp_path):
+    one = answered(finished_run(tmp_path, "a"), [([0.5], [0.25]), ([0.0], [0.1])])
+    two = answered(finished_run(tmp_path, "b"), [([0.5, 1.0], [0.5, 0.0])])
+    assert by_text.scores_by_text(one)[0] == "mse"
+    assert by_text.scores_by_text(one)[1].tolist() == pytest.approx([0.0625, 0.01])
+    assert by_text.scores_by_text(two)[1].tolist() == pytest.approx([0.5])
+
+
+def test_a_run_without_labels_has_no_scores_by_text(tmp_path):
+    assert by_text.scores_by_text(finished_run(tmp_path, "a")) is None
+    (finished_run(tmp_path, "b") / "rationales.jsonl").unlink()
+    assert by_text.table_of([tmp_path / "12_train_sst" / "b"], ["b"]).empty
+
+
+def test_runs_on_different_texts_and_unknown_runs_are_refused_by_name():
+    table = pd.DataFrame([["a", "accuracy", 4, "e"], ["b", "accuracy", 5, "e8"]], columns=by_text.COLUMNS)
+    with pytest.raises(BadInput, match="a, b: different metrics or numbers of texts"):
+        by_text.stacked(table, ["a", "b"])
+    with pytest.raises(BadInput, match="no row of c; accepted are a, b"):
+        by_text.stacked(table, ["c"])

@@ -1,0 +1,112 @@
+"""Intervals and tests of differences, against scipy and cases that can be counted by hand."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from rationale.statistics import (
+    mean_interval,
+    paired_bootstrap,
+    share_difference,
+    welch_test,
+    wilson_interval,
+)
+
+
+@pytest.mark.parametrize(("right", "num"), [(0, 10), (3, 10), (160, 200), (1056, 2210), (200, 200)])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_wilsons_interval_is_scipys(right, num, confidence):
+    theirs = stats.binomtest(right, num).proportion_ci(confidence, method="wilson")
+    assert wilson_interval(right / num, num, confidence) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_newcombes_interval_is_that_of_his_example():
+    found = share_difference(56 / 70, 48 / 80, 70, 80)  # Newcombe 1998, table II, example (a), method 10
+    assert (found.low, found.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+
+
+def test_the_interval_of_a_mean_over_seeds_is_scipys():
+    values = [0.41, 0.44, 0.43, 0.47]
+    theirs = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
+    assert mean_interval(values) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_welchs_test_is_the_one_computed_by_hand():
+    ours, theirs = [1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0]  # variances 1 and 20/3, means 2 and 5
+    error = math.sqrt(1 / 3 + 20 / 3 / 4)
+    freedom = (1 / 3 + 5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (5 / 3) ** 2 / 3)
+    found = welch_test(ours, theirs)
+    half = stats.t.ppf(0.975, freedom) * error
+    assert (found.value, found.low, found.high) == pytest.approx((-3, -3 - half, -3 + half))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(3 / error, freedom))
+    assert not found.is_significant and welch_test([1, 2, 3], [11, 12, 13]).is_significant
+
+
+def test_welchs_test_of_scores_without_spread_has_an_interval_without_width():
+    found = welch_test([0.4, 0.4], [0.3, 0.3])
+    assert found.low == found.high == found.value == pytest.approx(0.1) and found.p_value == 0
+    assert welch_test([0.4, 0.4], [0.4, 0.4]).p_value == 1
+
+
+def test_the_bootstrap_of_one_seed_is_scipys_of_the_differences():
+    torch.manual_seed(1)
+    ours, theirs = (torch.rand(300) < share for share in (0.7, 0.6))
+    found = paired_bootstrap(ours, theirs, 20_000)
+    differences = (ours.double() - theirs.double()).numpy()
+    usual = stats.bootstrap((differences,), np.mean, n_resamples=20_000, method="percentile", rng=1)
+    # An end of the interval has a standard error of about .0005 with so many resamples.
+    assert found.low == pytest.approx(usual.confidence_interval.low, abs=0.004)
+    assert found.high == pytest.approx(usual.confidence_interval.high, abs=0.004)
+    assert found.value == pytest.approx(differences.mean())
+
+
+def test_the_bootstrap_over_texts_and_seeds_has_the_distribution_of_all_resamples():
+    ours, theirs = torch.tensor([[1.0, 0.0], [0.5, 1.5]]), torch.tensor([[0.0, 0.25]])
+    everything = []  # 2 ** 2 draws of texts, 2 ** 2 of the seeds of ours: each is equally probable
+    for texts, seeds in product(product(range(2), repeat=2), product(range(2), repeat=2)):
+        mean = sum(ours[s, i].item() for s in seeds for i in texts) / 4
+        everything.append(mean - sum(theirs[0, i].item() for i in texts) / 2)
+    exact = np.quantile(everything, [0.1, 0.9], method="inverted_cdf")
+    found = paired_bootstrap(ours, theirs, 40_000, confidence=0.8)
+    assert (found.low, found.high) == pytest.approx(tuple(exact), abs=1e-9), sorted(everything)
+    below = 2 * min(np.mean(np.array(everything) <= 0), np.mean(np.array(everything) >= 0))
+    assert found.p_value == pytest.approx(below, abs=0.015), "standard error .0035"
+
+
+def test_pairing_narrows_the_interval_where_both_models_fail_on_the_same_texts():
+    torch.manual_seed(1)
+    easy = torch.rand(500) < 0.7
+    better = easy | (torch.rand(500) < 0.1)
+    found, apart = paired_bootstrap(better, easy), share_difference(better.double().mean().item(), 0.7, 500)
+    assert found.is_significant and found.high - found.low < (apart.high - apart.low) / 2
+
+
+def test_an_interval_is_the_same_for_the_same_seed_and_whatever_fits_into_memory():
+    scores = torch.arange(12.0).view(2, 6) % 5
+    assert paired_bootstrap(scores, scores.flip(1), 50) == paired_bootstrap(scores, scores.flip(1), 50)
+    large = paired_bootstrap(torch.ones(1_500_000), torch.zeros(1_500_000), 3)  # one resample at a time
+    assert (large.low, large.high) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: wilson_interval(1.2, 10), "a share of 1.2 of 10 texts"),
+        (lambda: wilson_interval(0.5, 0), "a share of 0.5 of 0 texts"),
+        (lambda: wilson_interval(0.5, 10, 95), "confidence: got 95"),
+        (lambda: mean_interval([0.4]), "accepted are 2 or more finite scores"),
+        (lambda: welch_test([0.4, 0.5], [0.4]), "accepted are 2 or more finite scores"),
+        (lambda: welch_test([0.4, float("nan")], [0.4, 0.5]), "accepted are 2 or more finite scores"),
+        (lambda: paired_bootstrap(torch.ones(3), torch.ones(4)), r"shapes \(3,\) and \(4,\)"),
+        (lambda: paired_bootstrap(torch.ones(0), torch.ones(0)), "accepted are"),
+        (lambda: paired_bootstrap(torch.ones(3), torch.ones(3) * torch.nan), "not finite"),
+        (lambda: paired_bootstrap(torch.ones(3), torch.ones(3), 0), "num_resamples: got 0"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_with_what_is_accepted(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
