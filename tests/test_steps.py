@@ -12,7 +12,7 @@ from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
 from rationale.nn import ENCODERS
 from rationale.objectives import LossOutput
-from rationale.training import ModelSelection, extraction, fit
+from rationale.training import ModelSelection, fit
 from rationale.training.settings import ExtractionSettings, OwnTextSettings, ReviewSettings, SSTSettings
 
 WORDS = Vocabulary(["a", "b", "c"])
