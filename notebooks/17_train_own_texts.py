@@ -47,7 +47,7 @@ from rationale import figures, load, training
 from rationale.data import batches
 from rationale.data.own import is_own
 from rationale.data.read import read_extraction, write_as_table
-from rationale.runs import claims, faithfulness, results_folder, validated
+from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
 from rationale.runs.fit import save_own
 from rationale.training.settings import OwnTextSettings
 
@@ -285,6 +285,29 @@ assert (own.label, own.rationale) == (answers[0].label, answers[0].rationale), "
 for span in own.rationale:
     assert own.text[span.start : span.end] == span.text
 print(own, [span.text for span in own.rationale][:5])
+
+# %% [markdown]
+# A service may have no room for torch. `export` writes the model and its words as one file for onnxruntime. Beside it
+# stands `rationale_reader.py`, which splits a text as the package does and calls the model. These two files,
+# onnxruntime and numpy are enough (a transformer also needs the package tokenizers). The next cell exports an LSTM. For
+# a transformer, whose file takes hundreds of megabytes, `python -m rationale.predict RUN --export model.onnx` does it.
+#
+# ```python
+# from rationale_reader import load
+# load("model.onnx")(["A warm, funny film."])  # the same answers, without torch
+# ```
+
+# %%
+obstacle = fitted.obstacle_to_export or "not exported here: a transformer" * fitted.model.reads_pieces
+exported = None if obstacle else onnx_reader.load(fitted.export(folder / "model.onnx", overwrite=True))
+print(obstacle or f"model.onnx: {(folder / 'model.onnx').stat().st_size / 2**20:.1f} MiB")
+
+# %% tags=["check"]
+if exported:
+    pairs = list(zip(answers, exported(originals), strict=True))
+    same = np.mean([(before.label, before.rationale) == (after.label, after.rationale) for before, after in pairs])
+    print(f"the same label and passages for {same:.0%} of {len(pairs)} texts")
+    assert same > 0.97, "only a number within rounding of a limit may end on its other side"
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). Show the model its own rationales as if they were texts.

@@ -24,7 +24,7 @@ def load(run: str | Path) -> "SavedRun":
     Returns
     -------
     SavedRun
-        Called with a list of texts, it gives an `Answer` (rationale/runs/answers.py) for each: label, probability and
+        Called with a list of texts, it gives an `Answer` (rationale/runs/answer.py) for each: label, probability and
         rationale. `to_html(answers)` makes a page of them. `model`, `vocabulary`, `parameters` and `labels` are its
         attributes.
 

@@ -15,7 +15,7 @@ import rationale
 from rationale import training
 from rationale.data.read import read_alignment, read_extraction
 from rationale.errors import BadInput
-from rationale.runs.answers import Answer, batched
+from rationale.runs.answer import Answer, batched
 from rationale.runs.cells import notebook_settings
 from rationale.runs.find import find_runs
 from rationale.runs.fit import save_own

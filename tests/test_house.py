@@ -163,7 +163,8 @@ def test_the_lower_floors_are_a_library_without_jupyter_pandas_and_numba():
 EXTRAS = (
     "HanTa IPython captum entmax hypothesis ipykernel ipywidgets jupyterlab jupytext matplotlib nbconvert "
     "nbformat numba packaging pandas papermill pooch psutil requests rouge_score sacrebleu scipy sklearn tensorboard "
-    "torchmetrics tqdm traitlets transformers pyarrow datasets"
+    "torchmetrics tqdm traitlets transformers pyarrow datasets "
+    "onnx onnxruntime onnxscript tokenizers"
 )
 WITHOUT_EXTRAS = f"import sys\nfor name in {EXTRAS!r}.split():\n    sys.modules[name] = None\n"
 

@@ -20,6 +20,7 @@ from rationale.nn import GATES
 from rationale.nn.encoders import find_encoder
 from rationale.runs import saved
 from rationale.runs.predict import predict
+from rationale.training.extraction import Result
 from rationale.training.loop import build_optimizer
 from rationale.training.settings.extraction import ExtractionSettings
 
@@ -216,6 +217,18 @@ def test_a_trained_run_is_loaded_and_reads_words_that_it_has_never_seen(folders,
     for row, answer, z in zip(rows, own.prediction.softmax(1), own.z, strict=True):
         assert row["probabilities"] == pytest.approx(answer.tolist(), abs=1e-4)
         assert row["z"] == pytest.approx(z[: len(row["z"])].tolist(), abs=1e-3)
+
+
+def test_a_word_of_a_text_that_looks_like_a_special_one_moves_no_other_word(folders, tmp_path):
+    p = settings(folders["bert"])
+    model, _ = extractor(folders["bert"])
+    vocabulary, _ = build_pieces({"train": TEXTS}, load_any_encoder(folders["bert"])[1])
+    saved.save_run(tmp_path, Result(model, vocabulary, {}, {}, [], {"epoch": 0}), p, ["bad", "good"])
+    (alone,) = predict(saved.load_run(tmp_path), [["utterly", "quiet"]])
+    run = saved.load_run(tmp_path)
+    list(predict(run, [["<unk>", "<pad>", "zebra"]]))
+    (after,) = predict(run, [["utterly", "quiet"]])
+    assert after == alone and len(run.vocabulary) == len(run.model.vectors)
 
 
 def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):

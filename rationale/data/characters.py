@@ -38,6 +38,9 @@ def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
 
 def _signs(text: str) -> tuple[list[str], list[int]]:
     """The characters of a text but for its spaces, as tokenisers write them in lower case, and their places."""
+    if text.isascii():  # a character becomes one character, so the loop below would do the same, slowly
+        places = [place for place, character in enumerate(text) if not character.isspace()]
+        return [*"".join(text.lower().split())], places
     signs, places = [], []
     for place, character in enumerate(text):
         for sign in plain_mark(character).lower():

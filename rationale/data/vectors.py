@@ -15,6 +15,7 @@ from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
 from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
 from rationale.data.packed import words_of
+from rationale.data.spellings import spellings
 from rationale.data.vector_table import LARGEST, TableWriter, find_rows
 from rationale.data.word2vec_binary import is_binary, read_binary, refuse_models
 from rationale.digests import digest_of, digest_read, not_a_named_pipe
@@ -25,18 +26,6 @@ TEXT_SUFFIXES = (".vec", ".txt")
 # If two files have the same name, the later suffix wins.
 SUFFIXES = tuple(kind + packed for kind in (".bin", *TEXT_SUFFIXES) for packed in (".xz", ".gz", ""))
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
-
-# The spelling of brackets and quotes in treebanks, and in plain text.
-TREEBANK_TO_PLAIN = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "``": '"',
-    "''": '"',
-}
 
 
 class VectorSettings(Settings):
@@ -157,15 +146,6 @@ def require_vectors(name_or_path: str | Path) -> None:
         path, _ = _find(name_or_path)
         with intact(path), open(not_a_named_pipe(path), "rb") as file:
             refuse_models(file.read(8), path)
-
-
-def spellings(word: str) -> list[str]:
-    """The spellings with which to look up a word, best first: as it is, then as in plain text or in a treebank."""
-    plain = word.replace("\\", "") or word
-    other = [b for a, b in TREEBANK_TO_PLAIN.items() if plain.upper() == a]
-    other += [a for a, b in TREEBANK_TO_PLAIN.items() if plain == b]
-    forms = [word, plain, *other]
-    return list(dict.fromkeys([*forms, *(form.lower() for form in forms)]))
 
 
 def _sources() -> dict[str, tuple[Path, str | None]]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, Question
 from rationale.data.packed import words_of
+from rationale.data.spellings import UNESCAPED
 from rationale.errors import optional
 
 
@@ -36,15 +37,19 @@ class WordPieces:
 NO_PIECE = -1  # fills the rows of a table of pieces
 
 
+def writes_spaces(tokenizer: Any) -> bool:
+    """Whether the first piece of a word holds the space before it, as in tokenizers of bytes (RoBERTa, ModernBERT)."""
+    return tokenizer.tokenize("a") != tokenizer.tokenize("a a")[1:]
+
+
 def piece_table(words: Sequence[str], tokenizer: Any) -> Tensor:
     """The word pieces of each word by itself, long [V, P]; a row is filled with `NO_PIECE` after its last piece.
 
-    A tokenizer of bytes (RoBERTa, ModernBERT) writes the space before a word into its first piece, so each word is
-    given with a space before it. A word that has no piece, such as a control character, is the unknown piece.
+    If the tokenizer `writes_spaces`, each word is given with a space before it. A word that has no piece, such as a
+    control character, is the unknown piece.
     """
-    alone, second = tokenizer.tokenize("a"), tokenizer.tokenize("a a")[1:]
-    spaced = " " if alone != second else ""
-    plain = [spaced + UNESCAPED.get(word, word) for word in words]
+    space = " " * writes_spaces(tokenizer)
+    plain = [space + UNESCAPED.get(word, word) for word in words]
     numbers = tokenizer(plain, add_special_tokens=False)["input_ids"] if plain else []
     rows = [row or [tokenizer.unk_token_id] for row in numbers]
     table = torch.full((len(rows), max(map(len, rows), default=1)), NO_PIECE)
@@ -63,9 +68,6 @@ def build_pieces(splits: dict[str, Sequence[Example]], tokenizer: Any) -> tuple[
     rows[: len(vocabulary.specials)] = NO_PIECE
     rows[vocabulary.unk, 0] = tokenizer.unk_token_id
     return vocabulary, rows
-
-
-UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"'}
 
 
 def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:

@@ -263,14 +263,18 @@ def average_over_quantiles(weight: Tensor, values: Tensor) -> Tensor:
 def in_float64(statistic: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     """Decorator: compute a statistic with float64 parameters and return it in the distribution's own dtype.
 
-    A batch of gates is computed in parts of `GATES_AT_ONCE`, because a quadrature holds many numbers per gate.
+    A batch of gates is computed in parts of `GATES_AT_ONCE`, because a quadrature holds many numbers per gate; in an
+    exported graph, which does not know the size of a batch, it is computed at once.
     """
 
     @functools.wraps(statistic)
     def cast(self):
-        dtype, num_gates = self._like.dtype, self.batch_shape.numel()
+        dtype = self._like.dtype
         law = self if dtype == torch.float64 else self._map(Tensor.double)
-        if num_gates <= GATES_AT_ONCE or not self._has_known_parameters:
+        if torch.compiler.is_compiling() or not self._has_known_parameters:
+            return statistic(law).to(dtype)
+        num_gates = self.batch_shape.numel()
+        if num_gates <= GATES_AT_ONCE:
             return statistic(law).to(dtype)
 
         def part(start):

@@ -118,10 +118,11 @@ def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     values [B, S, E], mask bool [B, S]
-        S is the largest number of kept positions in a row, at least 1.
+        S is the largest number of kept positions in a row, at least 1; in an exported graph, whose shapes depend on no
+        value, it is T.
     """
     counts = keep.sum(1)  # [B]
-    size = max(int(counts.max()), 1)
+    size = keep.shape[1] if torch.compiler.is_compiling() else max(int(counts.max()), 1)
     order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]  # [B, S]
     mask = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
     return values.gather(1, order.unsqueeze(-1).expand(-1, -1, values.shape[-1])), mask

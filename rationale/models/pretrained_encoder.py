@@ -55,7 +55,7 @@ class PretrainedEncoder(Encoder):
         computes in float32 in any case, so a model that was trained in this way can be used there.
     """
 
-    name, reads_pieces = CHECKPOINT, True
+    name, reads_pieces, can_export = CHECKPOINT, True, True
     keeps_weights = True  # `initialise` leaves them as they are
     checkpoint: ClassVar[str | None] = None  # None: that of the settings
 
@@ -136,35 +136,61 @@ class PretrainedEncoder(Encoder):
             is_piece[..., 1:] &= (z != 0).unsqueeze(-1)
         before = is_piece.sum(-1).cumsum(1) - is_piece.sum(-1)  # [B, T]: where the first piece of each word comes
         words = torch.arange(mask.shape[1], device=mask.device).unsqueeze(-1).expand_as(inputs)
-        (pieces, word), real = self._in_front(is_piece, inputs, words)  # [B, N], a multiple of the window
+        flat = is_piece.flatten(1)
+        longest = max(int(flat.sum(1).max()), 1)
+        width = min(longest, self.window)
+        size = -(-longest // width) * width  # a multiple of the window
+        (pieces, word), real = in_front(flat, size, inputs.flatten(1), words.flatten(1))  # [B, N]
         values = None if z is None else torch.where(real, z.gather(1, word), 0.0)
-        states, final = self._in_windows(pieces, real, values)
-        at = before.clamp(max=states.shape[1] - 1).unsqueeze(-1)  # padding has no piece, so any state may stand there
-        return states.gather(1, at.expand(-1, -1, states.shape[-1])), final
+        states, final = self._in_windows(pieces, real, values, width)
+        return states_at(states, before), final
 
-    def _in_front(self, keep: Tensor, *values: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The kept entries of [B, T, P] at the front of each row, [B, N], and bool [B, N]: which are kept entries."""
-        flat = keep.flatten(1)
-        counts = flat.sum(1)
-        longest = max(int(counts.max()), 1)
-        size = min(longest, self.window)
-        size = -(-longest // size) * size
-        order = torch.argsort(flat, dim=1, descending=True, stable=True)[:, :size]
-        if order.shape[1] < size:
-            order = nn.functional.pad(order, (0, size - order.shape[1]))
-        real = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
-        return [value.flatten(1).gather(1, order) for value in values], real
+    def read_packed(
+        self, pieces: Tensor, word: Tensor, first: Tensor, z: Tensor | None = None, compact: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """What `read` gives in evaluation mode, from pieces that are packed already; no shape depends on a value.
 
-    def _in_windows(self, pieces: Tensor, real: Tensor, z: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The states [B, N, S] of pieces [B, N], and the mean state [B, S] of [CLS]."""
+        Parameters
+        ----------
+        pieces : long [B, K, W]
+            The pieces of each text, one after the other, in K windows of at most `window`, then `NO_PIECE`.
+        word : long [B, K, W]
+            The number of the word in its text to which each piece belongs.
+        first : long [B, T]
+            Where the first piece of each word stands among the K W pieces of its text; negative: padding.
+        z : [B, T] or None
+            Gates of the words.
+        compact : bool
+            Whether words with z = 0 are removed. Otherwise each of them keeps one position.
+
+        Returns
+        -------
+        states [B, T, S], final [B, S]
+            The states of removed words and of padding are meaningless.
+        """
+        width = pieces.shape[2]
+        pieces, word = pieces.flatten(1), word.flatten(1)  # [B, N]
+        real, at, values = pieces != NO_PIECE, first.clamp(min=0), None
+        if z is not None:
+            values = z.gather(1, word)
+            keep = real & (values != 0)
+            if not compact:
+                keep = keep | (real & (torch.arange(pieces.shape[1], device=z.device) == at.gather(1, word)))
+            before = (keep.long().cumsum(1) - keep.long()).gather(1, at)  # [B, T]
+            (pieces, word), real = in_front(keep, pieces.shape[1], pieces, word)
+            at, values = before, torch.where(real, z.gather(1, word), 0.0)
+        states, final = self._in_windows(pieces, real, values, width)
+        return states_at(states, at), final
+
+    def _in_windows(self, pieces: Tensor, real: Tensor, z: Tensor | None, width: int) -> tuple[Tensor, Tensor]:
+        """The states [B, N, S] of pieces [B, N], N a multiple of the width, and the mean state [B, S] of [CLS]."""
         rows, size = pieces.shape
-        width = min(size, self.window)
         pieces, real = pieces.view(-1, width), real.view(-1, width)
         ends = real.sum(1, keepdim=True)  # where [SEP] stands
         at = torch.arange(width + 1, device=pieces.device)
         is_end = at == ends  # [R, width + 1]
         ids = nn.functional.pad(torch.where(real, pieces, self.filler), (0, 1), value=self.filler)
-        ids = torch.cat([ids.new_full((len(ids), 1), self.first), torch.where(is_end, self.last, ids)], 1)
+        ids = nn.functional.pad(torch.where(is_end, self.last, ids), (1, 0), value=self.first)
         attended = nn.functional.pad(real, (1, 1), value=False)
         attended[:, 0] = True
         attended[:, 1:] |= is_end
@@ -183,6 +209,24 @@ class PretrainedEncoder(Encoder):
         used[:, 0] = 1
         final = (states[:, 0].view(rows, -1, self.output_size) * used).sum(1) / used.sum(1)
         return states[:, 1:-1].reshape(rows, size, -1), final
+
+
+def in_front(keep: Tensor, size: int, *values: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The kept entries of each row of [B, M] at its front, in order: [B, N] each, and bool [B, N], which are kept.
+
+    N is `size`, at least the largest number of kept entries in a row; other entries fill the rest.
+    """
+    order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]
+    if order.shape[1] < size:
+        order = nn.functional.pad(order, (0, size - order.shape[1]))
+    real = torch.arange(size, device=keep.device) < keep.sum(1).unsqueeze(1)
+    return [value.gather(1, order) for value in values], real
+
+
+def states_at(states: Tensor, place: Tensor) -> Tensor:
+    """states[b, place[b, t]]: [B, N, S], [B, T] -> [B, T, S]. A word without a piece has any state."""
+    at = place.clamp(max=states.shape[1] - 1).unsqueeze(-1)
+    return states.gather(1, at.expand(-1, -1, states.shape[-1]))
 
 
 OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")  # their positions are counted from the padding's index

@@ -56,6 +56,8 @@ class Encoder(nn.Module):
         The value of the setting `encoder` that chooses this encoder.
     reads_pieces : bool
         Whether its inputs are the word pieces of each word, long [B, T, P], and not word vectors [B, T, E].
+    can_export : bool
+        Whether `torch.export` can trace it: no loop over the words, and no shape that depends on a value.
     output_size : int
         Size S of the states.
 
@@ -67,6 +69,7 @@ class Encoder(nn.Module):
 
     name: ClassVar[str]
     reads_pieces: ClassVar[bool] = False
+    can_export: ClassVar[bool] = False
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -134,7 +137,7 @@ class LSTMEncoder(Encoder):
         Sizes E and H; states have 2H numbers (forward, backward).
     """
 
-    name = "lstm"
+    name, can_export = "lstm", True
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__(input_size, hidden_size)

@@ -74,9 +74,10 @@ class Blocks(NamedTuple):
     def of(cls, mask: Tensor) -> "Blocks | None":
         """The blocks of a batch with this mask, bool [B, T], whose real tokens come first in each row.
 
-        None: the batch is better read as it is, because it has little padding or is not on the CPU.
+        None: the batch is better read as it is, because it has little padding or is not on the CPU, or the graph is
+        being exported, in which nothing may depend on the lengths.
         """
-        if mask.device.type != "cpu":
+        if mask.device.type != "cpu" or torch.compiler.is_compiling():
             return None
         lengths, order = mask.sum(1).sort(descending=True)
         sizes = lengths.tolist()

@@ -7,10 +7,10 @@
 No notebook is needed, and several threads may ask one model at the same time: nothing is kept between two calls.
 """
 
-import html
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,103 +19,21 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from rationale.data.batches import Vocabulary, encode, encode_pairs
-from rationale.data.characters import merged, token_spans
 from rationale.data.corpora import find_corpus
 from rationale.data.own import is_own
 from rationale.data.pairs import NULL
+from rationale.data.spellings import known_forms
 from rationale.data.tokenise import BETWEEN, TOKENISERS, split_text
-from rationale.data.vectors import spellings
 from rationale.data.word_pieces import NO_PIECE, piece_table
 from rationale.errors import BadInput, excerpt
 from rationale.nn.encoders import find_encoder
 from rationale.nn.heads import Classes
+from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, rescaled, to_page
 
 if TYPE_CHECKING:
     from rationale.models.protocol import RationaleModel
 
 ADDING = threading.Lock()  # of words to a run
-MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
-CHOSEN = "background:rgba(230,159,0,.5);color:inherit;padding:0 .1em"
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
-</head><body><h1>{title}</h1>
-{body}
-</body></html>
-"""
-
-
-class Span(NamedTuple):
-    """A passage of a text: the characters [start, end)."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a model answers to one text, or to a pair of texts.
-
-    Attributes
-    ----------
-    text : str
-    label : str or None
-        The likeliest class; None for a model of scores, and for a text without words.
-    probability : float in [0, 1], or None
-        That of `label`.
-    probabilities : class -> float in [0, 1]
-    scores : name -> float
-        Of a model of scores, on the scale of the data that it was trained on.
-    rationale : tuple of Span
-        The passages that the predictor read; neighbouring words are one passage. (): none, or a pair.
-    tokens : tuple of str, length T
-    z : tuple of float in [0, 1], length T
-        The gate of each token. For a pair: one row per token of the first text, one number per token of the second;
-        () for a model without alignments.
-    unknown : tuple of str
-        The tokens that the model does not know.
-    second, second_tokens
-        The second text of a pair; "" and () for a single text. The tokens of a pair begin with `NULL` on both sides.
-    """
-
-    text: str
-    label: str | None = None
-    probability: float | None = None
-    probabilities: dict[str, float] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    rationale: tuple[Span, ...] = ()
-    tokens: tuple[str, ...] = ()
-    z: tuple = ()
-    unknown: tuple[str, ...] = ()
-    second: str = ""
-    second_tokens: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """The answer in one line: `pos (0.98)`, or `stars 4.2`; "no words" for a text without words."""
-        if self.label is not None:
-            return f"{self.label} ({self.probability:.2f})"
-        return ", ".join(f"{name} {score:.4g}" for name, score in self.scores.items()) or "no words"
-
-    def _repr_html_(self) -> str:
-        """The text with its rationale highlighted, as a notebook shows it."""
-        pieces, last = [], 0
-        for start, end, passage in self.rationale:
-            pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:start])}</span>')
-            pieces.append(f'<mark style="{CHOSEN}"><b>{html.escape(passage)}</b></mark>')
-            last = end
-        pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:])}</span>')
-        second = f"<div>{html.escape(self.second)}</div>" if self.second else ""
-        shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>{second}'
-        return f'<div style="max-width:60em;margin-bottom:1em"><b>{html.escape(str(self))}</b>{shown}</div>'
-
-
-class Answers(list[Answer]):
-    """Answers, in the order of the texts; a notebook shows them highlighted."""
-
-    def _repr_html_(self) -> str:
-        """All answers, as a notebook shows them."""
-        return "\n".join(answer._repr_html_() for answer in self)
 
 
 @dataclass
@@ -154,10 +72,49 @@ class SavedRun:
         """A page that stands alone, with the texts of these answers and their rationales highlighted."""
         return to_page(answers, title)
 
+    def export(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the model as a file for onnxruntime, which then needs neither torch nor this package.
+
+        Beside it stands `rationale_reader.py`, which reads texts with it:
+
+            from rationale_reader import load
+            load("model.onnx")(["A warm, funny film."])
+
+        It gives the labels, probabilities and passages of this model, and needs numpy and onnxruntime, for a
+        transformer also the package tokenizers.
+
+        Parameters
+        ----------
+        path
+            The file. A file of another origin is never overwritten.
+        overwrite
+            Whether an older export may be replaced.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        Raises
+        ------
+        BadInput
+            The file is there already, or the model cannot be exported: a model of pairs, an RCNN, dependent gates, a
+            rule that draws random numbers.
+        """
+        from rationale.runs.to_onnx import export  # an extra: imported when it is asked for
+
+        return export(self, path, overwrite)
+
+    @property
+    def obstacle_to_export(self) -> str:
+        """Why this model cannot be exported, in one line; "" if it can."""
+        from rationale.runs.to_onnx import obstacle
+
+        return obstacle(self)
+
     def rescaled(self, scores: Sequence[float]) -> list[float]:
         """Scores in [0, 1] on the scale of the data that the model was trained on."""
-        low, high = self.scale or (0.0, 1.0)
-        return [low + score * (high - low) for score in scores]
+        return rescaled(scores, self.scale)
 
     @property
     def outputs(self) -> list[str]:
@@ -183,7 +140,8 @@ def add_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> None:
     if not getattr(run.model, "reads_pieces", False):
         return
     with ADDING:
-        new = sorted({word for text in texts for word in run.vocabulary.unknown(text)})
+        words = {word for text in texts for word in run.vocabulary.unknown(text)}
+        new = sorted(words.difference(run.vocabulary.specials))  # which stay unknown
         if not new:
             return
         table = run.model.vectors
@@ -191,17 +149,6 @@ def add_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> None:
         wide = max(table.shape[1], rows.shape[1])
         run.model.vectors = torch.cat([pad(part, (0, wide - part.shape[1]), value=NO_PIECE) for part in (table, rows)])
         run.vocabulary = Vocabulary([*run.vocabulary.words, *new])
-
-
-def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
-    """A page of HTML that stands alone: the texts with their rationales highlighted."""
-    return Answers(answers)._repr_html_().join(head_and_tail(title))
-
-
-def head_and_tail(title: str) -> tuple[str, str]:
-    """What stands before and behind the answers of a page."""
-    head, _, tail = PAGE.format(title=html.escape(title), body="\0").partition("\0")
-    return head, tail
 
 
 def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Answers:
@@ -224,6 +171,7 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     tokens = [tuple(split(one.text)) for one in found]
     seconds = [tuple(split(one.second)) for one in found]
     asked = [i for i, words in enumerate(tokens) if words and (seconds[i] or not run.of_pairs)]
+    add_words(run, (*tokens, *seconds))  # once, as the table of all words is written anew
     for batch in batched(asked, [len(words) + len(other) for words, other in zip(tokens, seconds, strict=True)]):
         firsts = [(NULL,) * run.of_pairs + tokens[i] for i in batch]
         others = [(NULL, *seconds[i]) for i in batch] if run.of_pairs else []
@@ -246,24 +194,6 @@ def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> I
             accepted = f'("a premise", "a hypothesis"), or "a premise {BETWEEN} a hypothesis"'
             raise BadInput(f"text {number}: {excerpt(text)} is no pair; accepted: {accepted}")
         yield Answer("" if blank else sides[0], second="" if blank else sides[1])
-
-
-def batched(rows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The rows in batches of similar length, shortest first: at most `MOST_TEXTS` and `MOST_WORDS`, but at least one.
-
-    Examples
-    --------
-    >>> [len(batch) for batch in batched(range(100), [9_000] * 2 + [10] * 98)]
-    [64, 34, 1, 1]
-    """
-    batch: list[int] = []
-    for row in sorted(rows, key=lambda row: lengths[row]):
-        if batch and (len(batch) == MOST_TEXTS or (len(batch) + 1) * lengths[row] > MOST_WORDS):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 class Row(NamedTuple):
@@ -299,10 +229,7 @@ def compute(run: SavedRun, texts: Sequence[tuple[str, ...]], seconds: Sequence[t
 
 def spelled(run: SavedRun, tokens: Sequence[str]) -> list[str]:
     """Each word in the first of its spellings that is in the vocabulary, as word vectors were looked up in training."""
-    known = run.vocabulary
-    return [
-        word if word in known else next((other for other in spellings(word) if other in known), word) for word in tokens
-    ]
+    return known_forms(tokens, run.vocabulary)
 
 
 def _answered(run: SavedRun, empty: Answer, row: Row) -> Answer:
@@ -313,12 +240,7 @@ def _answered(run: SavedRun, empty: Answer, row: Row) -> Answer:
         values["z"] = tuple(map(tuple, matrix))
     else:
         values["z"] = tuple(row.z.tolist())
-        spans = merged(token_spans(empty.text, row.tokens), [z > 0 for z in values["z"]], empty.text)
-        values["rationale"] = tuple(Span(start, end, empty.text[start:end]) for start, end in spans)
-    if run.gives_classes:
-        shares = row.prediction.softmax(0).tolist()
-        values["probabilities"] = dict(zip(run.outputs, shares, strict=True))
-        values["label"], values["probability"] = max(values["probabilities"].items(), key=lambda pair: pair[1])
-    else:
-        values["scores"] = dict(zip(run.outputs, run.rescaled(row.prediction.tolist()), strict=True))
+        values["rationale"] = passages(empty.text, row.tokens, values["z"])
+    numbers = (row.prediction.softmax(0) if run.gives_classes else row.prediction).tolist()
+    values |= named_outputs(numbers, run.outputs, run.gives_classes, run.scale)
     return Answer(empty.text, second=empty.second, **values)

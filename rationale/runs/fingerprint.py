@@ -21,9 +21,9 @@ from rationale.runs.workspace import root
 
 PACKAGE = "rationale"
 CORPORA = f"{PACKAGE}.data.corpora"
-# Code that shows results or progress, reads parameters (their values are compared separately) or locates folders does
-# not count.
-IN_THE_KERNEL = ("cells", "inputs", "kernel", "own_parts", "parameters", "plain", "workspace", "yaml_files")
+# Code that shows results or progress, exports models, reads parameters (their values are compared separately) or
+# locates folders does not count.
+IN_THE_KERNEL = "cells inputs kernel onnx_reader own_parts parameters plain to_onnx workspace yaml_files".split()
 SHOWING = tuple(
     f"{PACKAGE}.{name}" for name in ("figures", "explorers", "progress", *(f"runs.{part}" for part in IN_THE_KERNEL))
 )

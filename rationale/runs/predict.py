@@ -3,6 +3,7 @@
     python -m rationale.predict outputs/12_train_sst/hardkuma-selection0.4-seed1 --text "A warm , funny film ."
     python -m rationale.predict RUN --file reviews.txt --jsonl > rationales.jsonl
     python -m rationale.predict RUN --file new.csv --column body --html > page.html
+    python -m rationale.predict RUN --export model.onnx
     python -m rationale.predict outputs/13_train_nli/softmax-seed1 --text "A dog runs . ||| An animal moves ."
 
 `--help` lists all options.
@@ -22,7 +23,7 @@ from typing import IO
 from rationale.data.files import BYTE_ORDER_MARK, decoded
 from rationale.data.tokenise import BETWEEN
 from rationale.digests import not_a_named_pipe
-from rationale.errors import BadInput, command, printable
+from rationale.errors import BadInput, command, printable, shown
 
 WINDOW = 1024  # texts that are in memory at a time
 
@@ -51,11 +52,12 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
     BadInput
         If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
-    from rationale.runs.answers import compute
+    from rationale.runs.answers import add_words, compute
 
     texts, start = iter(texts), 1
     while part := list(islice(texts, window)):
         sides = [_sides(run, tokens, number) for number, tokens in enumerate(part, start)]
+        add_words(run, (side for pair in sides for side in pair))
         order = sorted((i for i, pair in enumerate(sides) if pair[0]), key=lambda i: sum(map(len, sides[i])))
         rows: dict[int, dict] = {}
         for first in range(0, len(order), batch_size):
@@ -185,6 +187,13 @@ def parser() -> argparse.ArgumentParser:
         help="a file with one text per line, however long (a blank line gets an empty answer), - for standard input, "
         "or a table: .csv, .tsv, .jsonl, .parquet",
     )
+    source.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE.onnx",
+        help="write the model for onnxruntime, and beside it rationale_reader.py, which needs no torch",
+    )
+    form.add_argument("--overwrite", action="store_true", help="replace an older export")
     form.add_argument(
         "--column", default="", help="column of the texts of a table (default: that of the training data)"
     )
@@ -205,11 +214,19 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
+    if options.overwrite and options.export is None:
+        raise BadInput("--overwrite: only with --export, whose older file it replaces")
     from rationale.runs.saved import load_run
     from rationale.training.loop import choose_device
 
     device = choose_device(options.device)  # before anything is read
     run, window = load_run(options.run), WINDOW
+    if options.export is not None:
+        from rationale.runs.to_onnx import READER
+
+        path = run.export(options.export, options.overwrite)
+        print(f"{shown(path)}, {path.stat().st_size / 2**20:.1f} MiB, and {shown(path.with_name(READER))}")
+        return 0
     run.model.to(device)
     if options.file is not None and options.file.is_file():  # a mistake in any text is found before the first answer
         for number, text in enumerate(_texts(options, run), start=1):

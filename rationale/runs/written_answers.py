@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rationale.data.own.tables import open_table
 from rationale.errors import BadInput, printable
-from rationale.runs.answers import Answer, SavedRun, head_and_tail
+from rationale.runs.answer import Answer, head_and_tail
+from rationale.runs.answers import SavedRun
 
 
 def answered(run: SavedRun, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[Answer]:

@@ -24,9 +24,9 @@ Close other programs first: a busy machine changes all figures, the ratios least
 How the figures are made. The callables of a group are called in turn, round after round, so that a machine
 that slows down does so for all of them; the first two rounds are thrown away. `times as fast` compares each with
 the first of its group, round by round: the median of these ratios, and their quartiles in brackets.
-Whole runs, sweeps, readings of files and predictions are made once, without rounds; their figures are seconds, and
-for predictions also the largest memory of the process. Memory is kept as in runs (GLIBC_TUNABLES; see `USUAL` in
-rationale/runs/environment.py).
+Whole runs, sweeps, readings of files, predictions and answers are made once, without rounds; their figures are
+seconds, and for predictions also the largest memory of the process. Memory is kept as in runs (GLIBC_TUNABLES; see
+`USUAL` in rationale/runs/environment.py).
 
 examples:
   python -m tests.benchmarks                               everything; how long it takes is printed first
@@ -96,7 +96,8 @@ def show(title: str, rows: list[dict]) -> None:
         print(f"\n{title}\n  {'':{width}}    seconds" + "  peak memory, MiB" * ("peak_mib" in rows[0]))
         for row in rows:
             memory = f"  {row['peak_mib']:16,.0f}" if "peak_mib" in row else ""
-            print(f"  {row['name']:{width}}  {row['seconds']:9.2f}{memory}", flush=True)
+            digits = 2 if row["seconds"] >= 1 else 4
+            print(f"  {row['name']:{width}}  {row['seconds']:9.{digits}f}{memory}", flush=True)
         return
     compared = "times_as_fast" in rows[0]
     print(f"\n{title}\n  {'':{width}}  median ms     min ms" + compared * "  times as fast")

@@ -1,0 +1,36 @@
+"""Spellings of the same word in a treebank and in plain text; needs nothing but Python."""
+
+from collections.abc import Container, Sequence
+
+# The spelling of brackets and quotes in treebanks, and in plain text.
+TREEBANK_TO_PLAIN = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "``": '"',
+    "''": '"',
+}
+# Those that are written in plain characters before a tokenizer of word pieces reads them.
+UNESCAPED = {mark: TREEBANK_TO_PLAIN[mark] for mark in ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "``", "''")}
+
+
+def spellings(word: str) -> list[str]:
+    """The spellings with which to look up a word, best first: as it is, then as in plain text or in a treebank."""
+    plain = word.replace("\\", "") or word
+    other = [b for a, b in TREEBANK_TO_PLAIN.items() if plain.upper() == a]
+    other += [a for a, b in TREEBANK_TO_PLAIN.items() if plain == b]
+    forms = [word, plain, *other]
+    return list(dict.fromkeys([*forms, *(form.lower() for form in forms)]))
+
+
+def known_forms(tokens: Sequence[str], known: Container[str]) -> list[str]:
+    """Each word in the first of its spellings that is known, as word vectors were looked up in training.
+
+    A word of which no spelling is known stays as it is.
+    """
+    return [
+        word if word in known else next((other for other in spellings(word) if other in known), word) for word in tokens
+    ]

@@ -1,0 +1,152 @@
+"""The answer to a text: a label or a score, and the passages that the predictor read; needs nothing but Python."""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rationale.data.characters import merged, token_spans
+
+MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
+CHOSEN = "background:rgba(230,159,0,.5);color:inherit;padding:0 .1em"
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
+</head><body><h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+class Span(NamedTuple):
+    """A passage of a text: the characters [start, end)."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers to one text, or to a pair of texts.
+
+    Attributes
+    ----------
+    text : str
+    label : str or None
+        The likeliest class; None for a model of scores, and for a text without words.
+    probability : float in [0, 1], or None
+        That of `label`.
+    probabilities : class -> float in [0, 1]
+    scores : name -> float
+        Of a model of scores, on the scale of the data that it was trained on.
+    rationale : tuple of Span
+        The passages that the predictor read; neighbouring words are one passage. (): none, or a pair.
+    tokens : tuple of str, length T
+    z : tuple of float in [0, 1], length T
+        The gate of each token. For a pair: one row per token of the first text, one number per token of the second;
+        () for a model without alignments.
+    unknown : tuple of str
+        The tokens that the model does not know.
+    second, second_tokens
+        The second text of a pair; "" and () for a single text. The tokens of a pair begin with `NULL` on both sides.
+    """
+
+    text: str
+    label: str | None = None
+    probability: float | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    rationale: tuple[Span, ...] = ()
+    tokens: tuple[str, ...] = ()
+    z: tuple = ()
+    unknown: tuple[str, ...] = ()
+    second: str = ""
+    second_tokens: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The answer in one line: `pos (0.98)`, or `stars 4.2`; "no words" for a text without words."""
+        if self.label is not None:
+            return f"{self.label} ({self.probability:.2f})"
+        return ", ".join(f"{name} {score:.4g}" for name, score in self.scores.items()) or "no words"
+
+    def _repr_html_(self) -> str:
+        """The text with its rationale highlighted, as a notebook shows it."""
+        pieces, last = [], 0
+        for start, end, passage in self.rationale:
+            pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:start])}</span>')
+            pieces.append(f'<mark style="{CHOSEN}"><b>{html.escape(passage)}</b></mark>')
+            last = end
+        pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:])}</span>')
+        second = f"<div>{html.escape(self.second)}</div>" if self.second else ""
+        shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>{second}'
+        return f'<div style="max-width:60em;margin-bottom:1em"><b>{html.escape(str(self))}</b>{shown}</div>'
+
+
+class Answers(list[Answer]):
+    """Answers, in the order of the texts; a notebook shows them highlighted."""
+
+    def _repr_html_(self) -> str:
+        """All answers, as a notebook shows them."""
+        return "\n".join(answer._repr_html_() for answer in self)
+
+
+def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
+    """A page of HTML that stands alone: the texts with their rationales highlighted."""
+    return Answers(answers)._repr_html_().join(head_and_tail(title))
+
+
+def head_and_tail(title: str) -> tuple[str, str]:
+    """What stands before and behind the answers of a page."""
+    head, _, tail = PAGE.format(title=html.escape(title), body="\0").partition("\0")
+    return head, tail
+
+
+def batched(rows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The rows in batches of similar length, shortest first: at most `MOST_TEXTS` and `MOST_WORDS`, but at least one.
+
+    Examples
+    --------
+    >>> [len(batch) for batch in batched(range(100), [9_000] * 2 + [10] * 98)]
+    [64, 34, 1, 1]
+    """
+    batch: list[int] = []
+    for row in sorted(rows, key=lambda row: lengths[row]):
+        if batch and (len(batch) == MOST_TEXTS or (len(batch) + 1) * lengths[row] > MOST_WORDS):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def rescaled(scores: Sequence[float], scale: Sequence[float] | None) -> list[float]:
+    """Scores in [0, 1] on the scale (lowest, highest) of the data that a model was trained on; None: (0, 1)."""
+    low, high = scale or (0.0, 1.0)
+    return [low + score * (high - low) for score in scores]
+
+
+def named_outputs(
+    numbers: Sequence[float], names: Sequence[str], gives_classes: bool, scale: Sequence[float] | None = None
+) -> dict:
+    """The attributes of an answer that hold the outputs of a model.
+
+    Parameters
+    ----------
+    numbers : K probabilities of classes, or K scores in [0, 1]
+    names : K names of the outputs
+    gives_classes : bool
+        Whether the numbers are probabilities.
+    scale : see `rescaled`
+    """
+    if not gives_classes:
+        return {"scores": dict(zip(names, rescaled(numbers, scale), strict=True))}
+    probabilities = dict(zip(names, numbers, strict=True))
+    label = max(probabilities, key=probabilities.__getitem__)
+    return {"probabilities": probabilities, "label": label, "probability": probabilities[label]}
+
+
+def passages(text: str, tokens: Sequence[str], z: Sequence[float]) -> tuple[Span, ...]:
+    """The passages of a text that the predictor read, given its T tokens and their gates [T]."""
+    spans = merged(token_spans(text, tokens), [value > 0 for value in z], text)
+    return tuple(Span(start, end, text[start:end]) for start, end in spans)

@@ -1,0 +1,343 @@
+"""Models exported for onnxruntime: the same answers as in torch, also where neither torch nor the package is there."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from small import parameters
+from test_pretrained_encoder import CONFIGS, folders, settings  # noqa: F401  a fixture
+
+import rationale
+from rationale.data.batches import Vocabulary
+from rationale.data.word_pieces import build_pieces
+from rationale.errors import BadInput
+from rationale.models import build_extractor
+from rationale.models.exported import graph_of
+from rationale.models.transformers import load_any_encoder
+from rationale.nn import GATES
+from rationale.runs import predict, to_onnx
+from rationale.runs.onnx_reader import load
+from rationale.runs.saved import save_run
+from rationale.training.extraction import Result
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+SLOW = pytest.mark.slow  # an export of a transformer takes ten seconds
+WORDS = "a film , funny quiet dull ! it is n't good . ( oddly ) isn't".split()
+LONG = "a quiet film , oddly funny ! " * 9
+TEXTS = [
+    "A film , funny",
+    "It  isn’t good (quiet)!",
+    "",
+    "film",
+    "zzz qqq quiet",
+    "   ",
+    LONG,
+    "so\x7f ☂ dull.\nA good -LRB- quiet -RRB- film “it is”",
+]
+
+
+def saved(folder, p=None, words=WORDS, outputs=3, head="classes", **changes):
+    """A run of an untrained model whose gates differ from word to word, loaded again."""
+    p = parameters(dropout=0.0, **changes) if p is None else p
+    vocabulary, table = Vocabulary(words), torch.randn(len(words) + 2, 8, generator=torch.manual_seed(3))
+    if p.encoder == "transformer":
+        tokenizer = load_any_encoder(p.pretrained)[1]
+        vocabulary, table = build_pieces({"train": [rationale.data.Example(tuple(words), 0)]}, tokenizer)
+    torch.manual_seed(1)
+    model = build_extractor(p, table, head, outputs)
+    with torch.no_grad():
+        for part in (model.selector.gate,) if model.selector is not None else ():
+            for name, weight in part.named_parameters():
+                weight.mul_(40) if name.endswith("weight") else weight.sub_(0.3)
+        model.head.output.weight.mul_(5)
+    labels = [f"class {i}" for i in range(outputs)] if head == "classes" else None
+    save_run(folder, Result(model, vocabulary, {}, {}, [], {"epoch": 0}), p, labels, None if labels else (1.0, 10.0))
+    return rationale.load(folder)
+
+
+def exported(run, folder):
+    return load(run.export(folder / "model.onnx"), threads=1)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A run with an LSTM, and the folder with its export."""
+    run, folder = saved(tmp_path_factory.mktemp("run")), tmp_path_factory.mktemp("service")
+    run.export(folder / "model.onnx")
+    return run, folder
+
+
+def assert_same(own, other):
+    """The answers of both forms are the same, but for rounding."""
+    assert len(own) == len(other)
+    for one, two in zip(own, other, strict=True):
+        assert (one.text, one.label, one.tokens, one.unknown) == (two.text, two.label, two.tokens, two.unknown)
+        assert one.rationale == two.rationale
+        assert two.z == pytest.approx(one.z, abs=1e-5) and two.probability == pytest.approx(one.probability, abs=1e-5)
+        assert two.probabilities == pytest.approx(one.probabilities, abs=1e-5)
+        assert two.scores == pytest.approx(one.scores, abs=1e-4)
+
+
+def assert_both_forms_agree(run, model):
+    """On texts of different lengths, alone and in batches of several sizes."""
+    own = run(TEXTS)
+    assert_same(own, model(TEXTS))
+    for text, answer in zip(TEXTS, own, strict=True):
+        assert_same([answer], model([text]))
+    assert_same(run(TEXTS[:3]), model(TEXTS[:3]))
+    assert model([]) == []
+    return own
+
+
+def test_an_exported_model_gives_the_same_labels_probabilities_and_passages(service):
+    run, folder = service
+    own = assert_both_forms_agree(run, load(folder / "model.onnx", threads=1))
+    values = [z for answer in own for z in answer.z]
+    assert 0 in values and any(0 < z < 1 for z in values) and 1 in values, "gates of all three kinds are compared"
+    assert own[4].unknown == ("zzz", "qqq")
+
+
+def test_scores_of_an_exported_model_are_on_the_scale_of_the_data(tmp_path):
+    run = saved(tmp_path, outputs=1, head="scores")
+    own = assert_both_forms_agree(run, exported(run, tmp_path))
+    assert 1 <= own[0].scores["look"] <= 10
+
+
+FORMS = [
+    {"model": "hard_concrete", "rule": "top_k", "budget": 0.4, "predictor": "compact", "pool": "mean"},
+    {"model": "bernoulli", "rule": "threshold", "threshold": 0.4, "pool": "max"},
+    {"model": "straight_through", "predictor": "compact", "pool": "attention"},
+    {"model": "hardkuma", "rule": "argmax_conditional", "pool": "last"},
+    {"model": "hardkuma", "rule": "expected", "right": 1.0},
+    {"model": "attention", "rule": "top_k", "budget": 0.3},
+    {"model": "full_text"},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_gate_rule_and_pool_can_be_exported(tmp_path, form):
+    p = parameters(dropout=0.0)
+    vars(p).update({"budget": 1.0, "threshold": 0.5, "pool": "final"} | form)
+    assert {one["model"] for one in FORMS} >= set(GATES), "every gate is tried"
+    run = saved(tmp_path, p)
+    assert_both_forms_agree(run, exported(run, tmp_path))
+
+
+@pytest.mark.parametrize("name", [name if name == "bert" else pytest.param(name, marks=SLOW) for name in CONFIGS])
+def test_every_architecture_of_transformers_can_be_exported(folders, tmp_path, name):  # noqa: F811
+    run = saved(tmp_path, settings(folders[name]))
+    own = assert_both_forms_agree(run, exported(run, tmp_path))
+    assert len(own[6].tokens) > 38, "a text of several windows"
+    values = [z for answer in own for z in answer.z]
+    assert 0 in values and any(values), "some words are selected"
+
+
+PRETRAINED_FORMS = [
+    {"model": "hardkuma", "predictor": "compact", "pool": "mean"},
+    {"model": "attention", "rule": "threshold", "threshold": 0.03},
+    {"model": "hardkuma", "shared_encoder": True},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", PRETRAINED_FORMS, ids=str)
+def test_a_transformer_can_be_exported_in_every_form(folders, tmp_path, form):  # noqa: F811
+    run = saved(tmp_path, settings(folders["bert"], **form))
+    assert_both_forms_agree(run, exported(run, tmp_path))
+
+
+KINDS = ["lstm", pytest.param("bert", marks=SLOW)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_that_look_like_special_ones_are_unknown_in_both_forms(request, tmp_path, kind):
+    run = saved(tmp_path, None if kind == "lstm" else settings(request.getfixturevalue("folders")[kind]))
+    run.tokeniser = "spaces"
+    texts = ["a <unk> film", "<pad>", "quiet <pad> zebra"]
+    own = run(texts)
+    assert_same(own, exported(run, tmp_path)(texts))
+    assert [answer.unknown[:1] for answer in own] == [("<unk>",), ("<pad>",), ("<pad>",)]
+
+
+# --- where only onnxruntime, numpy and tokenizers are installed
+
+ALONE = """
+import json, sys
+allowed = {"numpy", "onnxruntime", "tokenizers", "rationale_reader"}
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if path is None and top not in allowed | set(sys.stdlib_module_names) and from_the_reader():
+            raise ModuleNotFoundError(f"{name} is not installed", name=name)
+        if top in ("torch", "rationale", "transformers", "onnx", "onnxscript"):
+            raise ModuleNotFoundError(f"{name} is not installed", name=name)
+def from_the_reader():
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("importlib"):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") in ("__main__", "rationale_reader")
+sys.meta_path.insert(0, Missing())
+from rationale_reader import load
+model = load("model.onnx", threads=1)
+answers = model(json.load(open("texts.json", encoding="utf-8")))
+print(json.dumps([[a.label, a.probability, a.rationale, a.z, a.unknown] for a in answers]))
+print(model.to_html(answers[:1], "A title")[:15])
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reader_needs_neither_torch_nor_the_package(service, request, tmp_path, kind):
+    run, folder = service
+    if kind != "lstm":
+        place = request.getfixturevalue("folders")[kind]
+        run, folder = saved(tmp_path, settings(place)), tmp_path / "service"
+        run.export(folder / "model.onnx")
+    assert {path.name for path in folder.iterdir()} == {"model.onnx", "rationale_reader.py"}
+    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+    program = ALONE.replace("texts.json", str(tmp_path / "texts.json"))
+    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, cwd=folder, env={})
+    assert done.returncode == 0, done.stderr
+    rows, page = done.stdout.splitlines()
+    assert page == "<!doctype html>"
+    for answer, (label, probability, passages, z, unknown) in zip(run(TEXTS), json.loads(rows), strict=True):
+        assert (answer.label, answer.unknown) == (label, tuple(unknown)) and z == pytest.approx(answer.z, abs=1e-5)
+        assert [list(span) for span in answer.rationale] == passages
+        assert probability == pytest.approx(answer.probability, abs=1e-5)
+
+
+def test_the_parts_of_the_reader_have_names_of_their_own():
+    source = to_onnx.reader_source()
+    names = []
+    for node in ast.parse(source).body:
+        names += [node.name] if hasattr(node, "name") else []
+        names += [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+    assert len(names) == len(set(names)), "a later part would replace an earlier one"
+    assert "rationale." not in "".join(line for line in source.splitlines() if "import" in line.split())
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("model.onnx", b"no model", "model.onnx: cannot be read"),
+        ("other.onnx", None, "other.onnx: format none; accepted is 1"),
+        ("missing.onnx", None, "missing.onnx: no such file"),
+    ],
+)
+def test_the_reader_says_what_is_wrong_with_a_file(tmp_path, name, content, message):
+    if content:
+        (tmp_path / name).write_bytes(content)
+    elif name == "other.onnx":
+        torch.onnx.export(torch.nn.Linear(1, 1), (torch.ones(1, 1),), tmp_path / name, dynamo=True, verbose=False)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / name)
+
+
+def test_what_is_no_list_of_texts_is_refused_by_an_exported_model(service):
+    model = load(service[1] / "model.onnx")
+    for wrong, message in ("a text", "a single text"), (["a", 1], "text 2: 1 is no text"):
+        with pytest.raises(ValueError, match=message):
+            model(wrong)
+
+
+# --- what is refused
+
+
+def test_what_cannot_be_exported_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(to_onnx, "_exported", lambda graph: pytest.fail("work was begun"))
+    for changes, message in (
+        ({"encoder": "rcnn"}, "encoder rcnn is a loop .*; accepted are lstm, transformer, minilm"),
+        ({"dependent": True, "look_ahead": False}, "dependent gates"),
+        ({"rule": "sample"}, "rule sample, which draws random numbers"),
+    ):
+        p = parameters()
+        vars(p).update(changes)
+        run = saved(tmp_path / "_".join(changes), p)
+        with pytest.raises(BadInput, match=message):
+            run.export(tmp_path / "model.onnx")
+    run.task = "alignment"
+    with pytest.raises(BadInput, match="a model of pairs"):
+        run.export(tmp_path / "model.onnx")
+    assert not list(tmp_path.glob("*.onnx"))
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    run = saved(tmp_path)
+    assert run.obstacle_to_export == ""
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(BadInput, match=r"needs the package onnxscript; pip install 'rationale-kuma\[onnx\]'"):
+        run.export(tmp_path / "model.onnx")
+
+
+def test_no_file_of_a_user_is_overwritten(tmp_path):
+    run, path = saved(tmp_path), tmp_path / "model.onnx"
+    path.write_bytes(b"mine")
+    for overwrite in (False, True):
+        with pytest.raises(BadInput, match="model.onnx was not written by an export; accepted is another name"):
+            run.export(path, overwrite)
+    assert path.read_bytes() == b"mine"
+    path.unlink()
+    (tmp_path / "rationale_reader.py").write_text("mine = 1\n")
+    with pytest.raises(BadInput, match="rationale_reader.py was not written by an export"):
+        run.export(path)
+    (tmp_path / "rationale_reader.py").unlink()
+    before = run.export(path).read_bytes()
+    with pytest.raises(BadInput, match="model.onnx is there already; accepted is another name, or overwrite"):
+        run.export(path)
+    assert path.read_bytes() == before
+    old = path.stat().st_mtime_ns
+    assert run.export(path, overwrite=True).stat().st_mtime_ns > old
+    with pytest.raises(BadInput, match="accepted is a name that ends in .onnx"):
+        run.export(tmp_path / "model.bin")
+
+
+def test_a_file_whose_answers_differ_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(to_onnx, "TOLERANCE", -1.0)
+    run = saved(tmp_path)
+    with pytest.raises(BadInput, match="differ"):
+        run.export(tmp_path / "model.onnx")
+    assert not list(tmp_path.glob("*onnx*"))
+
+
+def test_the_command_exports_a_run(tmp_path, capsys):
+    saved(tmp_path)
+    path = tmp_path / "new" / "model.onnx"
+    assert predict.main([str(tmp_path), "--export", str(path)]) == 0
+    assert str(path) in capsys.readouterr().out and load(path)(["film"])[0].label
+    assert predict.main([str(tmp_path), "--export", str(path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert predict.main([str(tmp_path), "--text", "film", "--overwrite"]) == 2
+    assert "--overwrite: only with --export" in capsys.readouterr().err
+
+
+# --- operators
+
+
+def test_the_operators_that_onnx_lacks_keep_their_digits(tmp_path):
+    class Each(torch.nn.Module):
+        def forward(self, x, y):
+            order = torch.argsort(y > 2, dim=0, descending=True, stable=True)
+            return x.log1p(), x.expm1(), torch.nn.functional.logsigmoid(10 * x), y.lgamma(), order
+
+    small = torch.logspace(-37, 1, 200)
+    x = torch.cat([-small[small < 0.999], small, torch.zeros(1)])
+    y = torch.logspace(-3, 25, len(x), dtype=torch.float64)
+    path = tmp_path / "each.onnx"
+    torch.onnx.export(
+        Each().eval(), (x, y), path, dynamo=True, verbose=False, custom_translation_table=to_onnx.translations()
+    )  # fmt: skip
+    found = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy(), "y": y.numpy()})
+    for name, own, other in zip("log1p expm1 log_sigmoid lgamma order".split(), Each()(x, y), found, strict=True):
+        precision = {"rtol": 1e-12, "atol": 1e-14} if name == "lgamma" else {"rtol": 4e-7, "atol": 1e-37}
+        torch.testing.assert_close(torch.from_numpy(other), own, **precision, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_graph_names_an_axis_for_every_axis_of_its_inputs(tmp_path):
+    graph = graph_of(saved(tmp_path).model)
+    for names, example in zip(graph.inputs.values(), graph.examples(), strict=True):
+        assert len(names) == example.ndim and min(example.shape) > 1
