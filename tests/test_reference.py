@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -306,6 +307,18 @@ def test_a_committed_run_says_how_it_differs_from_what_is_the_default_now(home):
     found = table.groupby("run")["network"].unique().map(list).to_dict()
     assert found == {"13_train_nli/a": ["dropout=0.2"], "13_train_nli/b": [""]}, found
     assert committed.read_results().query("run == '13_train_nli/a'")["network"].eq("dropout=0.2").all()
+
+
+def test_the_gates_of_the_first_rationale_are_collected_if_the_run_is_there(home):
+    collected = committed.reference_folder() / "epochs.json"
+    run_of(home, "13_train_nli", "a", {"accuracy": 0.65, "rate_selected": 1.0})
+    collect.collect(home)
+    assert not collected.exists(), "there is no such run"
+    folder = home / Path(committed.EPOCHS).parent
+    folder.mkdir(parents=True)
+    (folder / "epochs.json").write_text('{"texts": []}')
+    collect.collect(home)
+    assert collected.read_text() == '{"texts": []}'
 
 
 def test_the_table_of_texts_has_translations_and_summaries(tmp_path):
