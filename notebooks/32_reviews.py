@@ -164,7 +164,8 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   We did not find out why. At each target its error is below that of the Bernoulli gates (one or two seeds).
 # - A twentieth of the words is enough, and most of it is gold. If a selector has to select more than it needs, it
 #   selects the neighbours of these words, and the precision falls. This happens even at the share of words that the
-#   gold has. The selector cannot know that people count `the` and `is`, and do not count the comma after the phrase.
+#   gold has. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma
+#   after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
 #   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection,
 #   from a tenth on.
