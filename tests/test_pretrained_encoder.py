@@ -216,8 +216,6 @@ def test_a_trained_run_is_loaded_and_reads_words_that_it_has_never_seen(folders,
 
 
 def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):
-    with pytest.raises(BadInput, match="shared_encoder: true is not accepted with encoder lstm"):
-        ExtractionSettings.checked({"shared_encoder": True})
     with pytest.raises(BadInput, match="frozen_layers: 2 is not accepted with encoder lstm"):
         ExtractionSettings.checked({"frozen_layers": 2})
     with pytest.raises(BadInput, match="pretrained: .* cannot be loaded"):

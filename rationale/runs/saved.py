@@ -63,7 +63,8 @@ SETTINGS = {
     "alignment": ("training.settings.alignment", "AlignmentSettings"),
 }
 BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": ("models.aligner", "build_aligner")}
-FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}  # attributions.jsonl beside the methods
+# In attributions.jsonl, beside the methods
+FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}
 
 
 def save_run(
