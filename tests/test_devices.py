@@ -182,7 +182,7 @@ def test_recorded_steps_train_as_steps_that_are_not_recorded(kind):
     for records in (False, True):
         torch.manual_seed(0)
         model, objective, batch = KINDS[kind]("cpu")
-        batches = [batch, batch._replace(target=batch.target.flip(0)), Batch(*(part[:2] for part in batch))]
+        batches = [batch, batch._replace(target=batch.target.flip(0)), Batch(*(part[:2] for part in batch[:4]))]
         optimizer = torch.optim.Adam(model.train().parameters(), lr=0.01)
         stand_in = StandIn(objective)
         recorded = RecordedSteps(model, objective.train(), 1.0, stand_in) if records else None

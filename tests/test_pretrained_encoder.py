@@ -232,8 +232,6 @@ def test_a_word_of_a_text_that_looks_like_a_special_one_moves_no_other_word(fold
 
 
 def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):
-    with pytest.raises(BadInput, match="shared_encoder: true is not accepted with encoder lstm"):
-        ExtractionSettings.checked({"shared_encoder": True})
     with pytest.raises(BadInput, match="frozen_layers: 2 is not accepted with encoder lstm"):
         ExtractionSettings.checked({"frozen_layers": 2})
     with pytest.raises(BadInput, match="pretrained: .* cannot be loaded"):

@@ -141,7 +141,7 @@ def enumerated_gradient(model, objective, batch) -> torch.Tensor:
     total = 0.0
     for i, length in enumerate(batch.mask.sum(1).tolist()):
         z = all_selections(length).to(model.vectors.dtype)
-        rows = Batch(*(part[i : i + 1].expand(len(z), *part.shape[1:]) for part in batch))
+        rows = Batch(*(part[i : i + 1].expand(len(z), *part.shape[1:]) for part in batch[:4]))
         mask, embedded = rows.mask[:, :length], model.embed(rows.tokens[:, :length])
         replay = iter(z.unbind(1)) if model.selector.dependent else iter([z])
         drawn, gates, _ = model.selector(embedded, mask, lambda _, replay=replay: next(replay))

@@ -62,7 +62,7 @@ def moved(batch: Batch, device: str) -> Batch:
     """A batch on another device, whatever its tokens are."""
     tokens = batch.tokens
     tokens = tokens.to(device) if torch.is_tensor(tokens) else type(tokens)(*(side.to(device) for side in tokens))
-    return Batch(tokens, *(part.to(device) for part in batch[1:]))
+    return Batch(tokens, *(part.to(device) for part in batch[1:4]), *batch[4:])
 
 
 def extractor(device: str, **changes) -> Case:

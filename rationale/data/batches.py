@@ -83,12 +83,15 @@ class Batch(NamedTuple, Generic[Tokens]):
         Class, or K scores.
     rows : long [B]
         Number of the example in each row, so that results can be returned to the order of the file.
+    guide : int8 [B, T] or None
+        Gold words that guide the gates in training: 1 for a gold word, 0 for another one, -1 where nothing is said.
     """
 
     tokens: Tokens
     mask: Tensor
     target: Tensor
     rows: Tensor
+    guide: Tensor | None = None
 
 
 class BatchSize(NamedTuple):
@@ -119,6 +122,8 @@ class Batches:
     device : device of the batches; the flat tensor is copied there once.
     max_tokens : int or None
         Largest number of words of a training batch, with padding; only with `bucketed`. None: any.
+    guided : float, in [0, 1]
+        Share of the examples, chosen by `seed`, whose gold rationale becomes `Batch.guide`. 0: there is no guide.
 
     Raises
     ------
@@ -137,6 +142,7 @@ class Batches:
         bucketed: bool = True,
         device: torch.device | str = "cpu",
         max_tokens: int | None = None,
+        guided: float = 0.0,
     ):
         if batch_size < 1:
             raise ValueError(f"batch_size: {batch_size}; accepted: a whole number from 1")
@@ -166,6 +172,7 @@ class Batches:
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
         self._device_lengths = self.lengths.to(self.device)  # [N]
         self._targets = _targets(examples).to(self.device)  # [N] or [N, K]
+        self._guide = _guide(examples, guided, seed).to(self.device) if guided else None  # int8 [sum of lengths]
 
     @property
     def targets(self) -> Tensor:
@@ -232,7 +239,8 @@ class Batches:
         mask = position < self._device_lengths[index, None]  # [B, T]
         where = (self._starts[index, None] + position).clamp(max=len(self._flat) - 1)  # [B, T]
         tokens = self._flat[where].long().masked_fill_(~mask, self.vocabulary.pad)
-        return Batch(tokens, mask, self._targets[index], index)
+        guide = None if self._guide is None else self._guide[where].masked_fill_(~mask, -1)
+        return Batch(tokens, mask, self._targets[index], index, guide)
 
     def _cut(self, order: Tensor, size: int | list[int], batch_order: Tensor | None = None) -> Iterator[Batch[Any]]:
         pieces = order.split(size)
@@ -370,6 +378,19 @@ def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) ->
         return torch.tensor(vocabulary.encode(examples.words), dtype=torch.int32)[torch.tensor(examples.numbers())]
     words = chain.from_iterable(example.tokens for example in examples)
     return torch.from_numpy(np.fromiter(vocabulary.encoded(words), np.int32, count))
+
+
+def _guide(examples: Sequence[Example], share: float, seed: int) -> Tensor:
+    """1 for each gold word of this share of the examples, 0 for their other words, -1 elsewhere: int8, all tokens."""
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
+    guided = set(order[: math.ceil(share * len(examples))].tolist())
+    flags: list[int] = []
+    for i, example in enumerate(examples):
+        known = i in guided and example.rationale is not None
+        flags += map(int, example.rationale or ()) if known else [-1] * len(example.tokens)
+    if max(flags) < 0:
+        raise BadInput("guidance: no training text has a gold rationale; accepted: 0, or texts with gold words")
+    return torch.tensor(flags, dtype=torch.int8)
 
 
 def _targets(examples: Sequence[Example]) -> Tensor:

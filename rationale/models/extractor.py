@@ -5,7 +5,8 @@
     prediction = head(encoder(z * embed(x)))             predictor
 
 Source: eqs. (S1)-(S2), notebooks/05_count_words.py; Bastings et al. 2019, sec. 5.
-Selector and predictor have separate encoders and share only the (fixed) word vectors.
+Selector and predictor have separate encoders and share only the (fixed) word vectors, unless `shared_encoder` gives
+them one encoder. With `closeness` above 0, a second predictor reads every word in training; see `Extractor.auxiliary`.
 """
 
 from typing import Annotated, Literal
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from rationale.distributions.protocol import GateDistribution
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import Output
+from rationale.models.remedies import RemedySettings
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import Encoder, EncoderSettings, find_encoder
@@ -38,7 +40,7 @@ def extractor_models() -> tuple[str, ...]:
     return (*WHOLE_TEXT, *GATES)
 
 
-class ExtractorSettings(EncoderSettings, PretrainedSettings, GateSettings, DecisionSettings):
+class ExtractorSettings(EncoderSettings, PretrainedSettings, GateSettings, DecisionSettings, RemedySettings):
     """How words are selected, and how the selection is read."""
 
     model: Annotated[str, OneOf(extractor_models)] = setting("hardkuma", "how words are selected")
@@ -144,6 +146,10 @@ class Extractor(nn.Module):
         weight is at least the threshold if the rule is `threshold`.
     threshold, budget : float
         Arguments of the rules `threshold` and `top_k`.
+    auxiliary : Predictor or None
+        A second predictor, which only training uses. It reads every word, multiplied by P(Z_t != 0) instead of by a
+        draw, so that words which are hardly ever selected tell the selector what they are worth. Source: Yu et al.
+        2021 (A2R), who weigh the words by a softmax of the selector instead.
     """
 
     task = "extraction"
@@ -157,10 +163,11 @@ class Extractor(nn.Module):
         rule: str = "argmax",
         threshold: float = 0.5,
         budget: float = 1.0,
+        auxiliary: Predictor | None = None,
     ):
         super().__init__()
         self.register_buffer("vectors", vectors, persistent=False)  # fixed
-        self.selector, self.predictor = selector, predictor
+        self.selector, self.predictor, self.auxiliary = selector, predictor, auxiliary
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
@@ -185,8 +192,8 @@ class Extractor(nn.Module):
     @property
     def floats_per_position(self) -> int:
         """Numbers that a training step keeps per word of a batch, at the least."""
-        encoders = [self.predictor.encoder] + ([self.selector.encoder] if self.selector is not None else [])
-        return sum(encoder.floats_per_position for encoder in encoders)
+        parts = [part for part in (self.selector, self.predictor, self.auxiliary) if part is not None]
+        return sum(part.encoder.floats_per_position for part in parts)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -231,8 +238,12 @@ class Extractor(nn.Module):
             z, gates, switches = repeated(z, num_samples), None, None
         z = z * rows  # [K B, T]
         dependent = self.selector is not None and self.selector.dependent
-        prediction = self.predictor(repeated(embedded, num_samples), rows, z)
-        return Output(prediction, z, gates, dependent, switches)
+        embedded = repeated(embedded, num_samples)
+        prediction, second = self.predictor(embedded, rows, z), None
+        if self.auxiliary is not None and self.training:
+            assert gates is not None  # a model without gates has no auxiliary predictor
+            second = self.auxiliary(embedded, rows, gates.log_prob_nonzero.exp() * rows)
+        return Output(prediction, z, gates, dependent, switches, second)
 
     def attended(self, tokens: Tensor, mask: Tensor, importance: Tensor | None = None) -> Tensor:
         """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`.
@@ -317,7 +328,12 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
             selector = DependentSelector(features, dependent_gate, cell, p.dropout, p.look_ahead)
         else:
             selector = Selector(features, gate.build(features.output_size, everything), p.dropout)
-    reader = encoder() if selector is None or not p.shared_encoder else selector.encoder
-    pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
-    predictor = Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, p.predictor, pool)
-    return initialise(Extractor(vectors, selector, predictor, p.rule, p.threshold, p.budget))
+
+    def predictor(mode: str) -> Predictor:
+        reader = encoder() if selector is None or not p.shared_encoder else selector.encoder
+        pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
+        return Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, mode, pool)
+
+    first = predictor(p.predictor)
+    second = predictor("zero") if selector is not None and p.closeness else None
+    return initialise(Extractor(vectors, selector, first, p.rule, p.threshold, p.budget, second))

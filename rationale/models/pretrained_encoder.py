@@ -28,7 +28,6 @@ class PretrainedSettings(Settings):
     pretrained: str = setting(MINILM, "checkpoint of encoder transformer: minilm, a folder, or a name on the hub")
     pretrained_learning_rate: float = setting(3e-5, "step size for the weights of a pretrained encoder", "(0, inf)")
     frozen_layers: int = setting(0, "layers of a pretrained encoder, lowest first, that are not trained", "[0, inf)")
-    shared_encoder: bool = setting(False, "selector and predictor share one pretrained encoder")
     bfloat16: bool = setting(
         False, "a pretrained encoder multiplies in bfloat16, with 8 bits of precision; needs a GPU"
     )

@@ -20,6 +20,7 @@ class Output(NamedTuple):
     gates: GateDistribution | None  # of batch shape [K B, T]; None for a model that reads everything
     dependent: bool = False  # True if a gate depends on the draws before it
     log_switches: Tensor | None = None  # [K B, T - 1] ln P(switch after t); only from a selector that looks ahead
+    auxiliary: Tensor | None = None  # [K B, C] of the auxiliary predictor, in training; see `Extractor.auxiliary`
 
     def required_gates(self) -> GateDistribution:
         """The gates of a model that has some.

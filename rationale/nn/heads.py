@@ -1,5 +1,6 @@
 """Heads: from the features of a text to classes or scores. Each has its own loss and metric."""
 
+import math
 from typing import ClassVar
 
 import torch
@@ -52,6 +53,10 @@ class Head(nn.Module):
         """The prediction for people and files."""
         raise NotImplementedError
 
+    def divergence(self, prediction: Tensor, other: Tensor) -> Tensor:
+        """How far two predictions are apart, [B, C] twice -> [B]: symmetric, at least 0, and 0 if they are equal."""
+        raise NotImplementedError
+
 
 class Classes(Head):
     """Head for one of C classes: logits, cross-entropy in nats, accuracy."""
@@ -73,6 +78,17 @@ class Classes(Head):
         """Class index [B], as it is shown to people and written to files."""
         return prediction.argmax(1)
 
+    def divergence(self, prediction: Tensor, other: Tensor) -> Tensor:
+        """Jensen-Shannon divergence in nats, at most ln 2, of the classes of two sets of logits: [B].
+
+            JS(p, q) = KL(p || m) / 2 + KL(q || m) / 2,   m = (p + q) / 2
+
+        Source: Yu et al. 2021 (A2R).
+        """
+        log_p, log_q = prediction.log_softmax(1), other.log_softmax(1)
+        log_mean = torch.logaddexp(log_p, log_q) - math.log(2)
+        return sum((log.exp() * (log - log_mean)).sum(1) for log in (log_p, log_q)) / 2  # type: ignore[return-value]
+
 
 class Scores(Head):
     """Head for K scores in [0, 1]: sigmoid, squared error."""
@@ -93,6 +109,10 @@ class Scores(Head):
     def answer(self, prediction: Tensor) -> Tensor:
         """Scores [B, K], as they are shown to people and written to files."""
         return prediction
+
+    def divergence(self, prediction: Tensor, other: Tensor) -> Tensor:
+        """Mean squared difference of the K scores: [B]."""
+        return self.loss(prediction, other)
 
 
 HEADS: dict[str, type[Head]] = {head.name: head for head in (Classes, Scores)}

@@ -7,6 +7,7 @@ from rationale.objectives.penalties import (
     count_switches,
     expected_selection,
     expected_transitions,
+    guidance,
     log_mean,
     masked_mean,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "count_switches",
     "expected_selection",
     "expected_transitions",
+    "guidance",
     "leave_one_out",
     "log_mean",
     "masked_mean",

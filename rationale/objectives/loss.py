@@ -3,13 +3,15 @@
     minimise  E[task loss]  subject to  rate = target
     minimise  E[task loss + sparsity * selected words + coherence * switches]
 
+Two terms against rationales that degenerate may be added: `closeness` and `guidance` of `RationaleObjective`.
+
 Where the gates are independent given the text, the expected numbers of selected tokens and of switches are sums
 of products of masses, so they need neither sampling nor the score function. The gradient of the expected task loss
 is taken through the draw (HardKuma) or, for gates whose draws pass no gradient (Bernoulli), by the score function.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import torch
@@ -19,13 +21,14 @@ from torch.nn.functional import pad
 from rationale.data.batches import Batch, Tokens
 from rationale.distributions.protocol import GateDistribution
 from rationale.models.protocol import Output, RationaleModel
+from rationale.models.remedies import RemedySettings
 from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings, steps_of_task
-from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, log_mean
+from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, guidance, log_mean
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting
 
 MEASURES = ("training", "expected", "selected")
 PENALTIES = ("expected", "sampled")
@@ -39,6 +42,17 @@ class PriceSettings(Settings):
     penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
     entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
     warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
+
+
+class GuidanceSettings(Settings):
+    """Gold words that guide the gates in training."""
+
+    guidance: float = setting(0.0, "price of a nat by which gates miss the gold rationale; 0 = no guidance", "[0, inf)")
+    guided: float = setting(1.0, "share of the training texts whose gold rationale guides the gates", "(0, 1]")
+
+    def refused(self) -> Iterator[Refusal]:
+        without = self.guided < 1 and not self.guidance
+        yield Refusal(without, "guided", "without guidance", "1, or a positive guidance", meaningless=True)
 
 
 class LossOutput(NamedTuple):
@@ -84,6 +98,11 @@ class RationaleObjective(nn.Module):
         whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
     held_after : int, >= 0
         Training steps before the constraints act; until then no rate is measured and no multiplier moves.
+    closeness : float, >= 0
+        Price of the divergence of the prediction from that of the auxiliary predictor, if the model has one. The task
+        loss of the auxiliary predictor is added as well: l(y', y) + l(y'', y) + closeness D(y', y''). Yu et al. 2021.
+    guidance : float, >= 0
+        Price of the cross-entropy of the gates and `Batch.guide`, see `penalties.guidance`.
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
@@ -104,6 +123,8 @@ class RationaleObjective(nn.Module):
         warmup: int = 0,
         entropy: float = 0.0,
         held_after: int = 0,
+        closeness: float = 0.0,
+        guidance: float = 0.0,
     ):
         super().__init__()
         for name, value, accepted in (
@@ -121,6 +142,7 @@ class RationaleObjective(nn.Module):
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
         self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
         self.held_after = held_after
+        self.closeness, self.guidance = closeness, guidance
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
@@ -182,7 +204,18 @@ class RationaleObjective(nn.Module):
             return LossOutput(task.mean(), parts)
         self._refuse_biased(output)
         price = self._price(output, mask)  # [K B]
+        if output.auxiliary is not None:
+            apart = head.divergence(output.prediction, output.auxiliary)  # [K B]
+            parts["divergence"] = apart.detach().mean()
+            task = task + self.closeness * apart
         loss = (task + price).mean()
+        if output.auxiliary is not None:
+            loss = loss + head.loss(output.auxiliary, target).mean()
+        if batch.guide is not None and self.training:
+            guide = repeated(batch.guide, num_samples)
+            missed = guidance(output.gates.log_prob_nonzero, output.gates.log_prob_zero, guide)
+            parts["guidance"] = missed.detach()
+            loss = loss + self.guidance * missed
         for name, constraint, logs in (
             ("rate", self._acting(self.selection), self._rate),
             ("switches", self._acting(self.transitions), self._switches),
@@ -319,8 +352,8 @@ def build_objective(
     Parameters
     ----------
     p : settings
-        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings` are taken from `p`; a
-        setting that `p` does not have keeps its default.
+        `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings`, `RemedySettings` and
+        `GuidanceSettings` are taken from `p`; a setting that `p` does not have keeps its default.
     steps_per_epoch : int
         Training steps per epoch; `warmup` and `constraint_from` count in epochs.
     has_gates : bool
@@ -364,4 +397,6 @@ def build_objective(
         round(prices.warmup * steps_per_epoch),
         prices.entropy,
         (held.constraint_from - 1) * steps_per_epoch,
+        RemedySettings.of(p).closeness,
+        GuidanceSettings.of(p).guidance,
     )

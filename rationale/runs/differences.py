@@ -13,10 +13,11 @@ from rationale.data.corpora import find_corpus
 from rationale.data.example import SplitSettings
 from rationale.data.own.settings import RationaleFileSettings
 from rationale.explain.methods import METHODS
+from rationale.models.remedies import RemedySettings
 from rationale.nn.gates import GATES, GateSettings
 from rationale.nn.rules import DecisionSettings
 from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
-from rationale.objectives.loss import PriceSettings
+from rationale.objectives.loss import GuidanceSettings, PriceSettings
 from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.runs.cells import defaults
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised
@@ -35,6 +36,8 @@ ONLY_GATES = {  # settings without an effect on models that have no gates
     *ConstraintSettings.model_fields,
     *TransitionSettings.model_fields,
     *PriceSettings.model_fields,
+    *RemedySettings.model_fields,
+    *GuidanceSettings.model_fields,
     *ScoreFunctionSettings.model_fields,
 }
 BASELINE = "tfidf"  # value of the column `model`: TF-IDF with a linear model, beside runs on texts of one's own

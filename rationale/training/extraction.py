@@ -18,7 +18,7 @@ from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.nn.encoders import find_encoder
 from rationale.nn.rules import RULES
-from rationale.objectives.loss import PriceSettings, build_objective
+from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
 from rationale.progress import report_phase
 from rationale.training.epochs import EpochRecorder
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
@@ -113,8 +113,11 @@ def train_extractor(
         vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
     limits = {"train": StepSettings.of(p).batch_tokens}
+    guided = {"train": GuidanceSettings.of(p).guided if GuidanceSettings.of(p).guidance else 0.0}
     batches = {
-        name: Batches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name))
+        name: Batches(
+            examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name), guided.get(name, 0.0)
+        )
         for name, examples in splits.items()
     }
     watch = None

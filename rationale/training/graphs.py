@@ -93,10 +93,11 @@ class CUDAGraphs:
 def parts_of(batch: Batch) -> list[Tensor]:
     """The tensors of a batch."""
     tokens = [batch.tokens] if isinstance(batch.tokens, Tensor) else [*batch.tokens]
-    return [*tokens, batch.mask, batch.target, batch.rows]
+    return [*tokens, batch.mask, batch.target, batch.rows, *([] if batch.guide is None else [batch.guide])]
 
 
 def with_parts(batch: Batch, parts: list[Tensor]) -> Batch:
     """A batch of the same kind with other tensors, in the order of `parts_of`."""
-    *tokens, mask, target, rows = parts
-    return Batch(tokens[0] if isinstance(batch.tokens, Tensor) else type(batch.tokens)(*tokens), mask, target, rows)
+    count = 1 if isinstance(batch.tokens, Tensor) else len(batch.tokens)
+    tokens = parts[0] if isinstance(batch.tokens, Tensor) else type(batch.tokens)(*parts[:count])
+    return Batch(tokens, *parts[count:])

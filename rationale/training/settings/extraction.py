@@ -12,7 +12,7 @@ from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
-from rationale.objectives.loss import PriceSettings
+from rationale.objectives.loss import GuidanceSettings, PriceSettings
 from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
@@ -25,6 +25,7 @@ class ExtractionSettings(
     ConstraintSettings,
     TransitionSettings,
     PriceSettings,
+    GuidanceSettings,
     ScoreFunctionSettings,
     ScaledVectorSettings,
     BatchSettings,
@@ -45,13 +46,14 @@ class ExtractionSettings(
         network = f"with encoder {self.encoder}"
         if not find_encoder(self.encoder).reads_pieces:
             accepted = "false, or encoder=minilm"
-            yield Refusal(self.shared_encoder, "shared_encoder", network, accepted, meaningless=True)
             yield Refusal(self.frozen_layers > 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
         in_order = self.batch_tokens is not None and not self.bucketed
         yield Refusal(in_order, "batch_tokens", "with bucketed false", "null, or bucketed=true")
         if gate is None:
             yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
+            yield Refusal(self.closeness > 0, "closeness", model, "0, or a model with gates", meaningless=True)
+            yield Refusal(self.guidance > 0, "guidance", model, "0, or a model with gates", meaningless=True)
             yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
             yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates", meaningless=True)
             yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates", meaningless=True)
