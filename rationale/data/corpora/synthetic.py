@@ -382,8 +382,8 @@ def _review(rng: random.Random, correlation: float) -> Review:
     scores, clauses = list(judgements), []
     for column, aspect in enumerate(ASPECTS):
         if rng.random() < MENTIONED[column]:
-            scores[column], opinions = _aspect_clauses(rng, aspect, judgements[column])
-            clauses += opinions
+            scores[column], of_aspect = _aspect_clauses(rng, aspect, judgements[column])
+            clauses += of_aspect
     for templates, shares in ((OTHER_CLAUSES, OTHERS), (PLAIN_CLAUSES, PLAINS)):
         clauses += [_other_clause(rng, templates) for share in shares if rng.random() < share]
     tokens, owners, opinions = _joined(rng, clauses)
