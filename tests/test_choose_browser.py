@@ -76,18 +76,27 @@ def test_every_committed_row_can_be_reached_and_shows_the_number_of_the_file(vis
 def test_a_dot_tells_its_run_and_the_command_by_mouse_and_by_keyboard(visit):
     page, data = visit.page, results_data()
     page.evaluate(CHOOSE, ["corpus", "sst: sst"])
-    assert page.evaluate(CHOOSE, ["model", "hardkuma"]) == "hardkuma"
-    assert page.evaluate(CHOOSE, ["rate", "40%"]) == "40%"
-    [first, second, *_] = [unit for unit in data["units"] if unit["model"] == "hardkuma" and unit["rate"] == "40%"]
-    for unit, reach in ((first, "hover"), (second, "focus")):
-        dot = page.locator(f'#choose circle[aria-label^="{unit["run"]},"]')
-        getattr(dot, reach)()
-        told = page.locator("#choose .facts").inner_text()
-        assert unit["run"] in told and unit["values"]["test"]["accuracy"] in told
-        assert page.locator("#choose pre").inner_text() == data["commands"][unit["run"]]
-    page.locator(f'#choose circle[aria-label^="{first["run"]},"]').click(force=True)
+
+    def told() -> str:
+        return page.locator("#choose .facts").inner_text()
+
+    def units_of(model: str, rate: str) -> list[dict]:
+        assert [page.evaluate(CHOOSE, ["model", model]), page.evaluate(CHOOSE, ["rate", rate])] == [model, rate]
+        found = [unit for unit in data["units"] if unit["task"] == "sst" and unit["model"] == model]
+        return [unit for unit in found if rate in ("all", unit["rate"])]
+
+    [alone] = units_of("attention", "all")
+    page.locator("#choose circle").hover()
+    assert alone["run"] in told() and alone["values"]["test"]["accuracy"] in told()
+    assert page.locator("#choose pre").inner_text() == data["commands"][alone["run"]]
+    first, second, *_ = units_of("hardkuma", "40%")
+    page.locator(f'#choose circle[aria-label^="{first["run"]},"]').focus()
+    assert first["run"] in told()
+    page.keyboard.press("Enter")
     page.locator(f'#choose circle[aria-label^="{second["run"]},"]').focus()
-    assert first["run"] in page.locator("#choose .facts").inner_text(), "a click keeps a run in view"
+    assert first["run"] in told(), "Enter, like a click, keeps a run in view"
+    page.keyboard.press("Enter")
+    assert second["run"] in told()
 
 
 def test_nothing_leaves_the_window_and_letters_can_be_read(visit):

@@ -137,7 +137,8 @@ def test_a_deck_and_an_index_are_written_and_a_slide_without_its_picture_is_name
     written.slides[2].figure.number = 3
     source.write_text(written.model_dump_json())
     none, [message] = write_decks(tmp_path / "out", lambda name: NOTEBOOK)
-    assert not none and "meeting_1.yaml: slide 'A *title* & $z$'" in message and "shows no picture" in message
+    assert not none and "meeting_1.yaml: slide 'A *title* & $z$'" in message
+    assert "x, section 'Second', picture 3, is not in its run" in message
 
 
 def test_a_deck_whose_notebook_fails_is_named_and_the_others_are_made(tmp_path: Path, monkeypatch, capsys) -> None:

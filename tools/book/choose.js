@@ -3,7 +3,8 @@
   const place = document.getElementById("choose");
   if (!place) return;
   const { units, commands } = JSON.parse(document.getElementById("choose-data").textContent);
-  const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f"];
+  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c564b", "#7f7f7f"];
+  const KNOWN = ["hardkuma", "bernoulli", "attention"];  // models in the colours that the figures give them
   const FIRST = ["accuracy", "mse", "bleu", "rouge1", "js_1", "f1", "macro_f1", "kept"];  // measures to begin with
   const ALL = "all", chosen = { corpus: "", measure: "", split: "test", model: ALL, rate: ALL };
   const make = (tag, parent, text = "", attributes = {}) => {
@@ -44,7 +45,8 @@
     const measures = distinct(here.flatMap(unit => Object.keys(unit.values[chosen.split] || {}))).sort();
     fill("measure", measures, FIRST.find(name => measures.includes(name)) || measures[0]);
     const measured = here.filter(unit => unit.values[chosen.split]?.[chosen.measure] !== undefined);
-    const models = distinct(measured.map(unit => unit.model));
+    const found = distinct(measured.map(unit => unit.model));
+    const models = [...KNOWN.filter(model => found.includes(model)), ...found.filter(model => !KNOWN.includes(model))];
     fill("model", [ALL, ...models]);
     const wanted = measured.filter(unit => chosen.model === ALL || unit.model === chosen.model);
     fill("rate", [ALL, ...distinct(wanted.map(unit => unit.rate)).sort((a, b) => number(a) - number(b))]);
@@ -96,6 +98,11 @@
         fill: colour(unit), tabindex: 0, role: "button",
         "aria-label": `${unit.run}, ${unit.model}: ${unit.values[chosen.split][chosen.measure]}` });
       for (const event of ["pointerenter", "focus"]) dot.addEventListener(event, () => { if (!pinned) tell(unit); });
+      dot.addEventListener("keydown", event => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        dot.dispatchEvent(new Event("click"));
+      });
       dot.addEventListener("click", () => {
         pinned?.removeAttribute("class");
         pinned = pinned === dot ? null : dot;
@@ -107,7 +114,7 @@
 
   function ticks(low, high) {
     const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find(factor => factor * power >= rough), found = [];
+    const step = power * [1, 2, 2.5, 5, 10].find(factor => factor * power >= rough), found = [];
     for (let tick = Math.ceil(low / step); tick * step <= high; tick++) found.push(tick * step);
     return found;
   }

@@ -21,7 +21,8 @@ All committed results are on this page, each of them a number that one run has m
 and then, if you like, one model or one rate. Each dot is a run. Point at it, tap it or reach it with the Tab key to see
 which run it is and the command that repeats it. A click keeps the run in view, so that you can copy its command.
 
-<div id="choose" markdown="0"></div>
+<div id="choose"></div>
+
 <script type="application/json" id="choose-data">{data}</script>
 
 What the measures mean is said where they are used: in `31_selection_rates` for sentences, in `32_reviews` for reviews,

@@ -212,7 +212,8 @@ def _picture(slide: Slide, notebook_of: Callable[[str], NotebookNode]) -> str:
     """The picture of a slide as HTML."""
     picture = picture_html(find_picture(notebook_of(slide.figure.notebook), slide.figure), slide.title)
     if not picture:
-        raise BadInput(f"slide {slide.title!r}: in its run, the cell of {slide.figure} shows no picture")
+        where = f"{slide.figure.notebook}, section {slide.figure.section!r}, picture {slide.figure.number}"
+        raise BadInput(f"slide {slide.title!r}: {where}, is not in its run")
     return picture
 
 
