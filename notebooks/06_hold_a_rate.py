@@ -468,7 +468,7 @@ for name, opened in kept.items():
 # %% [markdown]
 # At the lowest target the most valuable word is kept, and at each higher target the next ones are added. This is the
 # falling price of section 3 again, now with words. Words of equal worth have equal gates, because the selector cannot
-# tell them apart, so at some targets they are all open with the same probability between 0 and 1.
+# tell them apart, so they open together.
 
 # %% [markdown]
 # ## 6. The trap: an overshoot that is final

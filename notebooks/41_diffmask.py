@@ -33,7 +33,7 @@ num_dev: int = 400  # examples to look at
 num_samples: int = 20000  # draws behind a check
 num_steps: int = 100  # steps of integrals and of fits to one text
 model_epochs: int = 12  # passes of the model over the training data
-epochs: int = 10  # passes of the probe over the training data
+epochs: int = 14  # passes of the probe over the training data
 
 # %%
 import math
