@@ -54,7 +54,7 @@ def check_batch(batch: Batch, examples: list[Example]) -> None:
     """Each row of the batch is the example that `index` says, followed by padding."""
     assert batch.tokens.dtype == torch.long and batch.mask.dtype == torch.bool
     assert batch.mask.any(dim=0).all(), "a column of padding only"
-    for tokens, mask, target, index in zip(*batch, strict=True):
+    for tokens, mask, target, index in zip(*batch[:4], strict=True):
         example = examples[index]
         assert mask.tolist() == [t < len(example.tokens) for t in range(len(mask))]
         assert tokens[mask].tolist() == VOCABULARY.encode(example.tokens)

@@ -87,7 +87,8 @@ class Classes(Head):
         """
         log_p, log_q = prediction.log_softmax(1), other.log_softmax(1)
         log_mean = torch.logaddexp(log_p, log_q) - math.log(2)
-        return sum((log.exp() * (log - log_mean)).sum(1) for log in (log_p, log_q)) / 2  # type: ignore[return-value]
+        to_mean = [(log.exp() * (log - log_mean)).sum(1) for log in (log_p, log_q)]  # KL of each from the mean
+        return (to_mean[0] + to_mean[1]) / 2
 
 
 class Scores(Head):

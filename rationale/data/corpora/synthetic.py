@@ -386,9 +386,9 @@ def _review(rng: random.Random, correlation: float) -> Review:
             clauses += of_aspect
     for templates, shares in ((OTHER_CLAUSES, OTHERS), (PLAIN_CLAUSES, PLAINS)):
         clauses += [_other_clause(rng, templates) for share in shares if rng.random() < share]
-    tokens, owners, opinions = _joined(rng, clauses)
+    tokens, owners, of_opinion = _joined(rng, clauses)
     ranges = tuple(_ranges(owners, column) for column in range(len(ASPECTS)))
-    return Review(tuple(tokens), tuple(round(score, 4) for score in scores), ranges, tuple(opinions))
+    return Review(tuple(tokens), tuple(round(score, 4) for score in scores), ranges, tuple(of_opinion))
 
 
 def _judgements(rng: random.Random, correlation: float) -> list[float]:
