@@ -222,22 +222,20 @@ def test_predictions_are_timed_as_the_command_gives_them_with_their_memory(no_da
         assert one["seconds"] > 0.1 and 20 < one["peak_mib"] < 4000, "Python and torch take some of both"
 
 
-def test_answers_are_timed_cold_and_warm_in_torch_and_onnxruntime_with_and_without_selection(no_data, monkeypatch):
-    cold, asked = bench_latency.cold, []
+@pytest.mark.slow
+def test_answers_are_timed_cold_and_warm_in_torch_and_onnxruntime_with_and_without_selection(
+    no_data, monkeypatch, tmp_path
+):
+    bench_latency.save_untrained(tmp_path, "lstm", "hardkuma", **TINY)
+    assert bench_latency.cold("torch", tmp_path, bench_latency.texts_of(10, 2)) > 0.1, "Python and torch take some"
+    asked = []
     monkeypatch.setattr(bench_latency, "cold", lambda way, *_: asked.append(way) or 1.0)
-    way, longer, *_ = bench_latency.cases(number=3, **TINY).values()
+    way, *_ = bench_latency.cases(number=3, **TINY).values()
     found = way()
     assert all(one["seconds"] > 0 for one in found.values()) and len(found) == 2 * len(asked)
-    for form in ("selection", "full text"):
-        for ran in set(asked):
-            names = [
-                f"{form}, {ran}: {count}, {state}" for count in ("1 text", "3 texts") for state in ("warm", "cold")
-            ]
-            assert set(names) <= set(found)
-    monkeypatch.setattr(bench_latency, "cold", cold)
-    monkeypatch.setattr(bench_latency, "FORMS", {"selection": "hardkuma"})
-    monkeypatch.setattr(bench_latency, "warm", lambda *_: 1.0)
-    assert {name.split(", ")[-1] for name, one in longer().items() if one["seconds"] != 1} == {"cold"}
+    states = [f"{count}, {state}" for count in ("1 text", "3 texts") for state in ("warm", "cold")]
+    forms = [f"{form}, {ran}" for form in ("selection", "full text") for ran in set(asked)]
+    assert {f"{form}: {state}" for form in forms for state in states} == set(found)
 
 
 def test_the_growth_with_the_number_of_texts_is_measured_tabulated_and_drawn(monkeypatch, tmp_path, capsys):

@@ -227,6 +227,7 @@ COMES_WITH = {  # top name of a module -> the requirement that installs it, wher
     "nbformat": "nbconvert",
     "sklearn": "scikit-learn",
     "rouge_score": "rouge-score",
+    "tokenizers": "transformers",
 }
 
 

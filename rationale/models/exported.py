@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rationale.data.batches import Vocabulary
 from rationale.data.word_pieces import NO_PIECE
+from rationale.distributions.numerics import quadrature_rule
 from rationale.models.extractor import Extractor
 from rationale.nn.heads import Classes
 
@@ -132,6 +133,7 @@ class WholeLSTM(nn.Module):
 
 def graph_of(model: Extractor) -> Graph:
     """The graph of an extractor, by what its encoder reads. The LSTMs of the model are replaced."""
+    quadrature_rule(0, torch.device("cpu"))  # its numbers are kept; in a trace they would be computed as unknown ones
     for part in [*model.modules()]:
         for name, layer in [*part.named_children()]:
             if isinstance(layer, nn.LSTM):

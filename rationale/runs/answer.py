@@ -102,8 +102,8 @@ def head_and_tail(title: str) -> tuple[str, str]:
     return head, tail
 
 
-def batched(rows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The rows in batches of similar length, shortest first: at most `MOST_TEXTS` and `MOST_WORDS`, but at least one.
+def batched(rows: Sequence[int], lengths: Sequence[int], most_words: int = MOST_WORDS) -> Iterator[list[int]]:
+    """The rows in batches of similar length, shortest first: at most `MOST_TEXTS` and `most_words`, but at least one.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def batched(rows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: lengths[row]):
-        if batch and (len(batch) == MOST_TEXTS or (len(batch) + 1) * lengths[row] > MOST_WORDS):
+        if batch and (len(batch) == MOST_TEXTS or (len(batch) + 1) * lengths[row] > most_words):
             yield batch
             batch = []
         batch.append(row)

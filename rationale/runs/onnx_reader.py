@@ -24,6 +24,7 @@ from rationale.runs.answer import Answer, Answers, batched, named_outputs, passa
 KEY, FORMAT = "rationale", 1  # of the facts in the metadata
 PADDING, NOTHING = 1, -1  # of words, and of pieces
 REMEMBERED = 1 << 17  # words of which the pieces are kept
+AT_ONCE = 4096  # words of a batch, with padding; the means of some gates take a thousand numbers per word
 
 
 class ExportedModel:
@@ -82,7 +83,8 @@ class ExportedModel:
                 raise ValueError(f"text {number}: {text!r:.80} is no text; accepted: texts")
             answers.append(Answer(text))
         tokens = [tuple(self.split(answer.text)) for answer in answers]
-        for batch in batched([i for i, words in enumerate(tokens) if words], [len(words) for words in tokens]):
+        asked = [i for i, words in enumerate(tokens) if words]
+        for batch in batched(asked, [len(words) for words in tokens], AT_ONCE):
             words = [known_forms(tokens[i], self._rows) if self._pieces is None else tokens[i] for i in batch]
             gates, outputs = self.session.run(None, self.numbered(words))
             for i, known, row, numbers in zip(batch, words, gates, outputs.tolist(), strict=True):
