@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -10,7 +11,6 @@ from torch import Tensor
 from rationale import metrics
 from rationale.data.batches import Batches
 from rationale.data.example import Example
-from rationale.models.aligner import Aligner
 from rationale.models.extractor import Extractor
 from rationale.models.protocol import RationaleModel
 from rationale.nn.sampling import shut
@@ -54,8 +54,8 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         losses.append(objective.loss(output, batch, model.head).loss * len(task))
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
         order.append(batch.rows)
-        if isinstance(model, Aligner) and model.has_gates:
-            output = model(batch.tokens, batch.mask, draw=shut)
+        if model.task == "alignment" and model.has_gates:
+            output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
             without.append(model.head.score(output.prediction, batch.target))
     place = torch.cat(order).argsort()
     measured = torch.cat(rows).double()  # [N, 3]
