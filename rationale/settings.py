@@ -261,6 +261,13 @@ def choices(cls: type[Settings], name: str) -> tuple[str, ...]:
     return next((get_args(one) for one in types_of(field) if get_origin(one) is Literal), ())
 
 
+def is_chosen(cls: type[Settings], name: str, value: Any) -> bool:
+    """Whether a field that is a choice between names accepts this value."""
+    others = [part.other for part in cls.model_fields[name].metadata if isinstance(part, OneOf)]
+    named = value in choices(cls, name)
+    return named or (isinstance(value, str) and any(other and other(value) is not None for other in others))
+
+
 def may_be_null(cls: type[Settings], name: str) -> bool:
     """True if a field may be null."""
     return NoneType in types_of(cls.model_fields[name])

@@ -17,7 +17,7 @@ from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.exported import graph_of
 from rationale.models.transformers import load_any_encoder
-from rationale.nn import GATES
+from rationale.nn import ENCODERS, GATES
 from rationale.runs import predict, to_onnx
 from rationale.runs.onnx_reader import load
 from rationale.runs.saved import save_run
@@ -45,8 +45,8 @@ def saved(folder, p=None, words=WORDS, outputs=3, head="classes", **changes):
     """A run of an untrained model whose gates differ from word to word, loaded again."""
     p = parameters(dropout=0.0, **changes) if p is None else p
     vocabulary, table = Vocabulary(words), torch.randn(len(words) + 2, 8, generator=torch.manual_seed(3))
-    if p.encoder == "transformer":
-        tokenizer = load_any_encoder(p.pretrained)[1]
+    if p.encoder not in ENCODERS or ENCODERS[p.encoder].reads_pieces:
+        tokenizer = load_any_encoder(p.pretrained or p.encoder)[1]
         vocabulary, table = build_pieces({"train": [rationale.data.Example(tuple(words), 0)]}, tokenizer)
     torch.manual_seed(1)
     model = build_extractor(p, table, head, outputs)
@@ -142,12 +142,14 @@ PRETRAINED_FORMS = [
     {"model": "hardkuma", "predictor": "compact", "pool": "mean"},
     {"model": "attention", "rule": "threshold", "threshold": 0.03},
     {"model": "hardkuma", "shared_encoder": True},
+    {"model": "hardkuma", "encoder": "FOLDER", "pretrained": ""},  # the encoder itself names the folder
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", PRETRAINED_FORMS, ids=str)
 def test_a_transformer_can_be_exported_in_every_form(folders, tmp_path, form):  # noqa: F811
+    form = {name: str(folders["bert"]) if value == "FOLDER" else value for name, value in form.items()}
     run = saved(tmp_path, settings(folders["bert"], **form))
     assert_both_forms_agree(run, exported(run, tmp_path))
 

@@ -72,9 +72,8 @@ def folders(tmp_path_factory):
 
 
 def settings(folder: str, **changes) -> ExtractionSettings:
-    return ExtractionSettings(
-        encoder="transformer", pretrained=folder, vectors="random", **({"dropout": 0.1} | changes)
-    )
+    usual = {"encoder": "transformer", "pretrained": folder, "vectors": "random", "dropout": 0.1}
+    return ExtractionSettings(**(usual | changes))
 
 
 def extractor(folder: str, texts=TEXTS, **changes):

@@ -39,7 +39,7 @@ from rationale.runs.own_parts import CHOOSING, load_recorded
 from rationale.runs.parameters import modernised
 from rationale.runs.record import recorded_params
 from rationale.runs.workspace import is_finished
-from rationale.settings import Settings, choices
+from rationale.settings import Settings, is_chosen
 from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _load_own_parts(folder: Path, task: str, p: SimpleNamespace) -> None:
     load_recorded(recorded_params(folder), str(folder))
     settings = _imported(SETTINGS[task])
     for name in (name for name in CHOOSING if name in settings.model_fields and name != "corpus"):
-        if getattr(p, name) not in choices(settings, name):
+        if not is_chosen(settings, name, getattr(p, name)):
             raise BadInput(
                 f"{folder}: {name}: no part is named {getattr(p, name)}; if it is one of your own, register it first, "
                 f"because no params.yaml there names its file"

@@ -28,7 +28,7 @@ from rationale.data.word_pieces import writes_spaces
 from rationale.errors import BadInput, shown
 from rationale.files import write_atomically, write_text
 from rationale.models.exported import Graph, graph_of
-from rationale.nn.encoders import ENCODERS
+from rationale.nn.encoders import ENCODERS, find_encoder
 from rationale.nn.rules import RULES
 from rationale.runs import answer, onnx_reader
 from rationale.runs.answer import Answer
@@ -116,7 +116,7 @@ def _facts(run: Any) -> dict[str, Any]:
     """What the reader needs to know beside the weights."""
     p, tokenizer, window = run.parameters, None, 0
     if run.model.reads_pieces:
-        reader = ENCODERS[p.encoder].tokenizer(p)
+        reader = find_encoder(p.encoder).tokenizer(p)
         content = reader.backend_tokenizer.to_str()
         tokenizer = {"content": content, "spaced": writes_spaces(reader), "unknown": reader.unk_token_id}
         window = run.model.predictor.encoder.window
