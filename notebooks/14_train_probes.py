@@ -210,8 +210,8 @@ if truth_known:
     kl_of_nothing = float(np.mean([kl_of(len(e.tokens), sum(e.rationale)) for e in with_gold]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
     print(f"a constant attribution has {kl_of_nothing:.3f} nats; methods that are worse: {worse or 'none'}")
-# The truth is uniform over m of T positions, and the attribution is 1/T at each, so KL = ln(T / m). A method above this
-# number gives some gold positions even less weight than a uniform attribution does.
+# The truth is uniform over m of T positions, and the attribution is 1/T at each, so KL = ln(T / m). A method with a
+# larger divergence gives some gold positions even less weight than a uniform attribution does.
 
 # %% tags=["check"]
 assert abs(kl_of(8, 2) - np.log(4)) < 1e-9, "`kl_of`: if 2 of 8 positions are gold, it is ln 4"

@@ -157,7 +157,7 @@ for found in said:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). This exercise is for a run with a sparse map, such as
-# `model=sparsemax`. (The softmax has no zeros, so both shares below are 0.) *Predict* whether the share of weights
+# `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights
 # that are exactly 0 grows with the length of the source (`guess`, True or False, which is compared and not marked).
 # *Change* the texts that you look at. Take the test texts for which the model wrote something, and divide them into
 # those that are at most as long as the median and those that are longer. Compute the mean share of zeros of each half

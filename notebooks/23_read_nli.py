@@ -218,12 +218,12 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open, which is why gates cost four to five points where a sparse map costs one. Their rate
-# is not the answer, because with twice the cells they are no better. We therefore change how they start. The runs with
-# `warm_start: 8` train softmax attention for eight epochs, and then gates on its layers for four, which start open in
-# the tenth of the cells with the largest scores (`13_train_nli`, section 3). All runs of the table have made twelve
-# passes over the pairs. *All shut* is the accuracy of the same model when every cell is set to 0. It was not measured
-# in the older runs.
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs one? Their rate is
+# not the answer, because you saw that they are no better with twice the cells. So we change how the gates start. In
+# the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train gates on its layers
+# for four, and they start open in the tenth of the cells with the largest scores (`13_train_nli`, section 3). All runs
+# that you see in the table have made twelve passes over the pairs. *All shut* is the accuracy that we get from the same
+# model if we set every cell to 0. We did not measure it in the older runs.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -244,16 +244,17 @@ if is_ours:
     display(figures.show_table(multipliers))
 
 # %% [markdown]
-# *Reading* (three seeds of each). After the same number of passes, gates that start from softmax attention
-# lose less than two points on test to softmax of the same seed, and gates from scratch four to six. With all cells shut
-# these models are right on fewer than half of the pairs, so what they have learned is in the few cells that are open.
-# The multiplier differs, too. From scratch it is negative in every epoch, so the constraint pays for open cells
-# throughout. With the warm start it stays near 0, and the constraint has little left to do.
+# *Reading* (three seeds of each). Compare runs of the same seed. After the same number of passes, gates that start from
+# softmax attention lose less than two points on test, and gates from scratch four to six. If we shut all cells, these
+# models are right on fewer than half of the pairs, so what they have learned is in the few cells that are open. You
+# also see a difference in the multiplier. From scratch it is negative in every epoch, so the constraint pays for open
+# cells throughout. With the warm start it stays near 0, and the constraint has little left to do.
 #
-# > So the share of open cells, which both kinds of run have in common, does not explain the four points. The start of
-# > the gates does, because nothing else was changed. Two parts of this start were changed together, the layers and the
-# > scores, and we have not run them apart. Nor have we run, from scratch, `multiplier_min: 0`, `constraint_from: 2`,
-# > several draws (`samples`) or more epochs. Whether these would close the gap as well is open.
+# > So the share of open cells, which both kinds of run have in common, does not explain the four points, and the start
+# > does. We changed three parts of it together. These are the layers, the scores that the gates begin with, and the
+# > number of passes that train gates, which is four and not twelve. We have not run them apart. Nor have we run, from
+# > scratch, `multiplier_min: 0`, `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether
+# > these would close the gap as well.
 
 # %% tags=["check"]
 if is_ours:

@@ -54,7 +54,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "more text, more accuracy": ("model == 'hardkuma' and metric == 'accuracy'", -1, 1),
         "the full validation set": ("metric == 'words_0'", 1, 1),
         "better than selecting at random": ("metric == 'word_precision'", 0, 0),
-        "a code, and none": ("model == 'bernoulli' and metric == 'count_tells'", 0, 1),
+        "at 5 % is a code": ("model == 'bernoulli' and metric == 'count_tells'", 0, 1),
         "points at 10 %": (f"{RATE} and target == 0.1", 1, 0.1),
     }),
     ("31_selection_rates", {
@@ -85,7 +85,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
     }),
     ("24_read_probes", {"can count": ("model == 'subject' and metric == 'accuracy'", 0.5, 0)}),
     ("25_read_seq2seq", {
-        "weight out": ("model == 'softmax' and metric == 'zeros'", 1, 0.5),
+        "the softmax has no zeros": ("model == 'softmax' and metric == 'zeros'", 1, 0.5),
         "behind softmax": ("model == 'sparsemax' and metric == 'bleu'", 1, 10),
     }),
     ("25_read_seq2seq", {"weak": ("corpus == 'aeslc' and metric == 'rouge1'", 1, 10)}),

@@ -142,7 +142,8 @@ def test_a_signal_interrupts_all_runs_and_none_starts_any_more(play):
             received.append(signal.SIGINT)
         return 0.1
 
-    assert Pool(out, 1, 10_000, received, look).make(sweep) == {"a": 130}
+    failed = Pool(out, 1, 10_000, received, look).make(sweep)
+    assert failed in ({"a": 130}, {"a": -signal.SIGINT}), "the runner's own code, or the signal's if it came once more"
     assert play.begun() == ["a"] and play.finished() == []
     assert "interrupted; the same command continues" in sweep.runs["a"].log(out).read_text()
     assert status(sweep.runs["a"], out).state == "unfinished"
