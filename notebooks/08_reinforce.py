@@ -202,7 +202,7 @@ figures.show_source(score_function)
 
 # %% tags=["check"]
 num_copies = max(2, p.num_samples // 5)
-batch = Batch(*(part.expand(num_copies, *part.shape[1:]) for part in text))
+batch = Batch(*(part.expand(num_copies, *part.shape[1:]) for part in text[:4]))
 with torch.no_grad():
     states = half_trained.selector.encoder(half_trained.embed(text.tokens), text.mask)[0][0].double()  # [10, S]
 by_weight = exact @ states  # [S]: the chain rule from the logits to the gate's weights

@@ -17,7 +17,7 @@ from rationale.objectives import Constraint, RationaleObjective
 from rationale.objectives.loss import LossOutput
 from rationale.runs import predict
 from rationale.training import TrainingState, memory
-from rationale.training.graphs import RecordedSteps
+from rationale.training.graphs import RecordedSteps, parts_of, with_parts
 from tests.one_device import OneDevice
 from tests.tiny_models import KINDS
 
@@ -200,6 +200,15 @@ def test_recorded_steps_train_as_steps_that_are_not_recorded(kind):
     assert stand_in.replays >= 6, "most steps were replayed"
     torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=0)
     torch.testing.assert_close(buffers[0], buffers[1], rtol=0, atol=0)
+
+
+def test_a_recorded_batch_keeps_the_words_that_guide_the_gates():
+    shape = (2, 3)
+    words = torch.ones(shape, dtype=torch.int64), torch.ones(shape, dtype=torch.bool)
+    guided = Batch(*words, torch.zeros(2), torch.arange(2), torch.ones(shape, dtype=torch.int8))
+    for batch in (guided, guided._replace(guide=None)):
+        again = with_parts(batch, parts_of(batch))
+        assert all(one is other for one, other in zip(again, batch, strict=True))
 
 
 class StandIn:
