@@ -21,7 +21,8 @@
 # digits.
 #
 # **You will learn**
-# - to get density, cdf, quantile function, moments, mode and entropy by one substitution, $y = k^a$
+# - to get density, cumulative distribution function (cdf), its inverse (the quantile function), moments, mode and
+#   entropy by one substitution, $y = k^a$
 # - to differentiate a *sample* with respect to the parameters of its distribution
 # - where the textbook formulas break in float32, and which logarithm repairs all of them
 # - to compare two such distributions by their KL divergence.
@@ -56,9 +57,10 @@ grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1)
 # ## 1. From a uniform number to a density
 #
 # We start with a uniform number because every generator can draw one. Take $U$ uniform on (0, 1) and let
-# $K = \left(1 - U^{1/b}\right)^{1/a}$, with two *shapes* $a, b > 0$. Which distribution does $K$ have? The larger $U$
-# is, the smaller is $K$. So $K \le k$ means that $U$ is at least some number, and we find this number by solving for
-# $U$:
+# $K = \left(1 - U^{1/b}\right)^{1/a}$, with two *shapes* $a, b > 0$. We chose this formula because each of its steps
+# can be undone, as you see now. Which distribution does $K$ have? The larger $U$ is, the smaller is $K$. So $K \le k$
+# means that $U$ is at least some number, and we find this number by solving for $U$. A uniform $U$ is at least $c$ with
+# probability $1 - c$, which gives the last step:
 #
 # $$P(K \le k) = P\!\left(1 - U^{1/b} \le k^a\right) = P\!\left(U \ge (1-k^a)^b\right) = 1-(1-k^a)^b .$$
 #
@@ -66,8 +68,9 @@ grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1)
 #
 # $$F(k) = 1-(1-k^a)^b, \qquad f(k) = \frac{dF}{dk} = a\,b\,k^{a-1}(1-k^a)^{b-1}, \qquad 0<k<1. \tag{K1}$$
 #
-# Kumaraswamy (1980) proposed this law for hydrology, as a simple relative of the Beta distribution. Bastings et al.
-# (2019, sec. 3) use it because we can invert its cdf.
+# Kumaraswamy (1980) proposed this distribution, or *law*, for hydrology. It is a simple relative of the Beta
+# distribution, whose density is proportional to $k^{a-1}(1-k)^{b-1}$. Bastings et al. (2019, sec. 3) use it because we
+# can invert its cdf.
 #
 # > You can also read the same steps backwards, as a *change of variables*. The variable $Y = K^a = 1 - U^{1/b}$ has the
 # > density $b(1-y)^{b-1}$, which is that of a Beta(1, b). With $dy/dk = a k^{a-1}$ we get $f_K(k) = f_Y(k^a)\,|dy/dk|$,
@@ -109,9 +112,9 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 
 # %% [markdown]
 # Near 0 the density behaves like $k^{a-1}$, so $a$ controls that end. Near 1 it behaves like $(1-k)^{b-1}$, so $b$
-# controls the other end. If a shape is below 1, the density has a pole at its end, and if it is above 1, the density is
-# zero there. Equal shapes do not give a symmetric density. As you see above, less than half of the mass of Kuma(2, 2)
-# lies below 1/2.
+# controls the other end. If a shape is below 1, the density grows without bound at its end (it has a *pole* there), and
+# if it is above 1, the density is zero there. Equal shapes do not give a symmetric density. As you see above, less than
+# half of the mass of Kuma(2, 2) lies below 1/2.
 #
 # ## 2. Keep the digits: everything from one logarithm
 #
@@ -176,7 +179,8 @@ for name, size in error.items():
 # %% [markdown]
 # Where the textbook cdf is exactly 0, its logarithm is $-\infty$, and so is the derivative of this logarithm. An
 # optimiser that has moved a gate there cannot bring it back. Adding a small epsilon before we take the logarithm hides
-# the infinity, but then the derivative is nearly 0, where the true one is close to $\ln k$. With (K2) we get it right.
+# the infinity, but then the derivative by $a$ is nearly 0. The true one is close to $\ln k$, because $F \approx b\,k^a$
+# if $k^a$ is tiny, so that $\ln F \approx \ln b + a \ln k$. With (K2) we get it right.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). With $a = b = 1$ the cdf is $F(k) = k$. Compute
 # $1 - \exp(\ln P(K > k))$ in float32 for $k = 10^{-1}, 10^{-2}, \dots, 10^{-12}$. *Predict* for how many of these
@@ -204,7 +208,7 @@ assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook
 # ## 3. Invert the cdf, and sample
 #
 # We built $K$ from a uniform number. Now we want this map as the inverse of the cdf, because the inverse is what we
-# will differentiate later. Solve $u = 1-(1-k^a)^b$ for $k$:
+# will differentiate later. It is called the *quantile function*. Solve $u = 1-(1-k^a)^b$ for $k$:
 #
 # $$F^{-1}(u) = \left(1-(1-u)^{1/b}\right)^{1/a}, \qquad
 # \ln F^{-1}(u) = \frac1a\,\mathrm{log1mexp}\!\left(\frac{\ln(1-u)}{b}\right). \tag{K3}$$
@@ -255,17 +259,21 @@ for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=Tr
 #
 # ## 4. Moments
 #
-# What is the mean of $K$? The moments need no new idea. We substitute $y = k^a$ in $\int_0^1 k^n f(k)\,dk$. Since
-# $a k^{a-1}dk = dy$, a Beta integral remains:
+# What is the mean of $K$, and what are the other moments $E[K^n]$? They need no new idea. We substitute $y = k^a$ in
+# $\int_0^1 k^n f(k)\,dk$. Since $a k^{a-1}dk = dy$, a Beta integral remains. This is
+# $B(x, w) = \int_0^1 y^{x-1}(1-y)^{w-1}\,dy = \Gamma(x)\,\Gamma(w)/\Gamma(x+w)$, with the gamma function $\Gamma$, for
+# which $b\,\Gamma(b) = \Gamma(1+b)$:
 #
 # $$E[K^n] = b\int_0^1 y^{n/a}(1-y)^{b-1}\,dy = b\,B\!\left(1+\tfrac na,\;b\right)
 # = \frac{\Gamma(1+\frac na)\,\Gamma(1+b)}{\Gamma(1+\frac na+b)}. \tag{K4}$$
 #
-# > Two logarithmic moments follow from this. The derivative of $\ln E[K^n]$ by $n$ at $n = 0$ is $E[\ln K]$. With the
-# > digamma function $\psi$ it is $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$. Here $H_b = \psi(b+1)+\gamma$ is the
-# > harmonic number of a real $b$, and $\gamma = -\psi(1) \approx 0.5772$ is Euler's constant. For the other moment we
-# > compute $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$. This is the tail of an exponential variable with rate
-# > $b$, so $E[\ln(1-K^a)] = -1/b$.
+# > Two logarithmic moments follow from this. The derivative of $E[K^n]$ by $n$ is $E[K^n \ln K]$. At $n = 0$, where
+# > $E[K^n] = 1$, the derivative of $\ln E[K^n]$ is therefore $E[\ln K]$. With the digamma function $\psi$, the
+# > derivative of $\ln\Gamma$, it is $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$. Here $H_b = \psi(b+1)+\gamma$ is
+# > the harmonic number of a real $b$ (for a whole $b$ it is $1 + \frac12 + \dots + \frac1b$), and
+# > $\gamma = -\psi(1) \approx 0.5772$ is Euler's constant. For the other moment we compute
+# > $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$. This is the tail of an exponential variable with rate $b$, so
+# > $E[\ln(1-K^a)] = -1/b$.
 #
 # You can confirm all four moments with the draws of section 3.
 
@@ -358,8 +366,8 @@ print(f"Kuma(0.5, 0.5): lowest point {valley:.4f}, median {u_shaped.median:.4f},
 #
 # $$\mathrm{Ent}(a,b) = 1-\frac1b+\left(1-\frac1a\right)H_b-\ln(ab). \tag{K6}$$
 #
-# > This is a *differential* entropy, in nats. For the uniform law it is 0, which is the maximum on (0, 1). For every
-# > other shape it is negative.
+# > This is a *differential* entropy, in nats. It is computed from a density, which may exceed 1, so it may be negative.
+# > For the uniform law it is 0, which is the maximum on (0, 1). For every other shape it is negative.
 #
 # You can check (K6) by an integral that uses nothing but the density and the quantile function.
 
@@ -390,8 +398,8 @@ for shape_pair, closed_form, integrated in zip(
 # ## 7. Differentiate a sample
 #
 # We come to the property that we wished for. Hold the random number $u$ fixed and change a parameter a little. The
-# sample then moves a little too. To find the derivative we start from (K3). Let
-# $c = \ln(1-u)/b = \ln(1-k^a)$, so that $\ln k = \frac1a\mathrm{log1mexp}(c)$ and $dc/db = -c/b$:
+# sample then moves a little too. To find the derivative we start from (K3), and from the derivative of log1mexp in
+# section 2. Let $c = \ln(1-u)/b = \ln(1-k^a)$, so that $\ln k = \frac1a\mathrm{log1mexp}(c)$ and $dc/db = -c/b$:
 #
 # $$\frac{\partial k}{\partial a} = -\frac{k\ln k}{a} \ge 0, \qquad
 # \frac{\partial k}{\partial b} = \frac{k}{a\,b}\,\frac{e^c}{1-e^c}\,c
@@ -399,12 +407,13 @@ for shape_pair, closed_form, integrated in zip(
 #
 # Bastings et al. (2019) train through such samples instead of using REINFORCE.
 #
-# > We can derive the same without (K3), by implicit differentiation. Since $F(k; \theta) = u$ stays constant,
-# > $dk/d\theta = -F_\theta / f$. If we average over $u$, we get the gradient of an expectation,
+# > We can derive the same without (K3), by implicit differentiation. We write $\theta$ for $a$ or $b$, and $F_\theta$
+# > for $\partial F/\partial\theta$. Since $F(k; \theta) = u$ stays constant, $dk/d\theta = -F_\theta / f$. If we
+# > average over $u$, for a smooth function $g$, we get the gradient of an expectation,
 # > $\partial E[g(K)]/\partial\theta = E[g'(K)\,\partial K/\partial\theta]$.
 # >
 # > When you compute $\partial k/\partial b$, take the middle form. Its factor $c\,e^c/(1-e^c)$ lies in $(-1, 0)$ for
-# > every $k$.
+# > every $k$, while $k^{1-a}$ in the last form may overflow.
 #
 # We let autograd differentiate the draws and compare the result with (K7). Then we average it over many draws and
 # compare the average with the derivative of the exact mean (K4).

@@ -20,10 +20,11 @@
 # **You will learn**
 # - to clip a stretched distribution into two point masses, and to keep masses and density apart
 # - to write all masses so that neither they nor their gradients vanish in float32
-# - where a rectified sample passes a gradient, where it does not, and why the selection rate needs a closed form
+# - where a clipped sample passes a gradient, where it does not, and why the rate of selected words needs a closed form
 # - to compute $E[H]$ in two ways, and why it is not $E[K]$
 # - to compute the entropy, the divergence and the decision at test time
-# - how the Hard Concrete gate compares, and what torch's own Kumaraswamy loses in float32.
+# - how the Hard Concrete gate, a similar gate of other papers, compares, and what torch's own Kumaraswamy loses in
+#   float32.
 #
 # **You need** `02_kumaraswamy`. You need no data and no GPU. The notebook runs in less than a minute, and with pencil
 # and paper you will spend about an hour on it.
@@ -105,8 +106,9 @@ print(f"the density falls by the factor {1 / width:.4f}")
 #
 # $$H = \min(1, \max(0, T)), \qquad k_0 = \frac{-l}{r-l}, \quad k_1 = \frac{1-l}{r-l}. \tag{H2}$$
 #
-# Every $T \le 0$, that is, every $K \le k_0$, becomes the single value 0. Every $T \ge 1$ becomes 1. So each of the two
-# values has a positive probability, and one probability is left for the interval between them:
+# Here $k_0$ is the value of $K$ that is stretched to 0, and $k_1$ is the value that is stretched to 1. Every $T \le 0$,
+# that is, every $K \le k_0$, becomes the single value 0. Every $T \ge 1$, that is, every $K \ge k_1$, becomes 1. So
+# each of the two values has a positive probability, and one probability is left for the interval between them:
 #
 # $$\pi_0 = P(H=0) = 1-(1-k_0^a)^b, \qquad \pi_1 = P(H=1) = (1-k_1^a)^b, \qquad
 # \pi_c = P(0<H<1) = (1-k_0^a)^b-(1-k_1^a)^b. \tag{H3}$$
@@ -182,12 +184,14 @@ assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 
 # \ln\pi_0 = \mathrm{log1mexp}(b\,w_0), \qquad
 # \pi_c = -e^{b w_0}\,\mathrm{expm1}\big(b(w_1-w_0)\big). \tag{H4}$$
 #
-# You will meet the first of these again. It is the logarithm of $P(H \ne 0)$, which is what a gate contributes to the
-# expected number of selected words. In the paper we find a constraint on this number (sec. 4).
+# You will meet the first of these again. A word counts as selected if its gate is not 0, so $P(H \ne 0)$ is what its
+# gate contributes to the expected number of selected words. Bastings et al. (2019, sec. 4) train with a constraint on
+# this number. From here on, we call their article *the paper* and their published code *the authors' code*.
 #
-# > If $k_0^a$ underflows, then $1-e^{b w_0} \approx -b w_0 \approx b\,k_0^a$, so $\ln\pi_0$ approaches
-# > $\ln b + a\ln k_0$. The package uses this limit there, and so it can represent a mass such as $e^{-250}$ by its
-# > logarithm. By the chain rule we get $\partial P(H\ne0)/\partial a = -b\,(1-k_0^a)^{b-1}\,k_0^a\ln k_0 > 0$ and
+# > If $k_0^a$ underflows, then $1-e^{b w_0} \approx -b w_0 \approx b\,k_0^a$, so the logarithm $\ln\pi_0$ of this
+# > difference approaches $\ln b + a\ln k_0$. The package uses this limit there, and so it can represent a mass such as
+# > $e^{-250}$ by its logarithm. By the chain rule we get
+# > $\partial P(H\ne0)/\partial a = -b\,(1-k_0^a)^{b-1}\,k_0^a\ln k_0 > 0$ and
 # > $\partial P(H\ne0)/\partial b = P(H\ne0)\,\ln(1-k_0^a) < 0$.
 # >
 # > The authors' code adds 1e-6 to $\pi_0$ and clamps its logarithm to $[\ln 10^{-6}, \ln(1-10^{-6})]$. The probability
@@ -252,7 +256,9 @@ print(f"with u cut to (0.001, 0.999): in {opened_cut:.2e}")
 #
 # A law with masses has no ordinary density. What should `log_prob` return then? We need a measure that counts the two
 # points as well as the interval. Take a unit of weight on 0, a unit of weight on 1, and length between them,
-# $\mu = \delta_0+\delta_1+\text{length}$. With respect to this measure you can write the density as
+# $\mu = \delta_0+\delta_1+\text{length}$. If you have not met measures, read $\int g\,d\mu$ as
+# $g(0) + g(1) + \int_0^1 g(h)\,dh$. With respect to this measure you can write the density as follows. An exponent in
+# square brackets is 1 if its condition holds and 0 if not, so each $h$ picks one of the three factors:
 #
 # $$p(h) = \pi_0^{[h=0]}\;\pi_1^{[h=1]}\;f_T(h)^{[0<h<1]}, \qquad
 # \int p\,d\mu = \pi_0+\pi_1+\int_0^1 f_T(h)\,dh = 1. \tag{H5}$$
@@ -301,8 +307,9 @@ for name, value in total.items():
 # At the two kinks, $t = 0$ and $t = 1$, the derivative does not exist. For any $\theta$, a random $u$ meets them with
 # probability 0, so we need not worry about them.
 #
-# > Is the average of $g'(h)\,\partial h/\partial\theta$ still the gradient of $E[g(H)]$? It is, if $g$ is
-# > **Lipschitz**, that is, if $|g(h) - g(h')| \le C\,|h - h'|$ for some number $C$. You can prove this in two steps.
+# > Let $g$ be a function of the gate, such as the loss of the model. Is the average of
+# > $g'(h)\,\partial h/\partial\theta$ still the gradient of $E[g(H)]$? It is, if $g$ is **Lipschitz**, that is, if
+# > $|g(h) - g(h')| \le C\,|h - h'|$ for some number $C$. You can prove this in two steps.
 # >
 # > 1. The derivatives of a sample are bounded, whatever $u$ is. Since $-k\ln k \le 1/e$ and
 # >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$, we have $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and
@@ -317,8 +324,8 @@ for name, value in total.items():
 # >
 # > A function with a jump at 0 is not Lipschitz either. Take $g(h) = \mathbf 1[h\ne0]$, which counts a selected word.
 # > Its derivative is 0 wherever it exists, but $\partial P(H\ne0)/\partial\theta \ne 0$, because the whole gradient
-# > comes from the jump. This is why we put the closed form (H3) of the selection rate into the objective, and not a
-# > count of samples.
+# > comes from the jump. This is why we put the closed form of $P(H\ne0) = 1 - \pi_0$ from (H3) into the objective, and
+# > not a count of samples.
 #
 # Below we compute four gradients from samples and compare each with the exact one. Two are of the mean $E[H]$ and two
 # are of $P(H \ne 0)$. The picture shows three samples, each with its own fixed $u$, while $a$ grows.
@@ -457,22 +464,24 @@ print(f"      {p.num_samples} draws {draws.mean():.4f}")
 # %% [markdown]
 # ## 7. E[H] over the three configurations
 #
-# For the second form we add up the three configurations. The value 0 contributes nothing, the value 1 contributes
-# $\pi_1$, and the interval contributes the rest. In the interval $h = l+(r-l)k$. With $y=k^a$, the integral
-# $\int_{k_0}^{k_1} k f_K(k)\,dk$ becomes an incomplete beta function again:
+# For the second form we add up the three *configurations* of a gate, which are $H = 0$, $H = 1$ and $0 < H < 1$. The
+# value 0 contributes nothing, the value 1 contributes $\pi_1$, and the interval contributes the rest. In the interval
+# $h = l+(r-l)k$. With $y=k^a$, the integral $\int_{k_0}^{k_1} k f_K(k)\,dk$ becomes an incomplete beta function again:
 #
 # $$E[H] = \pi_1+\pi_c\,E[H\mid 0<H<1]
 # = \pi_1 + l\,\pi_c + (r-l)\,b\,\Big[B\big(k_1^a;1+\tfrac1a,b\big)-B\big(k_0^a;1+\tfrac1a,b\big)\Big].
 # \tag{H8}$$
 #
 # > Partial integration turns (H7) into (H8). For the middle form of (H8) we need only an average over the interior,
-# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$ with $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean,
-# > the variance, the entropy and the KL from these quantiles by one fixed rule, and never subtracts two large numbers.
+# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior, the point below which the
+# > share $v$ of the draws inside $(0, 1)$ lies, so $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean,
+# > the variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
+# > subtracts two large numbers.
 # >
 # > The authors' `HardKuma.mean` returns $E[K]$, the mean of the *base*. This is neither $E[H]$ nor
 # > $E[T] = l+(r-l)E[K]$.
 #
-# How much does it matter which mean you take? We let $b$ grow and plot how far the other two are from $E[H]$.
+# How much does it matter which mean you take? We let $b$ grow and plot how far $E[K]$ and $E[T]$ are from $E[H]$.
 
 # %%
 inner = p.b * beta_between(y0, y1, 1 + 1 / p.a, p.b)  # integral of k f_K(k) between k0 and k1
@@ -507,16 +516,17 @@ for shape, rectified, base in zip(examples.b, examples.mean, examples.base.mean,
 # ## 8. Deciding at test time
 #
 # When you use a trained model, you do not want random gates. The paper (sec. 5) picks the most probable of the three
-# configurations. If the interval wins, it takes the expected value of the underlying Kumaraswamy:
+# configurations. If the interval wins, it takes the expected value of the underlying Kumaraswamy. We write $z$ for the
+# value that the word gets:
 #
 # $$z = \begin{cases} 0 & \pi_0 \text{ is the largest},\\ 1 & \pi_1 \text{ is the largest},\\
 # E[K] & \pi_c \text{ is the largest}. \end{cases} \tag{H9}$$
 #
 # > "Underlying" is meant literally. The value is $E[K]$, which is neither stretched nor rectified. This has two
 # > consequences. First, the value jumps where the winner changes, and `04_explore_shapes` maps these jumps. Second, a
-# > word is "selected" if $z\ne0$, and this is *not* the expected selection. Take a gate with
-# > $(\pi_0,\pi_c,\pi_1) = (.45, .35, .20)$. It counts .55 in the constraint and 0 in the decision. Every run of this
-# > repository reports both rates.
+# > word is "selected" if $z\ne0$, and the number of words selected in this way is *not* the expected number of
+# > section 3. Take a gate with $(\pi_0,\pi_c,\pi_1) = (.45, .35, .20)$. It adds .55 to the expected number, and at test
+# > time its word is not selected at all. Every run of this repository reports both rates.
 #
 # The setting `rule` names this decision `argmax`. You can choose three others. With `argmax_conditional` the interval
 # gives the mean of the gate inside it, $E[H \mid 0 < H < 1]$. With `expected` the value is always $E[H]$. With
@@ -588,8 +598,8 @@ print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entr
 # ## 10. KL between two gates
 #
 # How different are two gates? Every rectified gate has its masses at 0 and at 1, whatever its $l$ and $r$ are, so we
-# can also compare two gates with different ends. Let primes denote the masses and the density of $q$. Then
-# $E_p[\ln p-\ln q]$ has three parts:
+# can also compare two gates with different ends. Let $p$ and $q$ be the densities (H5) of the two gates. The symbols
+# with a prime, such as $\pi_0'$, are the masses and the density of $q$. Then $E_p[\ln p-\ln q]$ has three parts:
 #
 # $$\mathrm{KL}(p\,\|\,q) = \pi_0\ln\frac{\pi_0}{\pi_0'}+\pi_1\ln\frac{\pi_1}{\pi_1'}
 # +\pi_c\,E\big[\ln f_T(H)-\ln f_T'(H)\,\big|\,0<H<1\big]. \tag{H11}$$
@@ -600,7 +610,8 @@ print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entr
 # > fell. So the KL of two gates with shared ends is at most the KL of their bases. Without shared ends this bound does
 # > not hold. Two gates with the same base and different ends differ, although the KL of their bases is 0.
 # >
-# > The published objective of HardKuma has no KL term. The package computes it so that you can add a prior.
+# > The published objective of HardKuma has no KL term. The package computes it so that you can add one, which pulls the
+# > gates towards a law that you choose (a *prior*).
 #
 # We compute the three parts by hand and compare their sum with the package. You can also see the bound by the bases in
 # the picture.
@@ -640,23 +651,25 @@ print(f"KL = {divergence:.6f} nats =", " + ".join(f"{value:.4f} {name}" for name
 # ## 11. The same recipe on another base: Hard Concrete
 #
 # Our recipe was to stretch and to rectify. It works for every base whose cdf we know. Louizos et al. (2018) apply it to
-# a Binary Concrete variable. This is logistic noise, shifted by a logit $m$, divided by a temperature $\tau$ and passed
-# through the sigmoid $\sigma$. Its cdf has a closed form too:
+# a Binary Concrete variable. This is logistic noise, $\mathrm{logit}\,U = \ln\frac{U}{1-U}$ of a uniform $U$, shifted
+# by a number $m$ (its *logit*), divided by a temperature $\tau$ and passed through the sigmoid $\sigma$. Its cdf has a
+# closed form too:
 #
 # $$S = \sigma\!\left(\frac{\mathrm{logit}\,U+m}{\tau}\right), \quad
 # P(S>s) = \sigma(m-\tau\,\mathrm{logit}\,s), \quad
 # P(H\ne0) = \sigma\!\left(m-\tau\ln\tfrac{-l}{r}\right), \quad
 # \pi_1 = \sigma\!\left(m-\tau\ln\tfrac{1-l}{r-1}\right). \tag{H12}$$
 #
-# DiffMask uses $\tau=0.2$ and the half-open support $l=-0.2$, $r=1$. With $r = 1$ we have
-# $\ln\frac{1-l}{r-1} = \infty$, so $\pi_1 = 0$ exactly.
+# DiffMask (De Cao et al. 2020), which you meet in `41_diffmask`, uses $\tau=0.2$ and the half-open support $l=-0.2$,
+# $r=1$. With $r = 1$ we have $\ln\frac{1-l}{r-1} = \infty$, so $\pi_1 = 0$ exactly.
 #
 # > We get the cdf from $S \le s \iff \mathrm{logit}\,U \le \tau\,\mathrm{logit}\,s-m$, and the masses follow from
 # > $\mathrm{logit}\,k_0 = \ln(-l/r)$. Two masses determine $(m, \tau)$. So you can copy the three masses of any
 # > HardKuma gate with a Hard Concrete gate, and only the density between them differs. (One paper prints the stretch as
 # > $s(l-r)+r$, which gives the mirrored gate.)
 #
-# Does the density between the masses differ much? We copy the masses of our gate and draw both densities.
+# Does the density between the masses differ much? We copy the masses of our gate, whose density has the shape of a U,
+# and draw both densities.
 
 # %%
 logit_zero, logit_one = math.log(-p.left / p.right), math.log((1 - p.left) / (p.right - 1))

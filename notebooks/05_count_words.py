@@ -18,7 +18,8 @@
 #
 # **You will learn**
 # - why a word can only be hidden if its gate is exactly 0;
-# - why training maximises a lower bound, and why this bound asks for certain gates but not for short rationales;
+# - why training maximises a lower bound, and why this bound rewards gates that are nearly always open or nearly
+#   always shut, but not short rationales;
 # - why the *expected* number of selected words has a gradient, while the number in a sample has none;
 # - how to count the switches between selected and unselected words;
 # - why the average rate of the texts is not the share of all words.
@@ -65,8 +66,9 @@ z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])
 figures.highlight_html(words, z, title="SST, “negative”; gates set by hand")
 
 # %% [markdown]
-# Now we replace the words one at a time by another random vector, and measure how far the prediction moves. Which
-# replacements can it notice? Decide before you look at the figure.
+# Now we replace the words one at a time by another random vector, and measure how far the prediction moves, which is
+# the sum of the absolute changes of its five probabilities. Which replacements can it notice? Decide before you look
+# at the figure.
 
 # %%
 predictor = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
@@ -101,7 +103,8 @@ print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 # In a trained model nobody sets the gates by hand. We write $x$ for the text, $x_t$ for the vector of its word $t$,
 # and $y$ for the label. A *selector* with weights $\phi$ reads the whole text and computes the two shapes $a_t$ and
 # $b_t$ of each gate. The support from $l$ to $r$ is fixed. The predictor $f$ has weights $\theta$ and gives the
-# probabilities of the classes. Together they are an **extractor**:
+# probabilities of the classes. The label is one draw from these probabilities (Cat stands for *categorical*).
+# Together they are an **extractor**:
 #
 # $$z_t \sim \mathrm{HardKuma}(a_t, b_t, l, r), \quad (a_t, b_t) = \mathrm{selector}_t(x; \phi), \qquad y \sim
 # \mathrm{Cat}\big(f(x \odot z;\, \theta)\big). \tag{S1}$$
@@ -116,9 +119,10 @@ print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 # %% [markdown]
 # ## 2. Maximise a lower bound
 #
-# Nobody tells us which words are right, so the gates are *latent*. The probability of a label is therefore an average
-# over everything that the gates might do. For HardKuma gates on a long text we cannot compute this average, but for
-# eight coins we can. Eight gates that are only 0 or 1 have $2^8 = 256$ outcomes, and we can list all of them.
+# Nobody tells us which words are right, so the gates are *latent*, which means that they are random and that the data
+# do not contain their values. The probability of a label is therefore an average over everything that the gates might
+# do. For HardKuma gates on a long text we cannot compute this average, but for eight coins we can. Eight gates that
+# are only 0 or 1 have $2^8 = 256$ outcomes, and we can list all of them.
 #
 # We also take a predictor that needs no training. Each word has a `worth`, and the predictor becomes more certain of
 # the right class the more worth it sees. The sentence and its class are real, but we have made up these worths for the
@@ -131,7 +135,9 @@ figures.show_source(likelihood)
 # %% [markdown]
 # We compute two numbers for the same gates. One is the logarithm of the average probability, which is the
 # log-likelihood that we would like to maximise. The other is the average of the logarithm, which is easy to sample.
-# We let the gates become more and more certain and watch how far apart the two numbers are.
+# It will turn out that the second number never exceeds the first. So it is a *lower bound* on the first, and the
+# bound is called *tight* where the two nearly agree. We let the gates become more and more certain and watch how far
+# apart the two numbers are.
 
 # %%
 worth = toy_gates.SENTENCE_WORTH  # of each word, for the task
@@ -161,19 +167,25 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 
 # %% [markdown]
 # You see that the average logarithm stays below the log-likelihood. This is Jensen's inequality, because the
-# logarithm is concave:
+# logarithm is concave. We write $p(z \mid x)$ for the distribution of the gates of a text $x$,
+# $\mathrm{E}_{p(z \mid x)}$ for the average over gates drawn from it, and $p(y \mid x, z)$ for the probability that
+# the predictor gives to the label $y$ when the gates are $z$:
 #
 # $$\log p(y \mid x) = \log \mathrm{E}_{p(z \mid x)}\big[p(y \mid x, z)\big] \;\ge\;
 # \mathrm{E}_{p(z \mid x)}\big[\log p(y \mid x, z)\big]. \tag{S2}$$
 #
-# We maximise the right side, because one draw of the gates estimates it without bias. The paper (sec. 2) derives the
-# same bound, and adds that it may be seen as variational inference in which the approximate posterior is the
-# data-dependent prior $p(z \mid x)$.
+# We maximise the right side, because one draw of the gates estimates it without bias. The left side cannot be
+# estimated in this way, because the logarithm of an average over a few draws is too small on average. The paper
+# (sec. 2) derives the same bound, and adds that it may be seen as variational inference in which the approximate
+# posterior is the data-dependent prior $p(z \mid x)$.
 #
-# > A variational bound with an approximate posterior $q$ would be
-# > $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\, p(z \mid x))$. Here $q$ *is* $p(z \mid x)$, so the KL
-# > term is zero. The prior is learned, and nothing pulls it towards a fixed shape. The figure shows where this leads.
-# > Any spread of the gates costs something, so the bound rewards gates that become certain.
+# > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely
+# > before we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference*
+# > replaces the posterior by a distribution $q$ that we can draw from. A variational bound with such an approximate
+# > posterior $q$ would be $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\, p(z \mid x))$. Here $q$ *is*
+# > $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it towards a fixed shape. The
+# > figure shows where this leads. Any spread of the gates costs something, so the bound rewards gates that become
+# > certain.
 #
 # Does (S2) also reward short rationales? Look at the last printed line. This predictor loses nothing by reading
 # everything, so nothing in (S2) keeps the gates from opening all the way. If we want short rationales, we have to
@@ -245,8 +257,9 @@ assert torch.allclose(slope, by_hand) and (slope > 0).all(), "the rate grows wit
 # These are the pairs of neighbours of which exactly one is selected.
 #
 # We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second
-# they stand as above, and in the third likely and unlikely words alternate. Which of the two counts will depend on
-# the order?
+# they stand as above, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
+# and $L$ is the expected number of switches, divided by the number of words. Which of the two will depend on the
+# order?
 
 # %%
 def switches(selected):
@@ -283,7 +296,7 @@ for name, (_, switching) in found.items():
 # $$L = \frac1n \sum_{t=1}^{n-1} \Big[P(z_t = 0)\,P(z_{t+1} \ne 0) + P(z_t \ne 0)\,P(z_{t+1} = 0)\Big]. \tag{S4}$$
 #
 # The paper (sec. 4) calls $L$ a relaxation of the fused lasso, the expected number of changes between zero and
-# nonzero.
+# nonzero. (The fused lasso is a penalty on differences between neighbours.)
 #
 # > $L$ counts changes between 0 and *not* 0. It does not measure $|z_t - z_{t+1}|$, so going from 0.3 to 1 is not a
 # > switch. A text of $n$ words has $n-1$ pairs of neighbours, but we divide by $n$, as the authors' code does. Then
@@ -335,8 +348,8 @@ print(f"at the left end: {100 * over_texts[0]:.1f} % over texts, {100 * over_wor
 # authors' code constrains the mean over texts and reports the share of words.
 #
 # > The two agree exactly if rate and length are uncorrelated. Now suppose that a selector keeps a fixed *number* of
-# > words. It then keeps a smaller share of a long text, so the covariance is negative. The reported share of words
-# > lies below the target, although the constraint on the mean over texts holds.
+# > words. It then keeps a smaller share of a long text, so the covariance is negative. If a constraint holds the mean
+# > over texts at a target, the reported share of words then lies below this target.
 
 # %% tags=["check"]
 covariance = ((rates - over_texts[:, None]) * (lengths - lengths.double().mean())).mean(1)
@@ -350,7 +363,7 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 #
 # - A predictor cannot use a word whose gate is exactly 0, so a gate needs a mass at 0 (S1).
 # - Training maximises a lower bound on the log-likelihood. Its prior is learned, so there is no KL term. The bound
-#   rewards certain gates, and it does not ask for short rationales (S2).
+#   rewards gates that are nearly always open or nearly always shut, and it does not ask for short rationales (S2).
 # - The expected rate $S$ and the expected switches $L$ are sums of masses. They are exact, they have gradients, and
 #   nothing is sampled (S3, S4). For $L$ the gates have to be independent given the text.
 # - The mean rate of the texts and the share of all words differ by a covariance of rate and length (S5).
@@ -364,10 +377,11 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 # ## Exercises
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). Take two texts, of 8 and of 40 words, in which nothing is
-# selected. *Predict* for both modes of the predictor whether its answers to the two texts can differ. Call this
-# `differ`, a dict of "zero" and "compact" to True or False. *Change* the mode of `predictor` and measure the sum of
-# the absolute differences of its two answers. Call this `apart`, a dict of the same keys. *Explain* what an LSTM does
-# with a zero vector.
+# selected. The predictor has two modes. In the mode "zero" it reads a zero vector in the place of each unselected
+# word, as above, and in the mode "compact" the unselected words are removed and the gaps are closed. *Predict* for
+# both modes whether its answers to the two texts can differ. Call this `differ`, a dict of "zero" and "compact" to
+# True or False. *Change* the mode of `predictor` and measure the sum of the absolute differences of its two answers.
+# Call this `apart`, a dict of the same keys. *Explain* what an LSTM does with a zero vector.
 
 # %% tags=["prediction"]
 differ = {"zero": True, "compact": False}

@@ -13,8 +13,8 @@
 # select, it has a gradient, and nothing in the training objective keeps it small. In this notebook we hold $S$ at a
 # number that we choose. You will see that a fixed price cannot do this, and that the published rule has a trap.
 #
-# **You will** set a price for text by hand and see it fail, let a multiplier find the price, and compare two rules
-# for this multiplier on the same gate.
+# **You will** set a price for text by hand and see it fail, let a rule move the price during training (such a price
+# is called a *multiplier*), and compare two rules for this multiplier on the same gate.
 #
 # **You will learn**
 # - why no fixed price holds a rate, and what the right price means;
@@ -138,9 +138,10 @@ for at in (50, 130, 330):
 
 # %% [markdown]
 # You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says
-# $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The derivative of the
-# *log-odds* of $S$ has no such factor, because they are divided by $S$. So we measure the violation of the target by
-# a number $c$ in log-odds. We write $\sigma$ for the logistic function, which is the derivative of the softplus:
+# $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are
+# $\mathrm{logit}\,S = \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$, so in their derivative by $v$
+# the factor $S$ cancels. So we measure the violation of the target by a number $c$ in log-odds. We write $\sigma$ for
+# the logistic function, which is the derivative of the softplus:
 #
 # $$\frac{\partial S}{\partial v} = S \ln(1 - k_0^{\,a})\,\sigma(v), \qquad
 # c = \tau(1-\tau)\,\big(\mathrm{logit}\,S - \mathrm{logit}\,\tau\big), \qquad \frac{\partial c}{\partial v} =
@@ -148,8 +149,8 @@ for at in (50, 130, 330):
 #
 # > Why the factor $\tau(1-\tau)$? It makes the slope of $c$ by $S$ equal to 1 at the target, so near the target the
 # > two measures agree, $c = S - \tau + O((S-\tau)^2)$. Far from the target they differ. As $S \to 0$, the slope of
-# > $c$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau on the right of the
-# > figure.
+# > $c$ by $v$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau on the right
+# > of the figure.
 
 # %% tags=["check"]
 pull = torch.tensor(1 - (-p.left / (p.right - p.left)) ** closing.a[0].item()).log()  # ln(1 - k0^a)
@@ -248,8 +249,11 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # The paper (sec. 4) reaches given values of its penalties by Lagrangian relaxation. Lei et al. (2016) set the weights
 # of their penalties by hand, as we did in section 1.
 #
-# > The middle equation says that the multiplier at the saddle point, $\lambda^*$, is the price that we have just
-# > measured. It is given in nats per unit of rate.
+# > The maximum over $\lambda$ enforces $S = \tau$, because at any other rate some $\lambda$ makes the second term as
+# > large as we like. The middle equation says that the multiplier at the saddle point, $\lambda^*$, is the price that
+# > we have just measured, in nats per unit of rate. To see why, take the smallest loss at each rate $S$, which is
+# > $\ell^*(S)$. The sum $\ell^*(S) + \lambda^*(S - \tau)$ can be smallest at $S = \tau$ only if its derivative is 0
+# > there, so $\lambda^*$ is minus the derivative of $\ell^*$.
 
 # %% [markdown]
 # ## 4. Let the multiplier grow: the authors' rule
@@ -257,7 +261,8 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # We begin with the authors' code, which moves the multiplier as Rezende and Viola (2018) do. At each step the
 # multiplier is multiplied by a number above 1 if the rate is too high, and by a number below 1 if it is too low. It
 # starts near 0. We train our gate with the published settings for the beer reviews, and draw the rate and the
-# multiplier against each other. Follow the path from the hollow circle.
+# multiplier against each other. Such a picture is called a *phase portrait*. Follow the path from the hollow circle.
+# It has a dot after every hundred steps.
 
 # %%
 authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
@@ -288,7 +293,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # \text{loss} = \ell + \lambda\,(S - \tau). \tag{S9}$$
 #
 # The authors' code updates the multiplier first and then uses it. The value that it adds to the loss is $\lambda m$,
-# and the gradient of this term is $\lambda\, \partial S$.
+# with the smoothed violation in place of $S - \tau$. But the gradient of this term is the one of (S9),
+# $\lambda\, \partial S$.
 #
 # How long does it take until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation have
 # the constant value $g$. Then it reaches 1 after
@@ -297,10 +303,11 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 #
 # steps.
 #
-# > To derive (S10), add up the averages. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$,
-# > which has to equal $\ln(1/\lambda_0)/\eta$. The second term of (S10) is the delay that the average causes. Note
-# > also that the multiplier, as a product of positive numbers, is always *positive*. So this multiplier can stop
-# > pushing the rate down, but it can never push the rate up.
+# > To derive (S10), note that $\ln \lambda$ grows by $\eta\, m_j$ in step $j$, and that $m_j = g\,(1 - \alpha^j)$.
+# > Add up these averages. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$, which has to
+# > equal $\ln(1/\lambda_0)/\eta$. For many steps $\alpha^N$ is nearly 0. The second term of (S10) is the delay that
+# > the average causes. Note also that the multiplier, as a product of positive numbers, is always *positive*. So this
+# > multiplier can stop pushing the rate down, but it can never push the rate up.
 #
 # The paper has three sets of settings. We give each of them the constant violation of a gate that is wide open, and
 # count the steps until the multiplier reaches 1.
@@ -335,8 +342,8 @@ for name, plain in without_delay.items():
 
 # %% [markdown]
 # A word of caution before you judge the rule by this portrait. Our toy takes far larger steps than a real training,
-# so its gate moves further while the multiplier is small. How far it moves depends on the step size of training. That
-# a positive multiplier cannot push the rate up does not.
+# so its gate moves further while the multiplier is small. How far it moves depends on the step size of training. But
+# whatever the step size is, a positive multiplier cannot push the rate up.
 
 # %% tags=["check"]
 for name, case in published.iterrows():
@@ -401,9 +408,10 @@ for target, trace in held.items():
 # You may know this as an *augmented Lagrangian*, the classical method of multipliers, here with a noisy gap. The
 # paper has no such term. It is the default of this package.
 #
-# > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so the price of text is
-# > $\lambda + \kappa\,(S - \tau)$ in all. Suppose that the selector has settled where this price is $\lambda^*$. Then
-# > $g = (\lambda^* - \lambda)/\kappa$, and the remaining gap is multiplied by $1 - \eta/\kappa$ at each step. So the
+# > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
+# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. Suppose that the selector has settled where
+# > this is as much as the unit saves, $\lambda^*$. Then $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since
+# > $\lambda$ grows by $\eta\, g$, the remaining gap is multiplied by $1 - \eta/\kappa$ at each step. So the
 # > multiplier learns the price in about $\kappa/\eta$ steps.
 
 # %% tags=["check"]
@@ -504,9 +512,12 @@ for name, trace in shut.items():
 # \frac{\partial z}{\partial \phi}\Big] = \int_0^1 \ell'(u)\, \frac{\partial P(z > u)}{\partial \phi}\,
 # \mathrm{d}u. \tag{S12}$$
 #
-# How large is this integral if the gate is nearly shut? Let $k_u = \frac{u-l}{r-l}$ be the value of the Kumaraswamy
-# variable $K$ that is stretched to $u$. At the ends it gives $k_0$ and $k_1$, which you know from (S3) and (H2). Then
-# $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$ is $P(z>u)\,\ln(1-k_u^a)$.
+# The integral on the right is another way to write the same gradient. As for (H7), one writes
+# $\ell(z) = \ell(0) + \int_0^1 \ell'(u)\,\mathbb{1}[u < z]\,\mathrm{d}u$ and takes the expectation. Here $u$ is a
+# value of the gate, and not the uniform number of a draw. How large is this integral if the gate is nearly shut? Let
+# $k_u = \frac{u-l}{r-l}$ be the value of the Kumaraswamy variable $K$ that is stretched to $u$. At the ends it gives
+# $k_0$ and $k_1$, which you know from (S3) and (H2). Then $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$
+# is $P(z>u)\,\ln(1-k_u^a)$.
 #
 # > The first factor is at most $S$, because a gate above $u$ is not 0. The second factor is bounded for all $u$ in
 # > $[0, 1]$ if $r > 1$, because then $k_u \le k_1 < 1$. (If $r = 1$, it is not bounded. Then $k_1 = 1$, and the
@@ -574,8 +585,10 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 #
 # $$\lambda \leftarrow \lambda + \eta \,\min\big(\max(g, -\text{gap\_max}), \text{gap\_max}\big).$$
 #
-# The default is no limit (`null`). We start one gate at the logit 5 and hold it at 0.1, with the limit and without.
-# How many steps does it take until the rate stays within 0.02 of the target?
+# The default is no limit (`null`). For this we take one gate without a task. Its rate is $\sigma(o)$, and gradient
+# descent moves the single number $o$, its logit. We start at $o = 5$, where the gate is nearly always open, and hold
+# the rate at 0.1, with the limit and without. How many steps does it take until the rate stays within 0.02 of the
+# target?
 
 # %%
 limits = {"no limit": math.inf, "gap_max = 0.1": 0.1}
@@ -605,9 +618,10 @@ if settles:
 # While the gap stays below the limit, nothing changes. So a run whose gates start near the target is the same with
 # the limit and without. We recommend the limit where gates start open and the target is small.
 #
-# Two more settings change when the constraint acts. With `multiplier_min: 0` the multiplier never becomes negative, so
-# the term that it weights never rewards a higher rate. With `constraint_from: 2` the constraint acts from the second
-# epoch on, and until then only the task moves the gates. In `23_read_nli` you see what both do to an aligner.
+# Two more settings change when the constraint acts. With `multiplier_min: 0` the multiplier never becomes negative,
+# so the term that it weights never rewards a higher rate. With `constraint_from: 2` the constraint acts from the
+# second epoch on, and until then only the task moves the gates. In `23_read_nli` you see what both do to a model that
+# aligns the words of two sentences.
 
 # %% [markdown]
 # ## Summary
@@ -615,8 +629,9 @@ if settles:
 # - A fixed price opens a gate or shuts it, so you need a multiplier that moves.
 # - The gradient of the rate vanishes when the gates shut, and that of its log-odds does not (S6, S7).
 # - At the saddle point, the multiplier is the price of text, which is how much loss one more unit of rate saves (S8).
-# - The authors' multiplier is multiplied. It is positive, starts late (S9, S10), and cannot undo an overshoot, because
-#   the gradient of the task vanishes with the rate (S12).
+# - The authors' rule multiplies the multiplier by a positive number at each step. So the multiplier stays positive,
+#   starts late (S9, S10), and cannot undo an overshoot, because the gradient of the task vanishes with the rate
+#   (S12).
 # - A multiplier that adds up the gap, with a quadratic term in log-odds, holds a target from either side (S11). A limit
 #   on the gap keeps it from winding up.
 #

@@ -19,7 +19,8 @@
 #
 # **You will learn**
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
-# - why dependent gates need the masses after a zero and after the rest, not the masses after the draw;
+# - how to count the switches of gates that depend on each other, for which we need the masses of the second gate
+#   after a zero and after anything else, and not only after the value that was drawn;
 # - which shapes have a given rate, which of them pass most gradient to the task, and what a start there brings.
 #
 # **You need** `05_count_words` and `06_hold_a_rate`; no data and no GPU. The cells run in about a minute, and reading
@@ -71,7 +72,8 @@ settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else t
 #
 # We begin with two gates, made by hand. For each we print its three masses, how much it adds to the expected rate
 # $S$, and the value that the rule gives it at test time. You know the rule from `03_hardkuma`. It takes the likeliest
-# of $\{0\}$, $\{1\}$ and $(0, 1)$.
+# of $\{0\}$, $\{1\}$ and $(0, 1)$. In this notebook, "the rule" without further words is always this rule for test
+# time, and not one of the two rules that move a multiplier.
 
 # %%
 pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand
@@ -144,10 +146,10 @@ if settles:
         assert (steady - target).abs().max() < 0.1, "added up: near the target after 100 steps"
 
 # %% [markdown]
-# The trained gates of this toy are nearly deterministic, and such a gate is the same under every rule. How far apart
-# can the two rates be? To see it, we need gates that are less certain. So we make a selector by hand. It multiplies
-# the clue by a weight, and we open it step by step with a bias. A small weight gives uncertain gates, with large
-# masses on both sides.
+# The trained gates of this toy are nearly deterministic, and every rule decides such a gate in the same way. How far
+# apart can the two rates be? To see it, we need gates that are less certain. So we make a selector by hand. It
+# multiplies the clue by a weight, and we open it step by step with a bias. A small weight gives uncertain gates, with
+# large masses on both sides.
 
 # %%
 def by_hand_selector(weight, bias):
@@ -170,7 +172,7 @@ farthest = {weight: (rates["argmax"] - rates.expected).abs().max() for weight, r
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, uncertain.expected, dict(uncertain.items()), xlabel="expected rate S",
-                   title="On uncertain gates, the rule makes few fewer and many more",
+                   title="The rule lowers a low rate and raises a high one",
                    ylabel="share of words selected by the rule", size=(7.5, 5), save=folder / "expected_and_selected")
 
 # %%
@@ -195,14 +197,15 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
 # pass over the text gives one draw of all gates, and the masses of each gate after the draws before it.
 #
-# Can we still count? The selected words are easy. Each mass is an unbiased estimate, so their sum estimates $S$
-# without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses are
+# Can we still count? The selected words are easy. Averaged over the draws before it, the mass
+# $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
+# $S$ without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses are
 # known only after the first word's gate is drawn.
 #
-# We try two estimates on two words. The first gate is 0 nearly half of the time. The second is a Hard Concrete gate
-# with the logit $\omega\,(z - 1/2)$, where $z$ is the draw of the first. For $\omega > 0$ the second gate tends to
-# agree with the first, and for $\omega < 0$ it tends to be its opposite. How should the probability of a switch
-# depend on $\omega$?
+# We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
+# below it. The first gate is 0 nearly half of the time. The second is a Hard Concrete gate with the logit
+# $\omega\,(z - 1/2)$, where $z$ is the draw of the first. For $\omega > 0$ the second gate tends to agree with the
+# first, and for $\omega < 0$ it tends to be its opposite. How should the probability of a switch depend on $\omega$?
 
 # %%
 two = toy_gates.TwoWords(HardKuma(torch.tensor(0.2), torch.tensor(0.6), p.left, p.right), p.num_samples)
@@ -234,8 +237,9 @@ for row in (-1, 0):
 #
 # > The authors put the masses after the $z_t$ that happened to be drawn into both products. We call this the
 # > **plug-in**. It is biased as soon as the neighbours depend on each other. The **look-ahead** advances the memory
-# > twice, for all words at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$ from the same
-# > noise. Both estimates have a gradient, and neither changes what was drawn.
+# > twice, for all words at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. This draw
+# > uses the same uniform number, scaled to the part of (0, 1) that gives a gate which is not 0. Both estimates have a
+# > gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -283,8 +287,8 @@ figures.save_figure(fig, folder, "width_at_the_target")
 fig
 
 # %% [markdown]
-# The shapes of rate $\tau$ lie on one curve. We get it by setting $S = \tau$ in (S3), and $k_1$ is the point that is
-# stretched to 1:
+# The shapes of rate $\tau$ lie on one curve. We get it by setting $S = \tau$ in (S3). If we put its $b(a)$ into
+# $\pi_1$ of (H3), we get the mass at 1. As in (H2), $k_1$ is the point that is stretched to 1:
 #
 # $$b(a) = \frac{\ln \tau}{\ln(1 - k_0^{\,a})}, \qquad P(z = 1) = \tau^{\rho(a)}, \qquad \rho(a) = \frac{\ln(1 -
 # k_1^{\,a})}{\ln(1 - k_0^{\,a})}, \qquad k_1 = \frac{1 - l}{r - l}. \tag{S15}$$
@@ -304,7 +308,8 @@ fig
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
 # We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The
-# other gates have a single number, a logit $o$, so their rate already decides everything:
+# other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates
+# of (H12). They have a single number, a logit $o$, so their rate already decides everything:
 #
 # $$\text{Bernoulli:}\;\; o = \mathrm{logit}\,\tau, \qquad \text{Hard Concrete:}\;\; o = \mathrm{logit}\,\tau +
 # \text{temperature} \cdot \ln\frac{-l}{r}. \tag{S17}$$
@@ -408,9 +413,10 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 # no accuracy, and neither start has learned much after so few epochs. Under a constraint no rate collapsed from
 # either start.
 #
-# The start has a cost, too. The expected rate is right from the first epoch. Model selection asks for a rate near the
-# target, so it may keep this epoch although the rule selects nothing yet. That happened once, on SST. We see the gain
-# on one corpus of three, so the default is `start: none`. If your run learns slowly, try `start: target`.
+# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of
+# one epoch, and to be kept, an epoch needs a rate near the target. So the first epoch may be kept although the rule
+# selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
+# `start: none`. If your run learns slowly, try `start: target`.
 
 # %% tags=["check"]
 lower = dev.loc["made-up reviews", "target"] < dev.loc["made-up reviews", "none"] / 2
@@ -426,7 +432,8 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #
 # - The share of words that a rule selects is not the expected rate (S13). A signed multiplier holds the one that you
 #   measure.
-# - Gates that depend on each other need the masses after a zero and after the rest, not after the draw (S14).
+# - To count the switches of gates that depend on each other, we need the masses of the second gate after a zero and
+#   after anything else, and not only after the value that was drawn (S14).
 # - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). On our
 #   three corpora this helped once.
 #
@@ -467,10 +474,11 @@ assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rise
 assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`other_way`: compare word by word"
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 12 minutes). For very large $\omega$ the second gate copies what the first
-# drew, up to which side of 1/2 it fell on. *Predict*, from $P(z = 0)$ of the first gate (`two.first.prob_zero`), what
-# the plug-in gives then (`predicted_plug_in`, right to 0.1). *Change* $\omega$ to 60 and compute `plug_in_far` and
-# `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and why the look-ahead is not 0.
+# **Exercise 2** (predict, change, explain; 12 minutes). For very large $\omega$ the second gate is almost surely not
+# 0 if the first drew more than 1/2, and almost surely 0 if it drew less. *Predict*, from $P(z = 0)$ of the first gate
+# (`two.first.prob_zero`), what the plug-in gives then (`predicted_plug_in`, right to 0.1). *Change* $\omega$ to 60
+# and compute `plug_in_far` and `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and
+# why the look-ahead is not 0.
 
 # %% tags=["prediction"]
 predicted_plug_in = 2 * two.first.prob_zero.item() * (1 - two.first.prob_zero.item())
