@@ -9,9 +9,10 @@
 # %% [markdown]
 # # Count the words that gates select
 #
-# In `03_hardkuma` you built a gate, a random number $z$ that is exactly 0, exactly 1 or anything between, and you
-# know the probability of each case. In this notebook we put one such gate on each word of a text. We then ask two
-# questions. What should such a model maximise? And how many words does it select?
+# In `03_hardkuma` you built a gate, a random number that is exactly 0, exactly 1 or anything between, and you know
+# the probability of each case. There it was called $H$, and from here on we call it $z$. In this notebook we put one
+# such gate on each word of a text. We then ask two questions. What should such a model maximise? And how many words
+# does it select?
 #
 # **You will** hide words from a predictor, find out what is maximised when nobody says which words are right, and
 # count selected words without drawing a single sample.

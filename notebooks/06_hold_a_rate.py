@@ -72,7 +72,8 @@ def train_one_gate(constraint, raw_a=0.0, raw_b=0.0):
 #
 # Here is the smallest problem that we could think of. A text has one word and one gate. If the predictor sees
 # nothing, it gives the right class the probability 0.2, and if it sees the whole word, 0.9. We would like the gate to
-# be open with probability 0.4. We write $\tau$ for such a **target**, a rate between 0 and 1.
+# be open with probability 0.4. We write $\tau$ for such a **target**, a rate between 0 and 1. (In (H12) the same
+# letter was a temperature.)
 #
 # Lei et al. (2016) charge a price for each selected word. So we add the price times the expected rate $S$ to the
 # loss, and train the gate with three prices. Which of them will give a rate of 0.4?

@@ -195,7 +195,7 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 #
 # In the paper's first experiment a gate also sees the draws before it, through a small recurrent memory. We write
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
-# pass over the text gives one draw of all gates, and the masses of each gate after the draws before it.
+# pass over the text gives one draw of all gates, and for each gate its masses given the draws before it.
 #
 # Can we still count? The selected words are easy. Averaged over the draws before it, the mass
 # $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
@@ -226,8 +226,8 @@ for row in (-1, 0):
 
 # %% [markdown]
 # You see that one estimate follows the exact line, and that the other is nearly flat. To find out why, we write down
-# the probability of a switch. We use $\pi_0^t$ for $P(z_t = 0 \mid z_{<t})$, and the outer expectation is over
-# $z_{<t}$:
+# the probability of a switch between the words $t$ and $t + 1$. We use $\pi_0^t$ for $P(z_t = 0 \mid z_{<t})$, and
+# the outer expectation is over $z_{<t}$:
 #
 # $$E\Big[\pi_0^t\, P(z_{t+1} \ne 0 \mid z_t = 0) + (1 - \pi_0^t)\, E\big[P(z_{t+1} = 0 \mid z_t)
 # \,\big|\, z_t \ne 0\big]\Big], \qquad \pi_0^t = P(z_t = 0 \mid z_{<t}). \tag{S14}$$
