@@ -10,12 +10,12 @@
 # # Choose words, and look for the gradient
 #
 # **You will** put a switch on each word of a three-word text, find out why gradient descent cannot train such a
-# switch, and train it all the same, with dice.
+# switch, and train it all the same, with random draws.
 #
 # **You will learn**
 # - why the choice of a word has no useful derivative, and why weighing words is not the same as choosing them;
 # - what becomes differentiable when the choice is left to chance, and what the exact gradient costs;
-# - how REINFORCE estimates this gradient from draws, and how noisy the estimate is;
+# - how a method called REINFORCE estimates this gradient from draws, and how noisy the estimate is;
 # - which four properties you would wish a gate to have.
 #
 # **You need** the idea of gradient descent, and `10_first_rationale` if you want to see the goal first; no data, no
@@ -57,12 +57,13 @@ rounding = 1e-12
 # > not &nbsp; very &nbsp; good
 #
 # The text is negative. A predictor sees only the words that we select, and it gives the probability of "negative". To
-# keep everything in view, we write it down instead of training it. The word *good* speaks for "positive" unless *not*
-# stands before it. The word *very* makes a selected *good* count a little more. Alone, *not* speaks faintly for
-# "negative". If it sees no word, the predictor says one half.
+# keep everything in view, we write this predictor down as a small function instead of training it. The word *good*
+# speaks for "positive" unless *not* stands before it. The word *very* makes a selected *good* count a little more.
+# Alone, *not* speaks faintly for "negative". If it sees no word, the predictor says one half.
 #
-# Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is what the predictor loses, in
-# nats, plus a price $\lambda$ per selected word:
+# Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is the loss of the predictor (the
+# *task loss*) plus a price $\lambda$ per selected word. The loss is a negative logarithm, as in PyTorch's cross
+# entropy. Since the logarithm is the natural one, its unit is called the *nat*.
 #
 # $$c(z) = -\ln p(\text{negative} \mid \text{selected words}) + \lambda \sum_t z_t. \tag{C1}$$
 #
@@ -104,7 +105,7 @@ if 0.03 < p.sparsity < 0.3:
 #
 # A text of thirty words has a billion rows, and we want to learn from many texts. So we have to choose without
 # looking at all the rows. Let a network compute a score $o_t$ for each word, and let us select the words with a
-# positive score:
+# positive score. We write $\mathbb 1[\dots]$ for 1 if the bracket is true, and for 0 if it is not:
 #
 # $$z_t = \mathbb 1[o_t > 0], \qquad \frac{\partial z_t}{\partial o_t} = 0 \text{ for } o_t \ne 0. \tag{C2}$$
 #
@@ -147,20 +148,24 @@ fig
 #
 # Here is another way to get a slope, and it keeps every word entirely in or entirely out. Toss a coin for each word.
 # The score now decides how the coin is loaded: word $t$ is selected with probability $p_t = \sigma(o_t) = 1/(1 +
-# e^{-o_t})$, independently of the others. A single toss is still a choice without a slope. But the cost *on average*
-# is a sum over the eight rows of our table, each times its probability, and the probabilities are smooth:
+# e^{-o_t})$, independently of the others. So the score $o_t$ is the *logit* of this probability. A single toss is
+# still a choice without a slope. But the cost *on average* is a sum over the eight rows of our table, each times its
+# probability, and the probabilities are smooth. This average is called the *expected* cost, $\mathrm E[c]$:
 #
 # $$\mathrm E[c] = \sum_{z \in \{0, 1\}^n} p(z)\, c(z), \qquad p(z) = \prod_t p_t^{z_t} (1 - p_t)^{1 - z_t}. \tag{C3}$$
 #
-# For one word, the expected cost is a straight line in $p_t$, from the cost without the word to the cost with it. Its
-# slope by the score is therefore that difference, times $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
+# Now take one word $t$ and keep the other probabilities as they are. We write $\mathrm E[c \mid z_t = 1]$ for the
+# average cost of the selections that have this word, and $\mathrm E[c \mid z_t = 0]$ for that of the others. Then
+# $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$, which is a straight line
+# in $p_t$. Its slope is the difference of the two averages. To get the slope by the score, the chain rule multiplies
+# it by $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
 # z_t = 0]\big). \tag{C4}$$
 #
 # > Read the bracket aloud: what does the selection cost with this word, and what without it, on average over the
 # > other words? To decide about a word you need exactly this difference. The derivative of the step did not contain
-# > it, because it looks at one side of the step only.
+# > this difference, because a derivative looks at one side of the step only.
 #
 # So let us descend. All coins are fair at first, and each step moves the scores against the exact gradient.
 
@@ -204,11 +209,11 @@ print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at th
 # it. Nothing in the objective mentions certainty. But an average of costs is never below the smallest of them, so
 # chance costs something, and the descent removes it.
 #
-# **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should open if and only if *not* is likely
-# enough to be selected. *Predict* how likely it has to be, roughly: `guess`, a probability, from the table in section
-# 1. *Change* the logit of *not* from $-5$ to 5, with the other two coins fair, and find the probability of *not* at
-# which the gradient by the score of *good* changes its sign: `turning`. *Explain* with (C4) why it is far above one
-# half.
+# **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should be selected if and only if *not* is
+# likely enough to be selected. *Predict* roughly how likely *not* has to be, with the help of the table in section 1
+# (`guess`, a probability). *Change* the logit of *not* from $-5$ to 5, with the other two coins fair, and find the
+# probability of *not* at which the gradient by the score of *good* changes its sign (`turning`). You get the exact
+# gradient at other logits by `fair.moved(logits).gradient`. *Explain* with (C4) why `turning` is far above one half.
 
 # %% tags=["prediction"]
 guess = 0.8
@@ -268,18 +273,24 @@ print(f"expected cost {fair.expected_cost:.4f}, mean of {p.num_samples:,} tosses
 # ## 4. REINFORCE: let the draws vote
 #
 # There is an old trick that gets a gradient from draws after all. It needs one line of algebra. In the gradient of
-# (C3) only the probabilities depend on the scores, and a derivative of a probability can be written as the
-# probability times something: $\nabla p = p\, \nabla \ln p$. The probability in front turns the sum back into an
-# average, and an average can be sampled:
+# (C3) only the probabilities depend on the scores, and since $\nabla \ln p = \nabla p / p$, the gradient of a
+# probability can be written as the probability times something, $\nabla p = p\, \nabla \ln p$. (We write $\nabla$ for
+# the gradient by the scores.) The probability in front turns the sum back into an average, and an average can be
+# sampled:
 #
 # $$\nabla\, \mathrm E[c] = \sum_z c(z)\, \nabla p(z) = \sum_z p(z)\, c(z)\, \nabla \ln p(z) = \mathrm E\big[c(z)\,
 # \nabla \ln p(z)\big], \qquad \frac{\partial \ln p(z)}{\partial o_t} = z_t - p_t. \tag{C5}$$
 #
-# Williams called it REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016. One draw is
-# enough for an estimate: toss the coins, compute the predictor *once*, and multiply the cost by $z_t - p_t$. What
-# does a step of descent do with this estimate? It makes the choices of this draw less likely. Words that were
-# selected get a lower score, words that were left out get a higher one. The costlier the draw, the larger is the
-# step. No derivative of the predictor is needed, so $z$ may be exactly 0 or 1.
+# The last equation follows from (C3), which says that $\ln p(z)$ is a sum of $\ln p_t$ for the selected words and
+# $\ln(1 - p_t)$ for the others. Since $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$, their derivatives by $o_t$ are
+# $1 - p_t$ and $-p_t$, and each of the two is $z_t - p_t$ for its value of $z_t$.
+#
+# Williams called this estimate REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016.
+# One draw is enough for an estimate: toss the coins, compute the predictor *once*, and multiply the cost by $z_t -
+# p_t$. What does a step of descent do with this estimate? It makes the choices of this draw less likely. Words that
+# were selected get a lower score, words that were left out get a higher one. The costlier the draw, the larger is the
+# step. In this sense, each draw casts a vote on every word. No derivative of the predictor is needed, so $z$ may be
+# exactly 0 or 1.
 #
 # > You may object that in one draw the same cost is charged to every word, whether the word mattered or not. That is
 # > true, and it is why the estimate is noisy. It is right on average only because a word that does not matter is
@@ -308,11 +319,13 @@ fig
 # %% [markdown]
 # The two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the exact
 # gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
-# usually off. For every word they reach across zero, so one draw often pushes in the wrong direction.
+# usually off, which is its *noise*. The title gives the noise of all three words together, divided by the length of
+# the exact gradient. For every word they reach across zero, so one draw often pushes in the wrong direction.
 #
 # ## 5. Measure the noise
 #
-# How large is the noise, exactly? For a short text its variance is a sum over the table, like everything else:
+# How large is the noise, exactly? For a short text its variance is a sum over the table, like everything else. It is
+# the mean of the square minus the square of the mean:
 #
 # $$\mathrm{Var}\big[c(z)\,(z_t - p_t)\big] = \mathrm E\big[c(z)^2 (z_t - p_t)^2\big] - \Big(\frac{\partial\, \mathrm
 # E[c]}{\partial o_t}\Big)^2. \tag{C6}$$
@@ -387,10 +400,12 @@ print("selected at the end:", "; ".join(ends))
 # remedies.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). How many draws must you average so that the gradient by the
-# score of *good* has the right sign in about 98 of 100 cases, that is, so that its noise is half of its size?
-# *Predict* whether eight added words, on which the prediction does not depend, change this number (`more_needed`,
-# True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added words (0 and 8)
-# to the number of draws. *Explain* it with (C6).
+# score of *good* has the right sign in about 98 of 100 cases, that is, so that it is two standard deviations away
+# from zero? *Predict* whether eight added words, on which the prediction does not depend, change this number
+# (`more_needed`, True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added
+# words (0 and 8) to the number of draws. The tables of the longer texts are in `longer`, one for each number in
+# `added`, and a table has the noise of one draw, `.noise()`, and the exact `.gradient`. *Explain* the numbers with
+# (C6).
 
 # %% tags=["prediction"]
 more_needed = True
@@ -420,8 +435,10 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # costly. If only that derivative could go on through the draw!
 #
 # Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes
-# *smoothly* with the score while the noise stays the same. Then the chain rule does the rest, one draw is one
-# backward pass, and a word on which the prediction does not depend gets no noise at all:
+# *smoothly* with the score while the noise stays the same. The noise is drawn in the same way whatever the score is.
+# So the derivative of the average is the average of the derivatives, and for each of these we can use the chain rule.
+# A draw needs one backward pass, and a word on which the prediction does not depend gets no noise at all. You may
+# meet (C7) under the name *reparameterisation trick*:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = \mathrm E\Big[\frac{\partial c}{\partial z_t}\, \frac{\partial
 # h(u_t, o_t)}{\partial o_t}\Big]. \tag{C7}$$
@@ -433,7 +450,8 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # z_t}{\partial o_t} = \mathbb 1[0 < z_t < 1]. \tag{C8}$$
 #
 # At a score of 0 a quarter of the draws is exactly 0 and a quarter exactly 1. The other half lies between, and there
-# the derivative is 1. Our predictor accepts such numbers, because (C1) was written with products of $z$.
+# the derivative is 1. Our predictor accepts such numbers, because the function of section 1 only adds and multiplies
+# the $z_t$.
 
 # %%
 def clipped(o, u):
@@ -446,9 +464,11 @@ o = torch.zeros(p.num_samples, 3, dtype=torch.float64, requires_grad=True)  # a 
 
 
 # %% [markdown]
-# We can check the mean of these estimates without any derivative. If the score of a word moves up a little, the draw
-# gains at the end 1 what it loses at the end 0, so the exact gradient is half the difference between the two ends,
-# averaged over the other words. This is (C4) again, with another factor in front.
+# We can check the mean of these estimates without any derivative. Since $u_t$ has the density $\tfrac12$, a score
+# that moves up by a small $\delta$ makes the value 1 more likely by $\delta / 2$ and the value 0 less likely by
+# $\delta / 2$. Between the two ends nothing changes. So the exact gradient is half the difference between the cost at
+# 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the place of $p_t (1 -
+# p_t)$.
 
 # %%
 def with_word(t, value):
@@ -480,8 +500,9 @@ figures.save_figure(fig, folder, "votes_and_slopes")
 fig
 
 # %% [markdown]
-# Both lines are about the task's loss alone. The noise through the draw stays the same for every length, because for
-# an added word $\partial c / \partial z_t = 0$ in *every* draw, and not only on average.
+# Both lines are about the task's loss alone, without the price. As before, the noise is divided by the length of the
+# gradient. The noise through the draw stays the same for every length, because for an added word $\partial c /
+# \partial z_t = 0$ in *every* draw, and not only on average.
 #
 # Has the wish been granted, then? Not quite. Move the score of a word to $-2$ and look again.
 
@@ -493,9 +514,9 @@ far = torch.full((p.num_samples, 3), -2.0, dtype=torch.float64, requires_grad=Tr
 assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no draw says how to open it again"
 
 # %% [markdown]
-# Beyond a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
+# Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
 # section 1. And the price per selected word is missing: $z_t$ counts as selected if it is not 0, and this count is
-# again a step. Its *expectation* is no step, but then we have to know the probability of 0 as a formula.
+# again a step. The *expected* count is no step, but to compute it we need a formula for the probability of 0.
 #
 # So here is the wish, in four parts:
 #
@@ -506,7 +527,8 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 #
 # Our clipped uniform has the first three within its range, and not the fourth. What we need in place of the uniform
 # is a distribution on an interval whose shape can be learned, which is smooth in its parameters, and whose cumulative
-# distribution function and quantile function are both elementary.
+# distribution function and quantile function both have simple formulas. The first of these functions gives the
+# probability of 0. The second, its inverse, turns uniform noise into a draw.
 #
 # ## Summary
 #

@@ -9,12 +9,12 @@
 # %% [markdown]
 # # Estimate gradients through binary choices
 #
-# **You will** train gates that are either 0 or 1 with the score function (REINFORCE), as Lei, Barzilay and Jaakkola
-# did in 2016, and measure what makes the estimate less noisy.
+# **You will** train gates that are either 0 or 1 with REINFORCE, as Lei, Barzilay and Jaakkola did in 2016, and
+# measure what makes the estimate less noisy.
 #
 # **You will learn**
 # - how to check an estimator against the exact gradient, alone and through a whole network;
-# - what you may subtract from the cost, and why leave-one-out is compared at equal numbers of draws;
+# - what you may subtract from the cost to get less noise, and how to compare two estimators fairly;
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how gates are trained that depend on earlier gates.
 #
@@ -66,19 +66,22 @@ rounding = 1e-12
 # ## 1. A price on every word
 #
 # In `01_choosing` we trained the switches of one text of three words, and we had written down the predictor. Now we
-# train a whole model: one network computes the gates from the text, and a second one reads the selected words. To
+# train a whole model. One network computes the gates from the text, and a second one reads the selected words. To
 # know what it *should* select, we make up the texts. There are four classes, and each has one *signal word*, which
-# stands at a random position among 40 kinds of filler words. If you find the signal, you know the class. Every other
-# word costs without helping. The texts have ten words, so they have 1,024 selections, and we can compare each
-# estimate with the exact sum.
+# stands at a random position. All other words of a text are fillers, drawn from 40 kinds. If you find the signal, you
+# know the class. Every other word costs without helping. The texts have ten words, so they have 1,024 selections, and
+# we can compare each estimate with the exact sum.
 #
-# A gate is open or shut, $z_t \in \{0, 1\}$, with log-odds (a logit) $o_t$ computed from the text. Both logarithms
-# that we need have a form that never underflows:
+# A gate is open or shut, $z_t \in \{0, 1\}$. Such a gate is called a *Bernoulli* gate. Its log-odds, or logit, $o_t$
+# is computed from the text. Both logarithms that we need have a form that never underflows:
 #
 # $$\ln P(z_t = 1) = -\ln(1 + e^{-o_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{o_t}). \tag{R1}$$
 #
 # Lei et al. put a price on each selected word and on each switch between selected and unselected words. The second
-# price favours phrases. They minimise the expected cost:
+# price favours phrases. They minimise the expected cost. We write $x$ for the text, $y$ for its class, $\ell$ for the
+# predictor's loss on the selected words, and $\mathrm E_{z \sim p(z \mid x)}$ for the average over draws of $z$. The
+# prices are $\lambda_1$ per selected word and $\lambda_2$ per switch, and in the experiments of this page $\lambda_2$
+# is 0:
 #
 # $$\mathcal L = \mathrm{E}_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
 # \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
@@ -127,7 +130,8 @@ fig
 #
 # So far, each gate is tossed on its own. Lei et al. also have a *dependent* (recurrent) model, in which a gate takes
 # into account what was selected before it. This enters through the state $s$ of a small recurrent network (their
-# recurrent convolution, RCNN, in `rationale/nn/rcnn.py`):
+# recurrent convolution, RCNN, in `rationale/nn/rcnn.py`). Below, $z_{<t}$ are the gates before word $t$, $h_t$ is the
+# encoder's state at word $t$, $[h_t; s_{t-1}]$ joins two vectors into one, and $w$ is a vector of weights:
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
@@ -149,11 +153,15 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 # ## 2. The score function
 #
 # In `01_choosing`, equation (C5), you saw the trick that turns the gradient of an expectation into an expectation
-# again. Nothing in it was special to three words or to independent gates. The cost does not depend on the parameters
-# $\phi$ of the selector, only the probabilities do, so for $K$ draws per text:
+# again. Nothing in it was special to three words or to independent gates. (The gradient of a log-probability is
+# called the *score* in statistics, so the estimate is also called the *score function* estimate. This has nothing to
+# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, only the
+# probabilities do, so for $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text:
 #
 # $$\nabla_\phi \mathcal L = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
 # c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
+#
+# The predictor needs no such estimate. Its gradient comes by backpropagation through $\ell$, as usual.
 #
 # Lei et al. sample and treat the cost as a constant with respect to the generator, as they call the selector. Is that
 # an approximation? It is not. (R4) *is* the gradient of the expectation, and the price is part of the cost. For
@@ -220,9 +228,9 @@ _ = half_trained.eval()
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
-# gradient change (`mean_moves`, True or False)? Does the noise (`noise_moves`)? *Change* the costs of `draws` so and
-# compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with $\mathrm{E}[\nabla \ln p] =
-# 0$.
+# gradient change (`mean_moves`, True or False)? Does the noise change (`noise_moves`)? *Change* the costs of `draws`
+# in this way and compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with
+# $\mathrm{E}[\nabla \ln p] = 0$, which is what (C5) of `01_choosing` says if every cost is 1.
 
 # %% tags=["prediction"]
 mean_moves, noise_moves = False, True
@@ -251,14 +259,14 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 #
 # Such a number is called a *baseline*. A draw then counts as good or bad compared with what was to be expected, and
 # not compared with zero. The authors' code subtracts nothing. The package offers a moving *average* of earlier costs,
-# the cost of the test-time selection (*self-critical*), and, for $K \ge 2$ draws, the mean cost of the other draws of
-# the same text (*leave-one-out*):
+# the cost of the test-time selection, in which each gate takes its likelier value (*self-critical*), and, for $K \ge
+# 2$ draws, the mean cost of the other draws of the same text (*leave-one-out*):
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
 # The paper does not say how many draws are taken; the released code takes one. With the table of costs, each variance
-# below takes milliseconds. (*Exact mean* is the expected cost of this text, which a moving average of other texts'
-# costs can only approach.)
+# below takes milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed over the ten gates.
+# (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can only approach.)
 
 # %%
 def gradients_of(way, k):
@@ -301,8 +309,8 @@ fig
 # ### Does less noise train better?
 #
 # Less noise is only a means. We want models that learn in fewer steps, or that select better words. To find out,
-# compare estimators that take the *same number of draws*, because a draw more also costs more. A comparison of one
-# draw without a baseline and two draws with leave-one-out would mix the two. We train with five seeds for each
+# compare estimators that take the *same number of draws*, because each further draw takes time, too. A comparison of
+# one draw without a baseline and two draws with leave-one-out would mix the two. We train with five seeds for each
 # estimator, with the same model, price and number of steps. We note after how many steps the task loss is below 0.2
 # nats, and which words the model selects at the end.
 
@@ -343,17 +351,18 @@ fig
 # does *not* train faster at the same number of draws, although its variance on the text above is much smaller. What
 # saves steps is taking more draws.
 #
-# What does change is the selection. With leave-one-out, models keep fewer words. The table shows about three words
-# for four texts: for one of the four classes the model selects nothing, and the predictor understands the empty
-# rationale as this class. That is the cheapest solution, because three signals tell four classes apart. Less noise
-# helps to find it, and it has a risk. Some runs shut the gates of a second class, too. They then confuse two classes,
-# and since no draw opens these gates any more, they never reach a task loss of 0.2. You can see such a run at the
-# upper edge of the band, and in the column that counts the seeds.
+# What does change is the selection. With leave-one-out, models keep fewer words. The column `words` has the number of
+# selected words per text, and it shows about three words for four texts. For one of the four classes the model
+# selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
+# because three signals tell four classes apart. Less noise helps to find it, and it has a risk. Some runs shut the
+# gates of a second class, too. They then confuse two classes, and since these gates are hardly ever drawn open again,
+# these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and in the column
+# that counts the seeds.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
 # tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
-# (`predicted_factor`). *Change* the baseline so and measure the factor along `exact` (`measured_factor`). *Explain*
-# it by (R6).
+# (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, divide
+# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor by (R6).
 
 # %% tags=["prediction"]
 predicted_factor = 0.5
@@ -378,16 +387,18 @@ assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_fa
 # %% [markdown]
 # ## 4. The part that needs no draws
 #
-# Allauzen's reading notes on the paper (2017) stop at one more point. Lei et al. treat the norm of a drawn $z$ as a
-# constant, but its expectation depends on the parameters, so should it not be in the gradient? It is in the gradient,
-# through (R4), but with noise. For independent gates we can do better and compute it without noise:
+# Alexandre Allauzen wrote reading notes on the paper in 2017, and they ask about one more point. Lei et al. treat the
+# norm of a drawn $z$, which is our number of selected words, as a constant. But its expectation depends on the
+# parameters, so should it not be in the gradient? It is in the gradient, through (R4), but with noise. For
+# independent gates we can do better and compute it without noise:
 #
 # $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t \big[p_t
 # (1 - p_{t+1}) + (1 - p_t)\, p_{t+1}\big]. \tag{R7}$$
 #
-# This replaces a draw by its conditional mean. By the Rao-Blackwell theorem the mean stays the same, and here no
-# variance remains. The setting is `penalty: expected`. For dependent gates, $\mathrm{E}[z_t \mid z_{<t}] = p_t$
-# replaces the draw, and the rest of the gradient goes through the score function.
+# This replaces a random number by its mean. The mean stays the same, and no variance remains. (This is the simplest
+# case of the Rao-Blackwell theorem.) In the package, you get this with the setting `penalty: expected`. For dependent
+# gates, $\mathrm{E}[z_t \mid z_{<t}] = p_t$ replaces the draw. This $p_t$ depends on the earlier draws, so a part of
+# its gradient still goes through the score function.
 
 # %%
 counts = p.sparsity * count_selected(draws)  # the price of each draw
@@ -414,23 +425,25 @@ fig
 print(f"is the regulariser's gradient missing? no, but on one draw its noise is {ratio:.0f} times its size")
 
 # %% [markdown]
-# The two bars of each word agree, and only the counted one has whiskers. So the answer to the notes is: nothing is
-# missing, but something is wasted.
+# The two bars of each word agree, and only the counted one has whiskers. So the answer to the notes is that nothing
+# is missing from the gradient, but that it has noise which one can avoid.
 #
 # ### A price without noise, and a predictor that knows nothing yet
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor knows any
 # word (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help, since $p (1 - p)$ is
-# then so small that the price hardly moves them. The parameter `entropy`, here $\beta$, rewards the entropy $\mathrm
-# H$ of a gate. For a word that is worth $v$ nats:
+# then so small that nothing moves them much. The parameter `entropy`, here $\beta$, rewards the entropy of a gate,
+# $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$. Take a word that lowers the
+# expected loss by $v$ nats if it is selected. Since $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the
+# chain rule gives
 #
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
 # \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
 #
 # > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
-# > price. In the language of variational inference, this is a KL term with a uniform prior and a small weight. The
-# > published objective has no such term.
+# > price. The published objective has no such term. (If you know variational inference, you see that it is a KL term
+# > with a uniform prior and a small weight.)
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats

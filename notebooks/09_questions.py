@@ -13,13 +13,14 @@
 # and Jaakkola 2016) and answer each with an experiment of a minute.
 #
 # **You will learn**
-# - what the rule at test time, the norm in the penalty and the pooling of the predictor do to a rationale;
-# - how straight-through, Hard Concrete and HardKuma gates compare with REINFORCE on the same task;
+# - what the rule at test time, the norm in the cost and the pooling of the predictor do to a rationale;
+# - how three other ways to train gates (straight-through, Hard Concrete, HardKuma) compare with REINFORCE;
 # - why a multiplier on Bernoulli gates is unstable, and what makes it stable;
 # - how to tell a rationale from attention, what leaks beside it, and when precision misleads.
 #
-# **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for pages 2 to 4. You need no data and
-# no GPU. The notebook runs in about four minutes; reading it and the two exercises take about 75 minutes.
+# **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
+# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes; reading it and the two
+# exercises take about 75 minutes.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -66,29 +67,33 @@ settles = p.num_steps >= 400  # else the toys are too short for the claims on tr
 # ## Who asks
 #
 # A paper of ten pages leaves things open, and good readers notice. Most of the questions below are asked in Alexandre
-# Allauzen's reading notes of November 2017 on the paper: how the selection is computed at test time, whether the norm
-# should be another one, whether the reparameterisation trick applies, whether an encoder that uses its last state
-# prefers the end of a text, whether a rationale is not simply attention, and whether the evaluation is ambiguous. Two
-# more of his questions, about the number of draws and about the gradient of the regulariser, were answered in
-# `08_reinforce`. Page 4 is about footnote 8 of Bastings, Aziz and Titov (2019), and page 7 is our own.
+# Allauzen's reading notes of November 2017 on the paper: how the selection is computed at test time, whether the cost
+# should contain another norm of the selection, whether the reparameterisation trick applies, whether an encoder that
+# uses its last state prefers the end of a text, whether a rationale is not simply attention, and whether the
+# evaluation is ambiguous. Two more of his questions, about the number of draws and about the gradient of the
+# regulariser (the price of selected words), were answered in `08_reinforce`. Section 4 is about footnote 8 of
+# Bastings, Aziz and Titov (2019), and the question of section 7 is our own.
 #
 # The experiments use the toy of `08_reinforce`: texts of ten words, four classes, one signal word per class at a
-# random place, and 40 kinds of fillers. You know what should be selected. Each page has the same three parts: a
-# question, an experiment, an answer. An answer on a toy is a hint, not a proof, so the last sentence of a page says
-# where to look for the same on real data, if this repository has it.
+# random place, and 40 kinds of fillers. You know what should be selected. Each section has the same three parts: a
+# question, an experiment, an answer. Whole sentences in italics come from the notes. An answer on a toy is a hint,
+# not a proof, so the last sentence of a section says where to look for the same on real data, if this repository has
+# it.
 #
 # ## 1. What decides at test time?
 #
 # **The question.** During training, gates are drawn. At test time somebody has to turn a probability into a decision.
 # *How?* ask the notes; *is it a threshold of 0.5?* The paper does not say. Lei's code draws a sample at test time,
-# too. The re-implementation of Bastings et al. uses a threshold at one half. A third way keeps a fixed share $q$ of
-# each text:
+# too. The re-implementation of Bastings et al. uses a threshold at one half. Its rule is the left one below, with
+# $\theta = 0.5$. A third way keeps a fixed share $q$ of each text, which has $n$ words. Here the most probable word
+# has rank 1:
 #
 # $$z_t = \mathbb 1[P(z_t = 1) \ge \theta] \qquad \text{or} \qquad z_t = \mathbb 1\big[\operatorname{rank}(p_t) \le
 # \max(1, \operatorname{round}(q\,n))\big]. \tag{R9}$$
 #
 # **The experiment.** We stop a training early, when the gates are still undecided, and apply many rules to the *same*
-# gates. For one of them, the prediction is averaged over eight draws.
+# gates. For one of them, the prediction is averaged over eight draws. In the figure, the numbers 0.1 to 0.9 are
+# thresholds, and *rate* is the share of selected words.
 
 # %%
 undecided, _ = toy.train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
@@ -124,13 +129,14 @@ fig
 # %% [markdown]
 # **The answer.** The rule is a part of the model, and a paper has to name it. On these gates, the rule changes how
 # much text is shown, and the title says between which extremes. A threshold of one half has one argument in its
-# favour: it selects the most probable value of each gate. A sample is honest about the training, but two readers of
-# the same text get different rationales. A fixed share makes models comparable, because each shows equally much, but
-# it gives a text without any evidence as many words as one that is full of it.
+# favour: it selects the most probable value of each gate. A sample treats the gates in the same way as the training
+# does, but two readers of the same text get different rationales. A fixed share makes models comparable, because each
+# shows equally much, but it gives a text without any evidence as many words as one that is full of it.
 #
 # For dependent gates, even "the most probable selection" is a question. If we decide one gate after the other, each
-# for its likelier value, we need not find the largest product of equation (R3) in `08_reinforce`. With ten words we
-# can look at all 1,024 products.
+# for its likelier value, we get the *greedy* selection. It may miss the largest product of equation (R3) in
+# `08_reinforce`, because a less likely first gate can make the later gates more certain. With ten words we can look
+# at all 1,024 products.
 
 # %%
 dependent, _ = toy.train(num_steps=min(60, p.num_steps), dependent=True)
@@ -157,8 +163,9 @@ print(f"greedy finds the most probable selection in {agree} of 100 texts; mean l
 # ## 2. L0, L1 or L2?
 #
 # **The question.** The cost of Lei et al. has the norm of $z$ in it. *Could the first regularisation be an L1 norm
-# instead of L2, to favour sparsity?* For binary gates all of these are one number, because $0$ and $1$ are their own
-# squares. For gates with values in between they are ordered:
+# instead of L2, to favour sparsity?* The L0 norm is the number of gates that are not 0, the L1 norm is the sum of
+# their values, and the squared L2 norm is the sum of their squares. For binary gates these three are one number,
+# because $0$ and $1$ are their own squares. For gates with values in between they are ordered:
 #
 # $$z \in \{0, 1\} \;\Rightarrow\; \|z\|_0 = \|z\|_1 = \|z\|_2^2 = \textstyle\sum_t z_t; \qquad z \in [0, 1]
 # \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R10}$$
@@ -166,9 +173,10 @@ print(f"greedy finds the most probable selection in {agree} of 100 texts; mean l
 # (The L2 norm itself, $\|z\|_2 = \sqrt{\textstyle\sum_t z_t}$ for binary gates, makes each further word cheaper than
 # the one before.)
 #
-# **The experiment.** We train HardKuma gates under one and the same constraint, a mean of 0.1 per word, and measure
-# this mean in each of the three norms, with three seeds. *Partly open* is the share of words whose gate is neither 0
-# nor 1 at test time.
+# **The experiment.** We train the HardKuma gates of `10_first_rationale`, which can be exactly 0, exactly 1 or in
+# between. The constraint is a mean of 0.1 per word, and in each of three runs we measure this mean in another norm.
+# Each run is repeated with three seeds. *Partly open* is the share of words whose gate is neither 0 nor 1 at test
+# time.
 
 # %%
 of_seeds = []
@@ -200,21 +208,22 @@ figures.save_figure(fig, folder, "norms")
 fig
 
 # %% [markdown]
-# **The answer.** For the binary gates of the paper the question has no object: the three norms are one. For gates
-# with values in between it matters twice. First, under L0 some seeds end with a much lower accuracy, as the column
-# `min` shows. L0 counts a gate that is only a little open as a whole word. So at a mean of 0.1 the constraint shuts
-# most gates early, before the predictor knows which words matter, and a class whose signal is shut then gets no
-# gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay partly open and keep its
-# gradient until the predictor has learned. Second, this has a price of its own, because the mean of 0.1 then no
-# longer bounds the number of selected words. On this toy nearly all gates end at 0 or 1, so you do not see it in the
-# figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why Bastings et al. constrain
-# the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
+# **The answer.** For the binary gates of the paper the question does not arise, because the three norms are one. For
+# gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower
+# accuracy, as the column `min` shows. L0 counts a gate that is only a little open as a whole word. So at a mean of
+# 0.1 the constraint shuts most gates early, before the predictor knows which words matter, and a class whose signal
+# is shut then gets no gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay partly open
+# and keep its gradient until the predictor has learned. Second, L1 and L2 have a disadvantage. Under them, the mean
+# of 0.1 does not bound the number of selected words. On this toy nearly all gates end at 0 or 1, so you do not see it
+# in the figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why Bastings et al.
+# constrain the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
 #
-# **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the value
-# $v$ that *all* gates of a text can have under a constraint of 0.1 per word: `all_open`, a dict of "L1" and "L2" to
-# $v$. *Change* the share of open gates: let 40 of 100 gates have the value $v$ and the others 0, and give for each
-# norm the largest $v$ that the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is
-# allowed). *Explain* which of the norms keeps a model from showing everything faintly.
+# **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the
+# largest value $v$ that *all* gates of a text can have under a constraint of 0.1 per word (`all_open`, a dict from
+# "L1" and "L2" to $v$). As in (R10), L2 means the squared norm, so it is the mean of the squares. *Change* the share
+# of open gates: let 40 of 100 gates have the value $v$ and the others 0, and give for each norm the largest $v$ that
+# the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is allowed). *Explain* which of the
+# norms keeps a model from showing everything faintly.
 
 # %% tags=["prediction"]
 all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
@@ -238,19 +247,20 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # ## 3. Could it be reparameterised?
 #
 # **The question.** *Since z are hidden variables, could we adapt the variational auto-encoder to this task, and can
-# we use the reparameterisation trick?* The trick writes a draw as a function of noise and parameters, and lets the
-# gradient go through it; `01_choosing` wished for this. A draw of a Bernoulli gate is a step function of the noise,
-# so its derivative is zero almost everywhere. *Straight-through* uses another number in its place:
+# we use the reparameterisation trick?* (A hidden, or latent, variable is a random quantity that the data do not show.
+# Here these are the gates.) The trick writes a draw as a function of noise and parameters, and lets the gradient go
+# through it; `01_choosing` wished for this. A draw of a Bernoulli gate is a step function of the noise, so its
+# derivative is zero almost everywhere. *Straight-through* uses another number in its place:
 #
 # $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial o} := \frac{\partial p}{\partial o} = p\,(1 - p).
 # \tag{R11}$$
 #
-# HardKuma and Hard Concrete change the variable instead. They have values between 0 and 1 with true derivatives, and
-# they still have exact zeros.
+# HardKuma and Hard Concrete are two kinds of gate that change the variable instead. They can be exactly 0, exactly 1
+# or in between, and their draws have true derivatives.
 #
 # **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
-# hesitates, we can compute its mean exactly. It is the derivative of the task loss by $z_t$, averaged over all
-# selections by their probability, times $p_t (1 - p_t)$, plus the gradient of the price.
+# hesitates, we can compute the mean of the straight-through estimate exactly. It is the derivative of the task loss
+# by $z_t$, averaged over all selections by their probability, times $p_t (1 - p_t)$, plus the gradient of the price.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -276,10 +286,13 @@ figures.save_figure(fig, folder, "straight_through")
 fig
 
 # %% [markdown]
-# And the variational view? What is minimised, $\mathrm E[-\ln p(y \mid x, z)]$, bounds $-\ln \mathrm E[p(y \mid x,
-# z)]$ from above (by Jensen's inequality; (S2) of `05_count_words`). It is the bound of a variational auto-encoder
-# whose prior $p(z \mid x)$ is learned and serves as the posterior, too, so that no KL term is left. For this text
-# both sides are sums over 1,024 selections.
+# And what about the auto-encoder? The model gives the right class $y$ the probability $\mathrm E[p(y \mid x, z)]$,
+# which is an average over the draws of $z$. So one would like to minimise $-\ln \mathrm E[p(y \mid x, z)]$. We
+# minimise $\mathrm E[-\ln p(y \mid x, z)]$ instead, which is never smaller (by Jensen's inequality, see (S2) of
+# `05_count_words`). For this text both are sums over 1,024 selections, and the cell below computes them.
+#
+# (If you know variational auto-encoders, you see here the bound that they use. The prior $p(z \mid x)$ is learned and
+# serves as the posterior, too, so that no KL term is left.)
 
 # %%
 bound, marginal = (task.chances @ task.cost).item(), -(task.chances @ (-task.cost).exp()).log().item()
@@ -290,8 +303,8 @@ print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
 
 # %% [markdown]
 # A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, under
-# the same constraint, one word of ten (`selection: 0.1`, with the signed rule of `06_hold_a_rate`), and with four
-# draws per step.
+# the same constraint, one word of ten (`selection: 0.1`), and with four draws per step. A multiplier holds the
+# constraint. It follows the *signed* rule of `06_hold_a_rate`, so it can push the share of selected words down or up.
 
 # %%
 held = {"selection": 0.1, "sparsity": 0.0}
@@ -319,22 +332,25 @@ figures.save_figure(fig, folder, "gates")
 fig
 
 # %% [markdown]
-# **The answer.** Yes, in two ways. Straight-through keeps the binary gate and accepts a biased gradient; the bias is
-# the difference between a derivative at a selection and the difference between two selections. HardKuma and Hard
-# Concrete keep an unbiased gradient and accept gates that are sometimes in between. On this toy all four learn to
-# select about one word of ten, as the table shows, but the task loss of straight-through stays above that of the
-# others. `31_selection_rates` compares them on SST.
+# **The answer.** Yes, in two ways. Straight-through keeps the binary gate and accepts a biased gradient. The exact
+# gradient, (C4) of `01_choosing`, compares the cost with a word and the cost without it, and straight-through puts
+# the derivative at one selection in the place of this difference. HardKuma and Hard Concrete keep an unbiased
+# gradient and accept gates that are sometimes in between. On this toy all four learn to select about one word of ten,
+# as the table shows, but the task loss of straight-through stays above that of the others. `31_selection_rates`
+# compares them on SST.
 #
 # ## 4. Can a Lagrangian hold Bernoulli gates?
 #
-# **The question.** Bastings et al. hold the rate of HardKuma gates with a Lagrange multiplier, and leave a price for
-# the Bernoulli model. In footnote 8 they say why: they tried the Lagrangian there, too, and found it unstable
-# (everything selected, for example). Is it the gates, the noise, or the rule for the multiplier?
+# **The question.** Bastings et al. hold the rate of HardKuma gates with a Lagrange multiplier, which is a price that
+# changes during training until the rate is at its target. For the Bernoulli model they keep a fixed price. In
+# footnote 8 they say why. They tried the Lagrangian (the loss with such a multiplier) there, too, and found it
+# unstable, for example because everything was selected. Is it the gates, the noise, or the rule for the multiplier?
 #
-# **The experiment.** Their multiplier starts near zero and grows by a factor; while it is small, gates may open. To
-# see that phase in few steps, the gates of all three runs start open (at a logit of 4) and the multiplier grows three
-# times as fast as in their code. *Less noise* has the same multiplier, but the package's estimator, with
-# leave-one-out and the price in closed form. *Signed* is the package's rule as well.
+# **The experiment.** Their multiplier starts near zero and is multiplied by a factor at each step, which is above 1
+# while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps,
+# the gates of all three runs start open (at a logit of 4) and the multiplier grows three times as fast as in their
+# code. *Less noise* has the same multiplier, but the package's estimator, with leave-one-out and the price in closed
+# form. *Signed* has this estimator, too, and the package's rule for the multiplier, which may then become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -366,7 +382,8 @@ fig
 # **The answer.** It is the noise and the rule together, and not the gates. In the authors' recipe, the noise hides
 # the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient, $p (1 - p)$,
 # so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only lower a rate
-# cannot bring the words back. The signed rule acts on log-odds, in which the factor $p (1 - p)$ is gone, and it may
+# cannot bring the words back. The signed rule compares the log-odds of the rate with those of the target. The
+# derivative of these log-odds does not contain the small factor $p (1 - p)$, so gates still move. And the rule may
 # push in both directions. It holds the same gates at the target. `31_selection_rates` has the same comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
@@ -374,7 +391,8 @@ fig
 # **The question.** *The encoder is a simple RNN and the last hidden state is taken as input for the classification.
 # This could bias the model to select words at the end of the sequence.* An LSTM that reads on after the evidence may
 # forget it. Does the selector then prefer words near the end, which the last state remembers best? The package has
-# five ways to pool the states $h_1 \dots h_n$ into one:
+# five ways to pool the states $h_1 \dots h_n$ into one. In (R12), the arrows stand for the two directions of the
+# LSTM, and the $\alpha_t$ are learned weights that sum to 1:
 #
 # $$\text{final: } [\overrightarrow h_n; \overleftarrow h_1], \quad \text{last: } \overrightarrow h_n, \quad
 # \text{mean: } \tfrac1n \textstyle\sum_t h_t, \quad \text{max: } \max_t h_t, \quad
@@ -384,7 +402,8 @@ fig
 # Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*)
 # or removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So
 # we count only models that are right on more than 95 % of new texts. The column `learned` says how many of the three
-# these are. (At this price per word, some models never learn the task.)
+# these are. The mean position of the kept signals is 0 at the start of a text and 1 at its end. (At this price per
+# word, some models never learn the task.)
 
 # %%
 pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)
@@ -467,10 +486,10 @@ two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train
 #
 # **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. The function
 # `distance_after_zeros` says how far apart the last states after the four signals still are when a number of zero
-# vectors has followed. *Predict* by which factor the content of a cell shrinks per zero vector if every forget gate
-# stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each divided by the
-# first one, for both models in `two_models`: `fading`, a dict of "untrained" and "trained" to 21 numbers. *Explain* how
-# the trained LSTM differs, and what this means for question 5.
+# vectors has followed. *Predict* by which factor the content of a cell is multiplied at each zero vector if every
+# forget gate stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each
+# divided by the first one, for both models in `two_models` (`fading`, a dict from "untrained" and "trained" to 21
+# numbers each). *Explain* how the trained LSTM differs, and what this means for the question of section 5.
 
 # %% tags=["prediction"]
 factor = 0.5
@@ -508,16 +527,18 @@ assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to
 # differ. The discussion in the paper is not so convincing for me.* What is the difference? Attention reads
 # *everything* and weighs it afterwards, and the states that it weighs have seen their neighbours. Whether the
 # difference matters can be measured: how far does a prediction follow the words that an explanation shows (DeYoung et
-# al. 2020)? With $y' = \arg\max p(\cdot \mid x)$ and the shown words $r$:
+# al. 2020)? Let $y'$ be the class that the model predicts from the whole text $x$, let $r$ be the shown words, and
+# let $x \setminus r$ be the text without them:
 #
 # $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R13}$$
 # $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R14}$$
 #
-# If an explanation is faithful, the words that it shows are enough (low sufficiency, as it is unluckily called), and
-# the others are not (high comprehensiveness).
+# If an explanation is faithful, the words that it shows are enough, and the others are not. The first makes the
+# sufficiency *low*, although its name suggests the opposite, and the second makes the comprehensiveness high.
 #
 # **The experiment.** We train an attention model and a Bernoulli model on the same toy, and let each show one word of
-# ten.
+# ten. In the table, *right from it* is the accuracy if a model reads only the shown word, and *right from all* if it
+# reads the whole text.
 
 # %%
 attention, _ = toy.train(model="attention", rule="top_k", budget=0.1, baseline="none", samples=1)
@@ -563,17 +584,17 @@ fig
 # that pays for words, or may select only a few, can learn that an empty rationale *means* one of the four classes.
 # Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on purpose is faithful
 # to the model, but it tells a person nothing. What the extractor has in exchange is a guarantee: what it does not
-# show cannot have been read. `31_selection_rates` measures both numbers on SST.
+# show cannot have been read. `31_selection_rates` measures sufficiency and comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
 #
-# **The question.** That guarantee is ours to examine, so this question is our own. If words are replaced by zero
-# vectors, their content is gone. Is anything else left of them? An LSTM that steps over zero vectors knows how many
-# there were.
+# **The question.** Is the guarantee of section 6 true? If words are replaced by zero vectors, their content is gone.
+# Is anything else left of them? The state of an LSTM that steps over zero vectors may depend on how many there were.
 #
 # **The experiment.** A *probe* measures it. We take texts in which *nothing* is selected, of 5 to 40 words, and
 # predict the length $n$ of a text from the state of the predictor, by linear regression. We judge the probe on other
-# texts:
+# texts. If $n_i$ is the length of text $i$, $n_i'$ its prediction and $\bar n$ the mean length, then $R^2$ is 1 for a
+# perfect probe and 0 for one that always predicts the mean:
 #
 # $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R15}$$
 
@@ -609,7 +630,8 @@ if settles:
 #
 # **The experiment.** The signal stands in four places of twenty, any one decides, and the gold rationale marks all
 # four. We train a model that may select freely at a price, and measure precision and recall, beside three selections
-# that have not read the text but show as much of it.
+# that are made without reading the text and show as much of it. These are random words, one random span, and the
+# first words.
 
 # %%
 texts = toy.new_texts(2000, part=8, length=20, copies=4)

@@ -26,8 +26,8 @@
 # **You will learn** the whole path from a corpus with known rationales to a trained model. On the way you meet a
 # selector, a predictor, a target for the share of words, and the precision and recall of a selection.
 #
-# **You need** no data and no GPU. The notebook runs in about a minute. The reviews are made up by a grammar, so we know
-# for every word whether it belongs to the rationale.
+# **You need** no data and no GPU. The notebook runs in about a minute. The reviews are made up by a *grammar*, a
+# small program that puts random phrases together, so we know for every word whether it belongs to the rationale.
 #
 # The cell below holds the eight settings of this page. Each has a comment, and you can leave all of them as they are.
 
@@ -62,15 +62,17 @@ folder = results_folder("10_first_rationale")
 # %% [markdown]
 # ## 1. Reviews whose rationale we know
 #
-# In each review you find opinions about several aspects of a beer, in any order, and about other things too. The score
-# of one aspect is the mean grade of the opinions about it. The words of these opinions are the *gold rationale*, and
-# below they are underlined.
+# In each review you find opinions about several aspects of a beer, in any order, and about other things too. The
+# score of one aspect is the mean grade of the opinions about it. The words of these opinions are the *gold
+# rationale*, and in the texts of this page they are underlined.
 #
-# Not all of them are needed. Of "the nose is n't exactly bright", a reader who knows that the nose is meant needs only
-# "n't exactly bright". We call the words that grade or negate an opinion, and the opinion word itself, the
-# *informative* words. They are a second gold: a reader who gets only them knows the score exactly.
+# Not all words of such a phrase are needed. Take "the nose is n't exactly bright". (Our texts are split into tokens,
+# so *isn't* is two of them.) A reader who knows that the nose is meant needs only "n't exactly bright". We call the
+# words that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
+# standard. A reader who gets only them knows the score exactly.
 #
-# Here is the first review of our dev split. Which words would you select to predict its score?
+# Here is the first review of our dev split, under its aspect and its score. Which words would you select to predict
+# its score?
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
@@ -100,10 +102,15 @@ assert len(splits["dev"]) < 100 or 0.05 * spoken_of < gold_rate < 0.3, "of that 
 #
 # ## 2. A selector and a predictor
 #
-# The model has two parts. The **selector** reads the whole review and puts a gate $z_t \in [0, 1]$ on every word. The
-# **predictor** reads the words multiplied by their gates. So if $z_t = 0$, the predictor does not see that word at all:
+# The model has two parts. The **selector** reads the whole review and gives every word a *gate*, which is a number
+# $z_t \in [0, 1]$. The **predictor** reads the words multiplied by their gates. So if $z_t = 0$, the predictor does
+# not see that word at all:
 #
 # $$\hat y = \mathrm{predictor}(z_1 x_1, \dots, z_T x_T), \qquad z_t \sim \mathrm{HardKuma}(a_t, b_t)$$
+#
+# Here $x_t$ is the vector of word $t$, and $\hat y$ is the predicted score. The sign $\sim$ says that the gate $z_t$
+# is drawn at random, from a distribution called HardKuma. Its two parameters $a_t$ and $b_t$ set how likely each
+# value is, and the selector computes them from the text.
 #
 # Why not simply decide each word with yes or no? Such a decision has no gradient, so we could not train the selector
 # through it. The gates that we use are *exactly* 0 or 1 with positive probability, and still they pass gradients. You
@@ -118,11 +125,15 @@ figures.show_source(models.Extractor.forward)
 # ## 3. Train both together
 #
 # How do we get a selection that is short? We minimise the squared error of the score, under a constraint on the share
-# of selected words. The constraint holds this share at the target `selection` (`06_hold_a_rate`). There is no term
-# for *which* words are selected. Only the predictor's error can teach the selector that.
+# of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss
+# that pushes the share towards the target. Its weight $\lambda$, which is called the *multiplier*, grows while too
+# many words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are
+# selected. Only the predictor's error can teach the selector that.
 #
-# The picture below shows the training on the dev split. You see the share of selected words, and the share of them that
-# are in the gold rationale. The dotted line is the target.
+# The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
+# their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The
+# dotted line is the target. Of all epochs whose rate is near the target, we keep the one with the smallest error, and
+# the title says which one this is.
 
 # %%
 watched = [i for i, review in enumerate(splits["dev"]) if any(review.rationale)][:4] or [0]
@@ -143,9 +154,9 @@ figures.show(fig)
 
 # %% [markdown]
 # You can watch the training once more. Move the slider from the first epoch to the last. A word is orange where its
-# gate is probably open, bold where it is selected, and underlined where it belongs to the gold rationale. The pictures
-# below show how the share of selected words comes to its target, and how the multiplier $\lambda$ of the constraint
-# moves meanwhile.
+# gate is probably open, bold where it is selected, and underlined where it belongs to the gold rationale. The
+# pictures below show how the share of selected words comes to its target, and how the multiplier $\lambda$ moves
+# meanwhile.
 
 # %% tags=["interactive"]
 explore_training(folder)
@@ -159,8 +170,9 @@ explore_training(folder)
 # - *Squared error*: the mean squared error of the predicted score.
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
-# - *Selected share of words*: the share of words with $z_t \ne 0$ when we decide each gate instead of drawing it. You
-#   see these words at test time, and on this page we compare their share with the target.
+# - *Selected share of words*: the share of words with $z_t \ne 0$ when we decide each gate instead of drawing it,
+#   that is, when we take its most likely kind of value (0, 1 or between). You see these words at test time, and on
+#   this page we compare their share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
@@ -213,8 +225,9 @@ for row in picked.itertuples():
 #
 # There are three possible answers. First, such a word may be in the gold rationale, because the grammar counts the
 # whole phrase "an awful colour". Second, the predictor may use it as a signal. Third, it may have hardly any effect,
-# and is selected only because the target leaves room for it. We can tell these apart by an experiment. For each
-# selected word of the dev split, we close its gate, leave the other gates as they are, and predict again.
+# and is selected only because the target asks for more words than the score needs. We can tell these apart by an
+# experiment. For each selected word of the dev split, we close its gate, leave the other gates as they are, and
+# predict again.
 #
 # The table below has one row for each kind of word. From left to right, the columns are the number of selected words of
 # this kind, the share of them in the gold rationale, the share that stand directly beside a selected opinion word, and
@@ -291,11 +304,13 @@ print(f"gates held: largest change {(swapped - output.prediction).abs().max():.3
 print(f"gates decided anew: largest change {(again.prediction - output.prediction).abs().max():.3f}")
 
 # %% [markdown]
-# So once the gates are fixed, the score depends on nothing but the selected words and their gate values. (With
-# `predictor: zero` it also depends on where they stand.) This makes a rationale *faithful*, whether or not you find it
-# plausible. It does not mean that the selector ignored the other words.
+# So once the gates are fixed, the score depends on nothing but the selected words and their gate values. This makes a
+# rationale *faithful*, whether or not you find it plausible. It does not mean that the selector ignored the other
+# words. (On this page, the predictor skips the words whose gate is 0. With the setting `predictor: zero`, it reads a
+# zero vector in the place of each, and then the score also depends on where the selected words stand.)
 #
-# In the next review you find the worst words for our aspect, and also for another one. We let the saved model read it.
+# In the next review, the author uses the worst words that the grammar has, such as *awful*, both for our aspect and
+# for another one. We let the saved model read it.
 
 # %%
 run = saved.load_run(folder)
@@ -310,8 +325,9 @@ figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['pred
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Section 6 ends with the review `lowest`. It has the lowest
 # predicted score among those that use the worst words for our aspect and for another one. *Predict* what raises the
-# score. Is it praise for our aspect, or praise for all the others (`mover`, "ours" or "others")? *Change* the
-# `worst_words` into the `best_words` of the same place in the list. Do this once inside the gold rationale only
+# score. Is it praise for our aspect, or praise for all the others (`mover`, "ours" or "others")? *Change* each of the
+# `worst_words` into the word at the same place in `best_words`. (The words of the review are `lowest.tokens`, and
+# `lowest.gold` says for each of them whether it is gold.) Do this once inside the gold rationale only
 # (`ours_praised`, a list of words), and once outside only (`others_praised`). *Explain* what the selector must have
 # read.
 
@@ -371,13 +387,14 @@ unit = 1 / len(many)
 assert abs(largest_precision - many.mean()) < 0.05 + unit, f"30 %: {many.sum()} gold words among {len(many)}"
 
 # %% [markdown]
-# **Exercise 3** (predict, change, explain; 10 minutes). Suppose that people who like one aspect of a beer like all of
-# them. *Predict* whether the precision falls (`precision_falls`, True or False). *Change* the correlation between the
-# aspects, and find out how much one score tells about another. Make 400 reviews with `synthetic.read_synthetic`, and
-# the same reviews rated for "smell" (or for "taste", if `aspect` is "smell"). Compute the share of the variance of our
-# score that the other score explains, which is a squared correlation (`told_by_other`, a dict of 0.0 and 0.9 to that
-# share). *Explain* why a model would then not care whose opinion it reads. You can see it in a run with
-# `PARAMS="correlation=0.9"`.
+# **Exercise 3** (predict, change, explain; 10 minutes). So far, the scores of two aspects of a beer were independent.
+# Now suppose that people who like one aspect like all of them. *Predict* whether the precision falls
+# (`precision_falls`, True or False). *Change* the correlation between the scores of the aspects, which is the
+# argument `correlation` of `synthetic.read_synthetic`, and find out how much one score tells about another. Make 400
+# reviews with this function, and the same reviews rated for "smell" (or for "taste", if `aspect` is "smell"). Compute
+# the share of the variance of our score that the other score explains, which is a squared correlation
+# (`told_by_other`, a dict from the correlations 0.0 and 0.9 to that share). *Explain* why a model then need not tell
+# the opinions about one aspect from those about another. You can see it in a run with `PARAMS="correlation=0.9"`.
 
 # %% tags=["prediction"]
 precision_falls = True
@@ -418,10 +435,11 @@ assert precision_falls == (told_by_other[0.9] > 0.5), "if any opinion tells the 
 figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”")
 
 # %% [markdown]
-# Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this sentence
-# again. In `01_choosing` we ask why such a choice cannot be trained directly, and form a wish. In `02_kumaraswamy` and
-# `03_hardkuma` we build the gate that fulfils it. In `05_count_words` we put such gates on the eight words and count
-# them, and in `06_hold_a_rate` we hold their rate. In `12_train_sst` you train a model on all sentences of the SST.
+# Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this
+# sentence again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that
+# we wish a gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we
+# put such gates on the eight words and count them, and in `06_hold_a_rate` we hold their rate. In `12_train_sst` you
+# train a model on all sentences of the SST.
 
 # %%
 for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):
