@@ -379,10 +379,10 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). Take two texts, of 8 and of 40 words, in which nothing is
 # selected. The predictor has two modes. In the mode "zero" it reads a zero vector in the place of each unselected
-# word, as above, and in the mode "compact" the unselected words are removed and the gaps are closed. *Predict* for
-# both modes whether its answers to the two texts can differ. Call this `differ`, a dict of "zero" and "compact" to
-# True or False. *Change* the mode of `predictor` and measure the sum of the absolute differences of its two answers.
-# Call this `apart`, a dict of the same keys. *Explain* what an LSTM does with a zero vector.
+# word, and in the mode "compact" the unselected words are removed and the gaps are closed. *Predict* for both modes
+# whether its answers to the two texts can differ. Call this `differ`, a dict of "zero" and "compact" to True or
+# False. *Change* the mode of `predictor` and measure the sum of the absolute differences of its two answers. Call
+# this `apart`, a dict of the same keys. *Explain* what an LSTM does with a zero vector.
 
 # %% tags=["prediction"]
 differ = {"zero": True, "compact": False}
