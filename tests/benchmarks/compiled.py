@@ -99,7 +99,8 @@ def within(limit: float, name: str, asked: argparse.Namespace) -> dict[str, Any]
     except subprocess.TimeoutExpired:
         return {"group": name, "failed": f"the compiler had not ended after {limit:.0f} seconds"}
     if done.returncode:
-        return {"group": name, "failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:120]}
+        errors = [line for line in done.stderr.splitlines() if "Error" in line] or ["no message"]
+        return {"group": name, "failed": errors[-1][:120]}
     return json.loads(done.stdout)
 
 
