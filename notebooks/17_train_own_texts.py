@@ -298,7 +298,9 @@ print(own, [span.text for span in own.rationale][:5])
 # ```
 
 # %%
-obstacle = fitted.obstacle_to_export or "not exported here: a transformer" * fitted.model.reads_pieces
+obstacle = fitted.obstacle_to_export
+if not obstacle and fitted.model.reads_pieces:
+    obstacle = "not exported here: a transformer"
 exported = None if obstacle else onnx_reader.load(fitted.export(folder / "model.onnx", overwrite=True))
 print(obstacle or f"model.onnx: {(folder / 'model.onnx').stat().st_size / 2**20:.1f} MiB")
 

@@ -112,8 +112,8 @@ def train_extractor(
     else:
         vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
-    limits = {"train": StepSettings.of(p).batch_tokens}
-    guided = {"train": GuidanceSettings.of(p).guided if GuidanceSettings.of(p).guidance else 0.0}
+    limits, guidance = {"train": StepSettings.of(p).batch_tokens}, GuidanceSettings.of(p)
+    guided = {"train": guidance.guided if guidance.guidance else 0.0}
     batches = {
         name: Batches(
             examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name), guided.get(name, 0.0)
