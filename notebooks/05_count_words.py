@@ -58,9 +58,9 @@ mask = torch.ones(1, len(words)).bool()  # [1, T]: one text, no padding
 # ## 1. Read only what is selected
 #
 # We begin with an experiment on the sentence at the end of `10_first_rationale`. A *predictor* reads its eight words
-# (the full stop is one of them) and says which of the five classes of the SST the sentence belongs to. Each word vector
-# is multiplied by a gate $z$ before the predictor reads it, and for now we set the gates by hand. Two words get
-# $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
+# (the full stop is one of them) and predicts which of the five classes of the SST the sentence belongs to. Each word
+# vector is multiplied by a gate $z$ before the predictor reads it (which the code below calls the mode "zero"), and
+# for now we set the gates by hand. Two words get $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
 
 # %%
 z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])
@@ -136,9 +136,10 @@ figures.show_source(likelihood)
 # %% [markdown]
 # We compute two numbers for the same gates. One is the logarithm of the average probability, which is the
 # log-likelihood that we would like to maximise. The other is the average of the logarithm, which is easy to sample.
-# It will turn out that the second number never exceeds the first. So it is a *lower bound* on the first, and the
-# bound is called *tight* where the two nearly agree. We let the gates become more and more certain and watch how far
-# apart the two numbers are.
+# It will turn out that the second number never exceeds the first. So it is a *lower bound* on the first. The
+# difference of the two is the *slack* of the bound, and the bound is called *tight* where the slack is nearly 0. We
+# begin with fair coins and let the gates become more and more certain. A gate on a word worth more than 1/2 opens,
+# and the others shut. What happens to the slack?
 
 # %%
 worth = toy_gates.SENTENCE_WORTH  # of each word, for the task
@@ -160,6 +161,7 @@ figures.draw_panel(figures.draw_lines, certainty, {"log p(y | x) minus the avera
 assert ((chances.sum(1) - 1).abs() < rounding).all(), "the 256 patterns are all there is"
 assert (slack > 0).all(), "Jensen: the average of the log lies below the log of the average"
 assert slack[-1] < 0.1 * slack[0], "with certain gates little is left of the slack"
+assert (bound <= likelihood(patterns, worth).log().max()).all(), "an average is at most its largest term"
 
 # %%
 print(f"slack of fair coins: {slack[0]:.4f} nats; of the most certain gates drawn: {slack[-1]:.4f} nats")
@@ -182,11 +184,12 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 #
 # > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely
 # > before we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference*
-# > replaces the posterior by a distribution $q$ that we can draw from. A variational bound with such an approximate
-# > posterior $q$ would be $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\, p(z \mid x))$. Here $q$ *is*
-# > $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it towards a fixed shape. The
-# > figure shows where this leads. Any spread of the gates costs something, so the bound rewards gates that become
-# > certain.
+# > replaces the posterior by a distribution $q$ that we can draw from. One writes
+# > $p(y \mid x) = \mathrm{E}_q[p(y \mid x, z)\, p(z \mid x) / q(z)]$, and Jensen's inequality gives the bound
+# > $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\, p(z \mid x))$. Here $q$ *is* $p(z \mid x)$, so the KL
+# > term is zero. The prior is learned, and nothing pulls it towards a fixed shape. Where does this lead? For one
+# > text, the right side of (S2) is an average over patterns, and an average is at most its largest term. It is
+# > largest if all the probability lies on the best pattern. So the bound rewards gates that become certain.
 #
 # Does (S2) also reward short rationales? Look at the last printed line. This predictor loses nothing by reading
 # everything, so nothing in (S2) keeps the gates from opening all the way. If we want short rationales, we have to
@@ -236,8 +239,8 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 #
 # > Why do we not simply count in a sample? The count of a sample is piecewise constant in the shapes, so its
 # > derivative is 0 wherever it exists. The masses in (S3) change smoothly with the shapes, so $S$ has a gradient that
-# > training can follow. Note also that (S3) holds for gates that depend on each other. The next formula, (S4), will
-# > not.
+# > training can follow. Note also that the sum of the masses $1 - P(z_t = 0)$ in (S3) is right for gates that depend
+# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), needs it.
 
 # %% tags=["check"]
 assert abs(chance @ counts / 8 - rate) < rounding, "256 patterns and eight masses give one number"
@@ -254,8 +257,8 @@ assert torch.allclose(slope, by_hand) and (slope > 0).all(), "the rate grows wit
 # ## 4. Count the switches
 #
 # You would find a rationale of scattered single words hard to read. A rationale made of phrases is easier, and it
-# switches rarely between selected and unselected words. So besides the selected words we count the **switches**.
-# These are the pairs of neighbours of which exactly one is selected.
+# switches rarely between selected and unselected words. So we also count the **switches**, which are the pairs of
+# neighbours of which exactly one is selected.
 #
 # We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second
 # they stand as above, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
@@ -323,9 +326,9 @@ assert found["sorted"][1] < found["as written"][1] < found["alternating"][1], "L
 
 # %%
 lengths = torch.randint(3, 41, (200,))  # n_i, words in each of 200 texts
-relative = lengths / lengths.double().mean() - 1
+relative = lengths / lengths.double().mean() - 1  # 0 for a text of mean length
 slopes = torch.linspace(-0.3, 0.3, 31)
-rates = p.selection + slopes[:, None] * (relative - relative.mean()) / 2  # [31, 200]: linear in the length
+rates = p.selection + slopes[:, None] * relative / 2  # [31, 200]: linear in the length
 over_texts = rates.mean(1)
 over_words = (rates * lengths).sum(1) / lengths.sum()
 
