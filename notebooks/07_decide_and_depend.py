@@ -72,8 +72,8 @@ settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else t
 #
 # We begin with two gates, made by hand. For each we print its three masses, how much it adds to the expected rate
 # $S$, and the value that the rule gives it at test time. You know the rule from `03_hardkuma`. It takes the likeliest
-# of $\{0\}$, $\{1\}$ and $(0, 1)$. In this notebook, "the rule" without further words is always this rule for test
-# time, and not one of the two rules that move a multiplier.
+# of $\{0\}$, $\{1\}$ and $(0, 1)$. In this notebook, "the rule" always means a rule for test time, and not one of the
+# two rules that move a multiplier.
 
 # %%
 pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand
@@ -91,7 +91,9 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 # $$S_{\text{rule}} = \frac{1}{\sum_i n_i} \sum_{i,t} \mathbb{1}\big[\mathrm{decide}(a_{it}, b_{it}) \ne
 # 0\big] \;\ne\; S. \tag{S13}$$
 #
-# The rule of the paper (sec. 5) is called `argmax` here.
+# The inequality says that the two differ in general. There are two reasons. One is the decision. The other is that
+# $S_{\text{rule}}$ is a share of all words, while $S$ is a mean over texts. In our toy all texts have the same
+# length, so by (S5) only the decision matters. The rule of the paper (sec. 5) is called `argmax` here.
 #
 # > $S_{\text{rule}}$ is a step function of the weights, so its gradient is 0 wherever it exists. But you can
 # > *measure* it, and that is all that the multiplier needs. So we may compute the gap from $S_{\text{rule}}$, while
@@ -148,8 +150,9 @@ if settles:
 # %% [markdown]
 # The trained gates of this toy are nearly deterministic, and every rule decides such a gate in the same way. How far
 # apart can the two rates be? To see it, we need gates that are less certain. So we make a selector by hand. It
-# multiplies the clue by a weight, and we open it step by step with a bias. A small weight gives uncertain gates, with
-# large masses on both sides.
+# multiplies the clue by a weight, and we open the gates step by step with a bias. A small weight gives uncertain
+# gates, whose masses at 0 and above 0 are both large. We also try a second rule, called `threshold`, which selects a
+# word if $P(z \ne 0) \ge 1/2$. In the figure, the diagonal is the expected rate itself.
 
 # %%
 def by_hand_selector(weight, bias):
@@ -172,7 +175,7 @@ farthest = {weight: (rates["argmax"] - rates.expected).abs().max() for weight, r
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, uncertain.expected, dict(uncertain.items()), xlabel="expected rate S",
-                   title="The rule lowers a low rate and raises a high one",
+                   title="Argmax lowers a low rate and raises a high one",
                    ylabel="share of words selected by the rule", size=(7.5, 5), save=folder / "expected_and_selected")
 
 # %%
@@ -180,7 +183,7 @@ for weight, distance in farthest.items():
     print(f"weight {weight}: argmax selects up to {100 * distance:.1f} points more or less than expected")
 
 # %% [markdown]
-# If we expect few words, the rule selects fewer, and if we expect many, it selects more. The distance shrinks as the
+# If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The distance shrinks as the
 # gates become certain. So you have to say which of the two rates you report, and if the rule's rate matters to you,
 # measure the gap on it. Exercise 1 compares the two rules of the figure.
 
@@ -199,8 +202,8 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 #
 # Can we still count? The selected words are easy. Averaged over the draws before it, the mass
 # $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses are
-# known only after the first word's gate is drawn.
+# $S$ without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses
+# depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
 # below it. The first gate is 0 nearly half of the time. The second is a Hard Concrete gate with the logit
@@ -236,10 +239,12 @@ for row in (-1, 0):
 # anything but a zero*.
 #
 # > The authors put the masses after the $z_t$ that happened to be drawn into both products. We call this the
-# > **plug-in**. It is biased as soon as the neighbours depend on each other. The **look-ahead** advances the memory
-# > twice, for all words at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. This draw
-# > uses the same uniform number, scaled to the part of (0, 1) that gives a gate which is not 0. Both estimates have a
-# > gradient, and neither changes what was drawn.
+# > **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$,
+# > with the masses of $z_{t+1}$ given $z_{<t}$ only. This is the probability of a switch between two gates that do
+# > not depend on each other, so the line is nearly flat. The **look-ahead** advances the memory twice, for all words
+# > at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. This draw uses the same uniform
+# > number, scaled to the part of (0, 1) that gives a gate which is not 0. Both estimates have a gradient, and neither
+# > changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -297,8 +302,9 @@ fig
 #
 # > The mass alone does not choose a point. The exponent $\rho$ grows with $a$, from 1 and without a bound, so the
 # > mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To see that $\rho$ grows, differentiate
-# > $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$, and
-# > $q$ increases.) But for large $a$ all this mass lies just above 0, where the predictor sees next to nothing.
+# > $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$. The
+# > check below confirms that $q$ increases.) But for large $a$ all this mass lies just above 0, where the predictor
+# > sees next to nothing.
 #
 # So we count the mass together with the length over which it is spread. The exponential of an entropy is the length
 # of the interval on which a uniform density would have this entropy. Let $f_T$ be the density of the stretched gate,
@@ -321,6 +327,8 @@ assert (on_curve.log_prob_nonzero - math.log(p.selection)).abs().max() < 1e-9, "
 rho = torch.log1p(-((1 - p.left) / (p.right - p.left)) ** log_a.exp()) / torch.log1p(
     -((-p.left / (p.right - p.left)) ** log_a.exp()))
 assert torch.allclose(on_curve.prob_one, p.selection**rho), "(S15): the mass at 1"
+x = torch.linspace(0.001, 0.999, 999)
+assert ((x * x.log() / ((x - 1) * torch.log1p(-x))).diff() > 0).all(), "q increases, and so does rho"
 assert (on_curve.prob_interior.diff() >= -rounding).all(), "the interior mass grows with a"
 grid = ((torch.arange(40000) + 0.5) / 40000)[:, None]  # midpoints of (0, 1)
 some = HardKuma(on_curve.a[100:300:40], on_curve.b[100:300:40], p.left, p.right)
@@ -386,7 +394,9 @@ if settles:
 # %% [markdown]
 # Then we look at real models. A trial of ours trained them with three seeds for each start, everything else equal, at
 # a target of a tenth. The runs are short and their training sets small. The column `command` of the file has their
-# settings, so you can repeat them.
+# settings, so you can repeat them. In the table, *dev* and *test* are the score in the column *metric*, and
+# *rate_expected* and *rate_selected* are $S$ and $S_{\text{rule}}$ on dev. Under each stands the mean and the
+# standard deviation over the seeds.
 
 # %%
 trial = pd.read_csv(reference_folder() / "start.csv")
@@ -445,12 +455,11 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 # %% [markdown]
 # ## Exercises
 #
-# **Exercise 1** (predict, change, explain; 12 minutes). Rule `threshold` selects a word if $P(z \ne 0) \ge 1/2$.
-# *Predict* what happens when it replaces `argmax`. Does the share of selected words rise (`rises`, True or False),
-# and can a single word move the other way (`other_way`)? *Change* the rule for the uncertain gates
-# `by_hand_selector(0.5, -2.5)`. Let `share_by_rule` be a dict of "argmax" and "threshold" to the share of words with
-# $z \ne 0$. *Explain* what you found, and say which of the two rates stays at the target when the gap is measured on
-# the rule.
+# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* what happens when `threshold` replaces `argmax`.
+# Does the share of selected words rise (`rises`, True or False), and can a single word move the other way
+# (`other_way`)? *Change* the rule for the uncertain gates `by_hand_selector(0.5, -2.5)`. Let `share_by_rule` be a
+# dict of "argmax" and "threshold" to the share of words with $z \ne 0$. *Explain* what you found, and say which of
+# the two rates stays at the target when the gap is measured on the rule.
 
 # %% tags=["prediction"]
 rises, other_way = True, False
