@@ -86,9 +86,10 @@ def in_words(name: str) -> str:
 # $$\max\nolimits_\Omega(x) = \max_{y \in \Delta}\; y \cdot x - \gamma\,\Omega(y), \qquad
 # \Pi_\Omega(x) = \nabla \max\nolimits_\Omega(x) = \arg\max_{y \in \Delta}\; y \cdot x - \gamma\,\Omega(y). \tag{A1}$$
 #
-# The maximiser *is* the gradient (Danskin's theorem). If $\Omega$ is $\beta$-strongly convex, the maximiser changes by
-# at most $1/(\gamma\beta)$ times the change of $x$. So we have a map $\Pi_\Omega$ from scores to weights for each
-# penalty. This page is about six of them.
+# The maximiser *is* the gradient (Danskin's theorem). If you change $x$ a little, the maximiser moves too, but at a
+# maximum this move changes the value only in second order, so only the change of $y \cdot x$ counts. If $\Omega$ is
+# strictly convex, there is one maximiser, and it does not jump. So we have a map $\Pi_\Omega$ from scores to weights
+# for each penalty. This page is about six of them, in which $\lambda$, $p$ and $\alpha$ are numbers that you choose.
 #
 # | | $\Omega(y)$ |
 # |---|---|
@@ -164,18 +165,23 @@ figures.show(fig)
 # %% [markdown]
 # ## 2. Softmax and sparsemax
 #
-# We begin with the two simplest penalties. For the negative entropy, the Lagrangian gives $\ln y_i = x_i/\gamma + c$,
-# and this is softmax at temperature $\gamma$. For half the squared norm we complete the square in (A1). What remains is
-# the distance between $y$ and $x/\gamma$, so the solution is a projection:
+# We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
+# has one common value for all words with $y_i > 0$, and it is not larger for the others. Otherwise we could gain by
+# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + c$, which is
+# softmax at temperature $\gamma$. For half the squared norm the derivative is $x_i - \gamma y_i$. If we call its
+# common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive, and 0 elsewhere. We write
+# $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is also the projection
+# $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
 #
 # $$\text{sparsemax}(x) = P_\Delta(x/\gamma) = (x/\gamma - \tau)_+, \qquad \tau:\; \sum_i (x_i/\gamma - \tau)_+ = 1.
 # \tag{A2}$$
 #
-# Sparsemax subtracts a threshold and cuts off what is negative. How do we find the threshold $\tau$? Suppose first that
-# all scores are in the support. Then $\tau$ follows from their mean. Scores that do not exceed it drop out, and we
-# compute $\tau$ again from the others (Michelot 1986). If $m$ scores drop out, this ends after at most $m + 1$ rounds,
-# and no sorting is needed. Only scores within $\gamma$ of the largest can be in the support, so in most cases we need
-# two or three rounds.
+# Sparsemax subtracts a threshold and cuts off what is negative. How do we find the threshold $\tau$? Call the words
+# with positive weight the *support*, and suppose first that it has all $m$ words that are left. Then $\tau$ is the
+# mean of their $x_i/\gamma$ minus $1/m$. Scores that do not exceed it drop out, and we compute $\tau$ again from the
+# others (Michelot 1986). Each round but the last drops a score, so this ends, and no sorting is needed. Only scores
+# within $\gamma$ of the largest can be in the support, so we begin with these. In the code, `above` has the scores
+# that are left, and `count` is their number.
 
 # %%
 figures.show_source(fast_rows.drop_below.py_func)
@@ -183,11 +189,11 @@ figures.show_source(fast_rows.drop_below.py_func)
 # %%
 rows = scores_of(p.num_samples, 6)
 projected = sparsemax(rows)
-tau = ((projected - rows).where(projected > 0, 0.0)).sum(-1) / (projected > 0).sum(-1)  # -tau on the support
+tau = (rows - projected).where(projected > 0, 0.0).sum(-1) / (projected > 0).sum(-1)  # from the support, for (A2)
 
 # %% tags=["check"]
 assert (projected.sum(-1) - 1).abs().max() < 1e-12 and (projected >= 0).all(), "on the simplex"
-assert torch.allclose((rows + tau.unsqueeze(-1)).clamp(min=0), projected, atol=1e-12), "(A2)"
+assert torch.allclose((rows - tau.unsqueeze(-1)).clamp(min=0), projected, atol=1e-12), "(A2)"
 for gamma in (0.3, 1.0, 3.0):
     assert torch.allclose(softmax(rows, gamma=gamma), (rows / gamma).softmax(-1)), "a temperature"
 sizes = {gamma: (sparsemax(rows, gamma=gamma) > 0).double().sum(-1).mean().item() for gamma in (0.3, 1.0, 3.0)}
@@ -221,31 +227,37 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # %% [markdown]
 # ## 3. Fusedmax: segments
 #
-# Sparsemax knows nothing about the order of words, but often we want whole phrases. With the penalty of fusedmax you
-# make the weights of neighbours equal. By Proposition 2 of the paper, its map is a composition of two maps that we
-# know, the proximal operator of the total variation and the projection:
+# Sparsemax ignores the order of words, but often we want whole phrases. With the penalty of fusedmax you make the
+# weights of neighbours equal. By Proposition 2 of the paper, we can solve it in two steps. We first smooth the scores
+# by $P_{TV}$, the proximal operator of the *total variation* (the sum of the differences of neighbours), and then
+# project. The projection subtracts a number and cuts off at 0, so neighbours that were equal stay equal:
 #
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
 # We can compute $P_{TV}$ exactly, in one pass forward and one pass back (Johnson 2013). Let $f_i(b)$ be the smallest
 # cost of the first $i$ values if the $i$-th value is $b$. The derivative of $f_i$ is increasing and piecewise linear.
-# The next value may differ from $b$, and each unit of difference costs $\lambda$. So we clip the derivative to
-# $[-\lambda, \lambda]$. Call the places where it is clipped $l_i \le u_i$. Then we add $b - x_{i+1}$, and we have the
-# derivative of $f_{i+1}$. At the end, the root of the last derivative is $y_d$. Going back, we get
-# $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all digits.
+# The next value may differ from $b$, and each unit of difference costs $\lambda$. So where the derivative exceeds
+# $\lambda$ in size, it pays to change the $i$-th value instead, and we clip the derivative to $[-\lambda, \lambda]$.
+# Call the places where it is clipped $l_i \le u_i$. Then we add $b - x_{i+1}$, and we have the derivative of
+# $f_{i+1}$. At the end, the root of the last derivative is $y_d$. Going back, we get
+# $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all digits. Compare
+# the last two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
-print("P_TV and projection of (1, 2.1, 1.9), lam = 0.1:", fusedmax(example, lam=0.1).tolist())
+print("scores (1, 2.1, 1.9), sparsemax:", sparsemax(example).tolist())
+print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 
 # %% [markdown]
 # ## 4. Oscarmax: groups
 #
-# Fusedmax joins neighbours. What if words that belong together stand far apart? OSCAR makes weights equal wherever they
-# stand. On the simplex all $y_i \ge 0$. If we sort them, $y_{(1)} \ge \dots \ge y_{(d)}$, the sum of the pairwise
-# maxima is $\sum_i (d - i)\, y_{(i)}$, and this is linear in the *sorted* weights. Larger scores get larger weights. So
-# what remains to be solved is an isotonic regression:
+# Fusedmax joins neighbours. What if words that belong together stand far apart? OSCAR makes weights equal wherever
+# they stand. On the simplex all $y_i \ge 0$. If we sort them, $y_{(1)} \ge \dots \ge y_{(d)}$, then $y_{(i)}$ is the
+# larger one in $d - i$ pairs. So the sum of the pairwise maxima is $\sum_i (d - i)\, y_{(i)}$, which is linear in the
+# *sorted* weights. Larger scores get larger weights, so the scores have the same order. We complete the square as for
+# sparsemax. What we look for is the point of the simplex that is nearest to $x_{(i)}/\gamma - \lambda (d - i)$ among
+# those with $y_{(1)} \ge \dots \ge y_{(d)}$:
 #
 # $$\text{oscarmax}(x) = P_\Delta\big(\text{pooled}(x_{(i)}/\gamma - \lambda (d - i))\big), \qquad x_{(1)} \ge \dots \ge
 # x_{(d)}. \tag{A4}$$
@@ -306,12 +318,14 @@ print(f"the published composition is not optimal on {behind['oscarmax, published
 # ## 6. Sq-pnorm-max
 #
 # Is there something between sparsemax and the maximum without a penalty? The squared $p$-norm gives sparsemax for
-# $p = 2$, and the maximum for $p \to 1$. The paper computes it by projected gradients, up to a tolerance. We solve the
-# optimality conditions instead. With $q = p/(p-1)$ they give
+# $p = 2$, and the maximum for $p \to 1$. The paper computes it by projected gradients, up to a tolerance. We solve
+# the optimality conditions instead. As in section 2, $x_i - \gamma\, \lVert y\rVert_p^{2-p}\, y_i^{p-1}$ has one
+# common value $\tau$ on the support. So $v_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
+# $\lVert v\rVert_q = \lVert y\rVert_p$ and
 #
 # $$y = \lVert v\rVert_q^{2-q}\, v^{q-1}, \qquad v = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
 #
-# The sum decreases in $\tau$, so Newton's method inside a bracket finds $\tau$.
+# The sum of the $y_i$ decreases in $\tau$, so Newton's method between two bounds finds $\tau$.
 
 # %% tags=["check"]
 exact = sq_pnorm_max(rows, p=1.5)
@@ -384,14 +398,14 @@ figures.show(fig)
 # these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
-# elsewhere. The implicit function theorem gives
+# elsewhere. We differentiate (A6), in which $u$ changes such that the weights still sum to 1, and get
 #
 # $$J = \tfrac1\gamma\Big(\operatorname{diag}(s) - \frac{s\,s^\top}{\sum_i s_i}\Big), \qquad
 # \frac{\partial y}{\partial\alpha} = c - \frac{\sum_i c_i}{\sum_i s_i}\,s, \qquad
 # c_i = \frac{y_i - y_i^{2-\alpha} - (\alpha-1)\,y_i\ln y_i}{(\alpha-1)^2}. \tag{A7}$$
 #
-# At $\alpha = 1$ we have $s = y$, and $J$ is the Jacobian of softmax. At $\alpha = 2$ we have $s = \mathbf 1_S$, and
-# $J$ is that of sparsemax. You can train with these maps in `13_train_nli` and `15_train_seq2seq`, by
+# At $\alpha = 1$ we have $s = y$, and $J$ is the Jacobian of softmax. At $\alpha = 2$, $s$ is 1 on the support and 0
+# elsewhere, and $J$ is that of sparsemax. You can train with these maps in `13_train_nli` and `15_train_seq2seq`, by
 # `model=entmax alpha=1.3`, `model=entmax15` or `model=entmax learned_alpha=true` (Correia, Niculae and Martins 2019).
 
 # %% tags=["check"]
@@ -459,11 +473,12 @@ assert alone.any(), "oscarmax groups the ends without the middle"
 # $$J_{P_\Delta} v = \mathbf{1}_S \odot (v - \bar v_S), \qquad J_{TV} v = J_{\text{pooled}} v = \text{the mean of } v
 # \text{ in each group}, \qquad J_p v = B^{-1}(v - c\,\mathbf 1)\;\text{on } S. \tag{A8}$$
 #
-# Here $S$ is the support and $\bar v_S$ is the mean over it. A group is a run (fusedmax) or a pool (oscarmax) of values
-# that are equal *before* the projection. For fusedmax and oscarmax we chain the first two forms. The maps (A2) to (A4)
-# take $x/\gamma$, so their results are divided by $\gamma$. The last form is Proposition 1 of the paper, written on the
-# support. In it, $B = \gamma\nabla^2\Omega$, and $c$ is chosen such that the result sums to 0. For the squared
-# $p$-norm, $B$ is a diagonal matrix plus $uu^\top$, and we can invert it in closed form.
+# Here $S$ is the support, $\mathbf{1}_S$ is 1 on it and 0 elsewhere, and $\bar v_S$ is the mean over it. A group is a
+# run (fusedmax) or a pool (oscarmax) of values that are equal *before* the projection. For fusedmax and oscarmax we
+# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so their results are divided by $\gamma$. The last
+# form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and $c$ is chosen
+# such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank one, and we
+# can invert it in closed form.
 #
 # In the check below we compare these products with finite differences. In the picture you see the Jacobians at one row
 # of eight scores. Each row of a panel is a weight, and each column is a score. Blue means that the weight grows with
@@ -504,9 +519,12 @@ figures.show(fig)
 # %% [markdown]
 # ## 10. Where fusedmax passes no gradient
 #
-# There is a danger in maps with groups. For which scores is fusedmax the uniform vector, with a Jacobian of exactly 0?
-# We find the answer in the dual problem of $P_{TV}$. This happens if and only if all partial sums of the centred scores
-# stay small:
+# There is a danger in maps with groups. For which scores is fusedmax the uniform vector, with a Jacobian of exactly
+# 0? Suppose that all values of $P_{TV}(x/\gamma)$ are equal. They are then equal to the mean $\bar x/\gamma$. If you
+# add a small number to the first $k$ of them, only one difference of neighbours changes, which costs $\lambda$ per
+# unit. The squares change by $\sum_{i \le k} (\bar x - x_i)/\gamma$ per unit. So this sum must not exceed $\lambda$
+# in size. Every other change is a combination of such changes, and so this condition, for all $k$, is also
+# sufficient:
 #
 # $$\max_k \Big\lvert \sum_{i \le k} (x_i - \bar x)\Big\rvert \le \gamma\lambda. \tag{A9}$$
 #
@@ -567,14 +585,16 @@ figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 
 # %% [markdown]
-# **Rows that settle too early.** A row can also lose its gradient in another way. By the rank of section 9,
+# **Rows that settle too early.** A row can also lose its gradient in another way. The rows of (A9) have one group. So
+# has a row whose whole weight is on one word. By the rank of section 9,
 #
 # $$J = 0 \iff \text{the support is a single group}. \tag{A10}$$
 #
-# The uniform row of (A9) is one case of this. The other case is a row with a single weight. If a map has put all weight
-# on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the weights are more even and fewer rows
-# settle. With softmax a row settles only if the other weights are too small for floating-point numbers. The translation
-# models log the share of such rows (`train_settled`), and `25_read_seq2seq` shows a model that got stuck in this way.
+# If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the
+# weights are more even and fewer rows settle. With softmax a row settles only if the other weights are too small for
+# floating-point numbers. The translation models log the share of such rows (`train_settled`), and `25_read_seq2seq`
+# shows a model that got stuck in this way. The cell below also prints a row with one word three times. Only oscarmax
+# makes one group of equal scores that are not neighbours, so it alone has no gradient there.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)
@@ -584,7 +604,7 @@ closed = {name: [has_zero_jacobian(mapping(wide, gamma=gamma), name, prices.get(
 tied = torch.tensor([1.0, -5.0, 1.0, 1.0], dtype=torch.float64)  # one word three times, for example
 for name, mapping in maps.items():
     y = mapping(tied)
-    print(f"{name:12} {y.numpy().round(3)} zero Jacobian: {has_zero_jacobian(y, name, prices.get(name, 0))}")
+    print(f"{name:12} {y.numpy().round(3)} zero Jacobian: {has_zero_jacobian(y, name, prices.get(name, 0)).item()}")
 
 # %% tags=["check"]
 both = torch.cat([wide, wide.round(), tied.repeat(1, 3)])  # without ties and with
@@ -606,13 +626,13 @@ figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
 # %% [markdown]
 # ## 11. Padding must have no influence
 #
-# Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$ or
-# $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump to $-10^9$ adds to the total
+# Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$
+# or $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump to $-10^9$ adds to the total
 # variation, so the last words are smoothed towards it. For oscarmax it happens to work, as you can check. In the form
-# (A4), padding has the last ranks, and the prices of all other words rise by one constant. In the published form, which
-# sorts by $\lvert x\rvert$, padding has the first ranks, and the other words keep the prices that they had. In this
-# package we *cut out* masked positions. Whatever stands there, you get the same weights as for the sentence without
-# padding.
+# (A4), padding has the last ranks, and the prices of all other words rise by one constant, which changes nothing
+# (section 1). In the published form, which sorts by $\lvert x\rvert$, padding has the first ranks, and the other
+# words keep the prices that they had. In this package we *cut out* masked positions. Whatever stands there, you get
+# the same weights as for the sentence without padding.
 
 # %%
 short, padded = torch.tensor([1.0, -0.3, 0.9]).double(), torch.tensor([1.0, -0.3, 0.9, -1e4, -1e4]).double()
