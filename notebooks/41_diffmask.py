@@ -65,8 +65,9 @@ folder = results_folder("41_diffmask") / "figures"
 # than any reading of the text would allow. To see this, we need a task for which we know what must be read.
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
-# of $q_2$ counts, and no other digit does. The model compares each digit with the query, reduces the result to two
-# numbers, and then counts with a GRU:
+# of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
+# result to two numbers, and then counts with a GRU. Here $\text{digit}$ and $\text{query}$ are embeddings, and $W_1$
+# and $W_2$ are matrices of weights:
 #
 # $$h^{(0)}_i = \text{digit}(x_i), \qquad
 # h^{(1)}_i = W_2 \tanh\big(W_1 [\text{query}(q_1); \text{query}(q_2); h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
@@ -151,10 +152,10 @@ figures.draw_panel(figures.draw_bars, [str(n) for n in range(largest + 1)], by_s
 # weakness of our search, because the search is exact. Hindsight comes from the problem (D2) that we solved.
 #
 # The numbers in the paper come from a simpler rule in its code, which has hindsight too. It keeps the first $q_1$ if
-# the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with the truth, which is uniform
-# over the $s$ digits that count. The Jensen-Shannon divergence of the two is
-# $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1s \ln(s + 1) + \ln \tfrac{s + 1}{s}\big]$. We compute its mean over the
-# texts and compare it with the paper.
+# the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with the truth, which is
+# uniform over the $s$ digits that count. The Jensen-Shannon divergence (JS) of two distributions is the mean of their
+# two KL divergences to their average. Here it is $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1s \ln(s + 1) + \ln
+# \tfrac{s + 1}{s}\big]$. We compute its mean over the texts and compare it with the paper.
 
 # %%
 def one_hot(example) -> torch.Tensor:
@@ -179,14 +180,14 @@ assert abs(np.mean(formula) - js) < 1e-12
 #
 # DiffMask avoids hindsight, because it computes its masks from the states of the model and never from the answer. For
 # each position it needs a gate that can be exactly 0. You know this gate from (H12). It is the Hard Concrete with the
-# support $[0, 1)$. Its left end is stretched to $l = -0.2$, its right end is $r = 1$, its temperature is $\tau = 0.2$,
-# and its logit is $\gamma$:
+# support $[0, 1)$. Its left end is stretched to $l = -0.2$, its right end is $r = 1$ (so it has no mass at 1), its
+# temperature is $\tau = 0.2$, and its logit is $\gamma$:
 #
 # $$v = \max\big(0,\; l + (r - l)\,\sigma((\text{logit}\, u + \gamma) / \tau)\big), \qquad
 # P(v \ne 0) = \sigma\big(\gamma - \tau \ln(-l / r)\big).$$
 #
-# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, $s\,(l - r) + r$ mirrors the
-# > gate, so a larger $\gamma$ masks more. The figure below shows both.
+# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, with $s$ for the value of
+# > $\sigma$, then $s\,(l - r) + r$ mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both.
 
 # %%
 logit = torch.tensor(5.0, dtype=torch.float64)
@@ -244,7 +245,8 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # ## 4. Votes
 #
 # Which positions do we mask? Small networks decide this, and they read nothing but the model's states. There is one
-# network per layer. The released code uses
+# network per layer. The network of layer $k$ computes a logit for each position $i$, and we call the gate $v^{(k)}_i$
+# with this logit the layer's *vote*. The released code uses
 #
 # $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
 # c_k = 5 \text{ at first}. \tag{D4}$$
@@ -347,15 +349,15 @@ assert pushes["price ln P(z ≠ 0)"][0] > 0.99 and pushes["price P(z ≠ 0)"][0]
 assert max(push[-1] for push in pushes.values()) < 1e-3, "at an open one both are nearly 0"
 
 # %% [markdown]
-# **How does $\lambda$ move?** In the released code you find steps of the gap $D - \epsilon$, and
-# $\lambda$ is clipped to $[0, 200]$. At the beginning nothing is masked and the constraint holds with room to spare, so
-# $\lambda$ falls to 0. Then nothing keeps the gates open, and they shut. The constraint is violated, $\lambda$ rises
-# again, and so on. You can see this oscillation of the sparsity in the authors' notebook.
+# **How does $\lambda$ move?** In the released code $\lambda$ moves by a small multiple of the gap $D - \epsilon$ at
+# each step and is clipped to $[0, 200]$. At the beginning nothing is masked and the constraint holds with room to
+# spare, so $\lambda$ falls to 0. Then nothing keeps the gates open, and they shut. The constraint is violated,
+# $\lambda$ rises again, and so on. You can see this oscillation of the sparsity in the authors' notebook.
 #
 # We change two things. First, we let $\ln \lambda$ move, between $\ln 0.1$ and $\ln 200$. Its steps are a moving
 # average of the gap, divided by the margin and cut off at $-1$ and 5. Second, we add ten times the positive part of
-# this average (in nats) to $\lambda$, which damps the oscillation. To compare both, we take a single gate whose masking
-# costs 3 nats, with a margin of 0.1.
+# this average (in nats) to $\lambda$, which damps the oscillation. To compare both, we take a single gate whose
+# masking costs 3 nats (and $3\,(1 - z)^2$ at a value $z$), with a margin of 0.1.
 
 # %%
 single = {name: toy_gates.hold_cost(3.0, margin=0.1, damped=damped, num_steps=3000)
@@ -403,10 +405,11 @@ assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `sett
 # %% [markdown]
 # ## 6. Train a probe
 #
-# You now have all parts of DiffMask. We train a probe of states on the digits, with one network for layer 0 and one for
-# layer 1. We show it the states of the texts and never an answer. Recall what we expect. At layer 0 the probe cannot
-# know the query, so it has to keep nearly everything. At layer 1 it can drop every digit that does not count, and
-# unlike erasure it has to keep those that do.
+# You now have all parts of DiffMask. We train a probe of states on the digits, with one network for layer 0 and one
+# for layer 1. We let its networks read the states of the texts and never an answer. (The answers of the model enter
+# only through our loss (D6).) Recall what we expect. At layer 0 the probe cannot know the query, so it has to keep
+# nearly everything. At layer 1 it can drop every digit that does not count, and unlike erasure it has to keep those
+# that do.
 
 # %%
 with tempfile.TemporaryDirectory() as place:
@@ -442,8 +445,9 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # $$a_i = \Big| \textstyle\sum_d h_{id} \int_0^1 \frac{\partial f(\alpha h)}{\partial h_{id}}\, d\alpha \Big|.
 # \tag{D8}$$
 #
-# Schulz et al. replace information by noise and fit the amount of noise to one text. Here $\mu$ and $s$ are the mean
-# and the standard deviation of the states of the training texts:
+# Schulz et al. replace information by noise and fit the amount of noise to one text. You see below that they keep the
+# share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard deviation
+# of the states of the training texts:
 #
 # $$\min_g\; -\ln \hat y_{\text{answer}} + 10\,\tfrac1T \textstyle\sum_i
 # \text{KL}\big(\mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2) \,\|\, \mathcal N(\mu, s^2)\big), \qquad
