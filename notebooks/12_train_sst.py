@@ -92,8 +92,8 @@ figures.show_source(objectives.RationaleObjective.forward)
 #
 # While the model trains, you see one line per epoch. It has the accuracy on dev and two rates. The *expected* rate is
 # the mean over sentences of the expected share of words with $z \ne 0$. The *selected* rate is the share of words
-# with $z \ne 0$ by the rule that we use at test time. If a run is killed, the same command continues it after its
-# last epoch.
+# with $z \ne 0$ by the rule that we use at test time. (For why they differ, see `07_decide_and_depend`, section 1.)
+# If a run is killed, the same command continues it after its last epoch.
 
 # %%
 result = training.train_extractor(p, splits, head="classes", num_outputs=5, folder=folder)
@@ -146,7 +146,11 @@ if target is not None:
 # a short moving average, and you see its value at the end of each epoch. With `dynamics: signed` the multiplier may
 # be negative too, so we can push the rate up as well as down.
 #
-# Now you can read the scores of the epoch that we keep.
+# Now you can read the scores of the epoch that we keep. The first rows have the accuracy, the losses and the two
+# rates. `accuracy_whole` is the accuracy if the predictor reads the whole sentence. `sufficiency`,
+# `comprehensiveness` and `length_leak` are those of `09_questions`, and `_aopc` marks their means over several
+# budgets. The rows `word_...` compare the selected words with the words that people found not neutral. `count_tells`
+# is (R16) of `31_selection_rates`.
 
 # %%
 table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})
