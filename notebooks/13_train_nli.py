@@ -79,14 +79,16 @@ for part in splits.values():
 #
 # How would you decide whether a hypothesis follows? You might look for the counterpart of each word, compare the two,
 # and collect what you found. This is the model of Parikh et al. (2016). We write $p_i$ and $q_j$ for the projected
-# words of the premise and the hypothesis. $F$, $G$ and $H$ are networks of two layers.
+# words of the premise and the hypothesis. $F$, $G$ and $H$ are networks of two layers. The score $s_{ij}$ tells us
+# how well two words match. You can read $\beta_i$ as what word $i$ of the premise finds in the hypothesis, and
+# $\alpha_j$ in the same way in the other direction:
 #
 # $$s_{ij} = F(p_i)\cdot F(q_j), \qquad \beta_i = \sum_j W_{ij}\, q_j, \quad \alpha_j = \sum_i V_{ji}\, p_i, \qquad
 # \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
 #
-# No network here reads the order of the words, and only the alignments $W$ and $V$ depend on both sentences. With a
-# map $\Pi_\Omega$ of `40_sparse_attention`, we compute them from the scores by (A1). We do this separately in each
-# direction, over the real words:
+# No network here reads the order of the words, and the two sentences meet only through the alignments $W$ and $V$.
+# With a map $\Pi_\Omega$ of `40_sparse_attention`, we compute them from the scores by (A1). We do this separately in
+# each direction, over the real words. Here $s_{i\cdot}$ is row $i$ of the scores, and $s_{\cdot j}$ is column $j$:
 #
 # $$W_{i\cdot} = \Pi_\Omega(s_{i\cdot}), \qquad V_{j\cdot} = \Pi_\Omega(s_{\cdot j}). \tag{N2}$$
 #
@@ -97,9 +99,9 @@ for part in splits.values():
 # \text{softplus}(B(p_i)\cdot B(q_j))\big). \tag{N3}$$
 #
 # > $A$ and $B$ end in a ReLU, so their dot products are not negative. So you see from (N3) that both shapes are at
-# > least $\ln 2$, and no gate can start nearly shut. With `start: target` we add a learned bias to each of the two
-# > products. Its first value makes a cell with products of 0 select at the target (`07_decide_and_depend`, section 3).
-# >
+# > least $\ln 2$. Before we train, the products are small, so both shapes are near $\ln 2$, and all gates start
+# > mostly open (`07_decide_and_depend`, section 3). With `start: target` we add a learned bias to each of the two
+# > products. We set its first value such that a cell with products of 0 is open with the target as its probability.
 # > Nothing is normalised in (N3). If a word has more open gates, its $\beta_i$ is a sum of more terms. This is why
 # > HardKuma attention is not attention in the usual sense. With `normalised: true` we divide by the sum of the gates.
 #
