@@ -91,6 +91,9 @@ with np.errstate(invalid="ignore"):
     by_label = kept.numpy() / everything.numpy()
 for name, count, part in zip(labels, kept.tolist(), by_label, strict=True):
     print(f"{name:14}  {count:5} kept  {part:6.1%}")
+dropped = everything - kept
+neutral = (dropped[2] / dropped.sum()).item(), (everything[2] / everything.sum()).item()
+print(f"neutral words: {neutral[0]:.1%} of the dropped ones, {neutral[1]:.1%} of all")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.5))
@@ -100,8 +103,10 @@ figures.save_figure(fig, folder / "figures", "word_sentiment")
 figures.show(fig)
 
 # %% [markdown]
-# If a model selected words at random, it would keep the same share in each group. So the difference between the bars
-# shows you what the selector learned about single words, although nobody told it anything about them.
+# You see that most of the dropped words are neutral. But most of *all* words are neutral, so this says little by
+# itself. Compare the bars instead. If a model selected words at random, it would keep the same share in each group.
+# So their differences show you what the selector learned about single words, although it never saw a label of a
+# single word.
 
 # %% [markdown]
 # ## 3. How much of each sentence?
@@ -183,7 +188,8 @@ explore_sentence(saved_models, command=command)
 # %% [markdown]
 # ## Summary
 #
-# You answered four questions from the files of a run alone. We needed the model only for your own sentence.
+# You answered three questions and read rationales, all from the files of a run alone. We needed the model only for
+# your own sentence.
 #
 # ## Next
 #
