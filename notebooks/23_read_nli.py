@@ -53,6 +53,8 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # - *Target* is the share of open cells that HardKuma's constraint was asked for. The maps have no target.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
+# - *Behind softmax* is the accuracy of softmax on the same corpus minus that of the row. `accuracy_std` is the
+#   standard deviation over the seeds, and *network* names the settings of the network that differ from the default.
 # - *Known*, in the table of published numbers, says which numbers were recalled and not read again in the paper.
 #
 # The published oscarmax is not the exact map (`40_sparse_attention`, section 5).
@@ -96,10 +98,10 @@ if len(table):
 
 # %% [markdown]
 # *Reading* (means of three seeds). Oscarmax is level with softmax, and every other sparse map is less than two points
-# behind it, with a sixth to three fifths of the cells open. In Niculae and Blondel's table every sparse map is *ahead*
-# of softmax by up to one point, which we do not find. Fusedmax opens a fifth of the cells in one seed. In the other two
-# it opens three quarters, because many of its rows stayed uniform (section 3: such a row is settled, but not on one
-# word). This is the region (A9) of `40_sparse_attention` in which all weights are equal.
+# behind it, with a sixth to three fifths of the cells open. In Niculae and Blondel's table every sparse map is
+# *ahead* of softmax by up to one point, which we do not find. Fusedmax opens a fifth of the cells in one seed. In the
+# other two it opens three quarters, because many of its rows stayed uniform. Such rows are in the region (A9) of
+# `40_sparse_attention`, in which all weights are equal and have no gradient.
 #
 # HardKuma whose gates are trained from scratch is four to five points behind softmax, and Bastings et al. report about
 # one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number
@@ -165,7 +167,8 @@ for k, label in enumerate(LABELS):
 # The table below counts the hypothesis words that a premise word meets, which means that their cell is open. A row is
 # *settled* if all of its weights that are not 0 form one group. You know from (A10) in `40_sparse_attention` that a
 # map has no gradient there. Each HardKuma gate has a gradient of its own, so you find no number for them in this
-# column.
+# column. *Weight given* is the sum of the weights of a row, which is 1 for a map, and the last column is the part of
+# it that goes to `@@NULL@@`.
 
 # %%
 facts = []
@@ -218,12 +221,13 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs one? Their rate is
-# not the answer, because you saw that they are no better with twice the cells. So we change how the gates start. In
-# the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train gates on its layers
-# for four, and they start open in the tenth of the cells with the largest scores (`13_train_nli`, section 3). All runs
-# that you see in the table have made twelve passes over the pairs. *All shut* is the accuracy that we get from the same
-# model if we set every cell to 0. We did not measure it in the older runs.
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two?
+# Their rate is not the answer, because you saw that they are no better with twice the cells. So we change how the
+# gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train
+# gates on its layers for four, and they start open in the tenth of the cells with the largest scores (`13_train_nli`,
+# section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is the accuracy
+# that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The second table
+# has the smallest and the largest multiplier at the end of an epoch.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -244,11 +248,12 @@ if is_ours:
     display(figures.show_table(multipliers))
 
 # %% [markdown]
-# *Reading* (three seeds of each). Compare runs of the same seed. After the same number of passes, gates that start from
-# softmax attention lose less than two points on test, and gates from scratch four to six. If we shut all cells, these
-# models are right on fewer than half of the pairs, so what they have learned is in the few cells that are open. You
-# also see a difference in the multiplier. From scratch it is negative in every epoch, so the constraint pays for open
-# cells throughout. With the warm start it stays near 0, and the constraint has little left to do.
+# *Reading* (three seeds of each). Compare runs of the same seed. After the same number of passes, gates that start
+# from softmax attention lose less than two points on test, and gates from scratch four to six. If we shut all cells,
+# these models are right on fewer than half of the pairs (a third would be chance), so what they have learned is in
+# the few cells that are open. You also see a difference in the multiplier. From scratch it is negative in every
+# epoch, so the constraint pays for open cells throughout. With the warm start it stays near 0, and the constraint has
+# little left to do.
 #
 # > So the share of open cells, which both kinds of run have in common, does not explain the four points, and the start
 # > does. We changed three parts of it together. These are the layers, the scores that the gates begin with, and the
