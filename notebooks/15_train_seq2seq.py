@@ -98,11 +98,14 @@ figures.show_source(models.Seq2Seq.step)
 # %% [markdown]
 # ## 3. Training and search
 #
-# The loop is the same as for all other tasks. Beside the loss, it logs the share of words whose attention is settled.
-# You know from (A10) in `40_sparse_attention` that such an attention has no gradient any more.
+# The loop is the same as for all other tasks. Beside the loss, it logs the *perplexity*, which is the exponential of
+# (Q3), and the share of words whose attention is settled. You know from (A10) in `40_sparse_attention` that such an
+# attention has no gradient any more.
 #
 # To write a text, we search with a beam. At each step we keep the `beam` likeliest beginnings. A finished text
-# competes with the others by its log-probability per word.
+# competes with the others by its log-probability per word. We compare the result with the references by BLEU
+# (translation), which counts common runs of one to four words, or by ROUGE (summaries), where ROUGE-1 counts common
+# words and ROUGE-2 common pairs. Both go from 0 to 100. `zeros` is the share of attention weights that are exactly 0.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)
@@ -192,7 +195,8 @@ print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long 
 # ## Summary
 #
 # You trained an encoder-decoder in which the attention is one line, and you saw its alignments. With exact zeros you
-# can read off which words of the source have no influence on a step of the attention.
+# can read off which states of the source have no influence on a step of the attention. Note that these are states of
+# an LSTM, so a word with weight 0 may still act through the states of its neighbours.
 #
 # ## Next
 #
