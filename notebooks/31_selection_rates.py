@@ -81,7 +81,7 @@ assert not both.duplicated(keys).any(), "one row per setting"
 # are good in one respect, because the predictor needed no more. The band is the full-text mean with two standard
 # deviations over seeds.
 #
-# Note how the two kinds of gates are told what to do. We ask HardKuma for a rate. We give the Bernoulli gates, which
+# Note how we set the rate of the two kinds of gates. We ask HardKuma for a rate. We give the Bernoulli gates, which
 # are trained by the score function (`08_reinforce`), a price per word, and their rate is a result of the training.
 
 # %%
@@ -176,7 +176,7 @@ if bars:
 # ## 4. Did the runs keep to their targets?
 #
 # HardKuma's constraint compares one of the two rates with the target, and you choose which one by `measure`. The
-# other rate is free.
+# other rate is free. The bars show both rates minus the target, on the test split.
 
 # %%
 off = extractors.assign(
@@ -247,8 +247,9 @@ if len(side):
 # - *Precision* and *recall* compare the selected words with those that the annotators of SST found not neutral.
 # - *Agreement* is the token F1 between the rationales of two seeds. Two unrelated selections of a rate $r$ agree by
 #   $r$.
-# - *Sufficiency* and *comprehensiveness* are those of `09_questions`, (R13) and (R14), averaged over five budgets as
-#   in ERASER.
+# - *Sufficiency* and *comprehensiveness* are those of `09_questions`, (R13) and (R14), for the selected words. The
+#   columns with `_aopc` are averaged over five budgets as in ERASER. For each budget, the rationale is that share of
+#   the words, the ones with the largest $P(z \ne 0)$.
 # - *Calibration error* compares the probability of a prediction with the share of predictions that are right.
 
 # %%
@@ -311,7 +312,8 @@ if len(worth):
 # How far can you trust these curves? Sufficiency and comprehensiveness are computed with each run's own predictor. It
 # was trained on rationales and has never read a whole text. If a run keeps little, its predictor is bad on whole
 # texts (`accuracy_whole`), so you should compare runs at equal rates only. In mode `zero` the length of a text leaks
-# completely. Even if no word is selected, we can read the length off the predictor's state with a linear probe.
+# completely. Even if no word is selected, we can read the length off the predictor's state by a linear regression,
+# and `length_leak` is its $R^2$ (R15).
 #
 # ## 7. Zero vectors or no vectors
 #
@@ -375,8 +377,10 @@ for name in authors_on:
     first, end = (f"expects {expected[name][i]:.0%} and selects {selected[name][i]:.1%}" for i in (0, 11))
     print(f"{name}: epoch 1 {first} of the words, epoch 12 {end}")
     assert selected[name][0] < 0.01, "nothing is selected in the first epoch"
+    assert 0.2 < expected[name][0] < 0.4, "although a fifth to two fifths of the words are drawn"
+    assert "GloVe" in name or np.nanmax(selected[name]) > 0.3, "and many words later on"
 if "GloVe, 50" in selected:
-    assert np.nanmax(selected["GloVe, 50"]) < 0.01, "and on small vectors not later either"
+    assert np.nanmax(selected["GloVe, 50"]) < 0.01, "and with GloVe not later either"
 
 # %% tags=["figure"]
 if authors_on:
@@ -390,11 +394,12 @@ if authors_on:
 
 # %% [markdown]
 # Why is nothing selected at first? In the first epoch the predictor has learned nothing yet, and each word that it
-# reads adds noise to its output. So the probabilities of all gates fall below 1/2 together. We then expect a third of
-# the words to be drawn, but by the threshold none is selected. The draws go on, so the predictor still learns, from
-# random parts of the text. Some probabilities may rise above 1/2 later. This depends on how much one word improves
-# the prediction, compared with the noise of a cost from which nothing is subtracted. With large vectors it happens
-# after some epochs.
+# reads adds noise to its output. So the probabilities of all gates fall below 1/2 together. A fifth to two fifths of
+# the words are then drawn on average, but by the threshold none is selected. The draws go on, so the predictor still
+# learns, from random parts of the text. Some probabilities may rise above 1/2 later. This depends on how much one
+# word improves the prediction, compared with the noise of a cost from which nothing is subtracted. With the IMDb
+# vectors it happens after some epochs, also if we divide them by three. With the shorter vectors of GloVe it does not
+# happen at all.
 #
 # Less noise alone is not enough. If the price is in closed form and acts from the first step on, it is the only
 # consistent signal while the predictor is still bad. So we add a reward for entropy, which is the default of the
@@ -509,8 +514,8 @@ export_committed.figure(fig, "dynamics", [*signed, *authors])
 # ## 12. Do length buckets change what is learned?
 #
 # Training is fast because we put sentences of similar length into the same batch. Does this change what is learned?
-# We train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. Each has three
-# seeds.
+# We train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. Each way has three
+# seeds. The last printed line compares the difference with the spread of the seeds.
 
 # %%
 buckets = {
@@ -533,16 +538,17 @@ assert abs(difference) < 0.015, "buckets change the accuracy"
 # ## 13. A rationale that is a code
 #
 # At 5 % of the text HardKuma still predicts well above chance, and yet two seeds select hardly a word in common
-# (section 6). What do they select? The selector has read the whole sentence. If it knows the answer, it can pass it
-# on by *how many* words it selects, whichever they are. We write $k_i$ for the number of selected words of sentence
-# $i$, and $\hat y_i$ for the model's own answer. How many answers can you guess from $k_i$ alone?
+# (section 6). What do they select? The selector has read the whole sentence. So it can work out the answer and pass
+# it on by *how many* words it selects, whichever they are. We write $k_i$ for the number of selected words of
+# sentence $i$, and $\hat y_i$ for the model's own answer. How many answers can you guess from $k_i$ alone?
 #
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
 # c\}}{N}. \tag{R16}$$
 #
 # On the right is the share that you reach if you always guess the commonest answer. The table below has this share as
-# `answer_share`, and the left side as `count_tells`. The column `first_words` is the share of the selected words that
-# are among the first two words of their sentence.
+# `answer_share`, and the left side as `count_tells`. In it, five or more selected words count as one number. The
+# column `empty` is the share of sentences in which nothing is selected, and `first_words` is the share of the
+# selected words that are among the first two words of their sentence.
 
 # %%
 code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "first_words"]
@@ -602,7 +608,7 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # A difference of two means says little until we know how far it would move with other seeds and with other test
 # sentences. `rationale.statistics` has two functions for this. **Welch's test** takes the accuracies of the seeds of
 # each model and asks whether their difference is large against the spread of the seeds. It needs two seeds of each
-# model, and it knows nothing of the sentences.
+# model, and it does not look at single sentences.
 #
 # We compare each target of HardKuma with the Bernoulli gates whose share of selected words is the nearest. In each row,
 # `low` and `high` are the ends of the 95 % interval of the difference, in points. If 0 lies between them, the seeds do
@@ -661,11 +667,12 @@ if not is_paired:
     assert together.is_significant and not apart.is_significant, "only the pairing shows this difference"
 
 # %% [markdown]
-# How to read such a table: an interval that contains 0 is no proof that two models are equal. It says that the
-# difference, if there is one, is smaller than the larger end. With three seeds the interval of Welch's test is often
-# wider than the difference between two good models, and five or ten seeds are needed. Of twenty true null hypotheses a
-# test at 5 % rejects one, so a single significant row among many is weak evidence. RESULTS.md marks accuracies that do
-# not differ significantly from its row of reference with the sign ≈.
+# How should you read such a table? An interval that contains 0 is no proof that two models are equal. It says that
+# the difference, if there is one, is probably no larger than the end that is farther from 0. With three seeds the
+# interval of Welch's test is often wider than the difference between two good models, and five or ten seeds are
+# needed. If two models are equally good, a test at 5 % still reports a difference in one of twenty cases. So a single
+# significant row among many is weak evidence. RESULTS.md marks accuracies that do not differ significantly from its
+# row of reference with the sign ≈.
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target
