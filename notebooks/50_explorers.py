@@ -125,4 +125,4 @@ assert set(half) == can, "`half` needs a value for each slider in `can`"
 #
 # ## Next
 #
-# In `10_first_rationale` you train the first model that you can ask.
+# In `10_first_rationale` you train the first model for section 3.
