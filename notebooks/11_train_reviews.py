@@ -93,9 +93,10 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # $$g = \sigma(W_g x + U h + b_g),\quad c^1 \leftarrow g\, c^1 + (1 - g)\, W_1 x,\quad c^2 \leftarrow g\, c^2 + (1 - g)
 # (c^1_{\text{before}} + W_2 x),\quad h = \tanh(c^2 + b). \tag{V1}$$
 #
-# This cell has half the parameters of an LSTM of the same size. If a word is not selected, we skip its step, so the
-# state does not change. You can confirm what this means in the check below. We read a text and skip some of its
-# words. Then we read the other words alone. The two final states are the same.
+# Here $x$ is the vector of a word, $h$ is the state, and $c^1_{\text{before}}$ is $c^1$ before this step. If words
+# and states have equally many numbers, this cell has half the parameters of an LSTM. If a word is not selected, we
+# skip its step, so the state does not change. You can confirm what this means in the check below. We read a text and
+# skip some of its words. Then we read the other words alone. The two final states are the same.
 #
 # > An LSTM that reads zero vectors does not have this property. It also steps over the zeros, so its final state
 # > depends on the length of the text.
@@ -160,7 +161,8 @@ figures.show(fig)
 # We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
 # reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
 # reaches without looking at the text. The rows `blind_...` of the table give you this comparison. They select random
-# words, a random run of words, the beginning or the end of each review, and we compute their precision exactly.
+# words, a random run of words, the beginning or the end of each review, and we compute their precision exactly. A row
+# with `_macro` is the mean over the reviews, and the row without it counts all words together.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
