@@ -223,8 +223,8 @@ for answer in answers[:3]:
 
 # %% [markdown]
 # Which words does the model select most often? The table has one column per answer, with the words that stand in the
-# largest number of rationales. Look for a name, a date or a punctuation mark. It often means that the labels leak,
-# and that the model has found a short cut.
+# largest number of rationales. Look for a name, a date or a punctuation mark. If you find one, your texts often give
+# the label away by something that is no reason, and the model has found it.
 
 # %%
 words = {}
@@ -252,10 +252,10 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # %% [markdown]
 # Then we measure it, if your labels are classes. Here is what the rows of the table mean.
 #
-# - *Sufficiency* is the loss in the probability of the answer when the model reads only the rationale. If it is near
-#   0, the rationale is enough.
-# - *Comprehensiveness* is the loss when the model reads the text without the rationale. If it is near 0, the other
-#   words would have done as well.
+# - *Sufficiency* is by how much the probability of the answer drops when the model reads only the rationale. If it is
+#   near 0, the rationale is enough.
+# - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
+#   the other words would have done as well.
 # - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
 #   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
 #   matters little which words it contains.
