@@ -80,7 +80,8 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 # This is the *micro* precision. The *macro* precision is the mean of the precisions of the single reviews.
 #
 # A selection that never looks at the text has a precision too. It may be a random run of words of the same size, or
-# always the beginning of the review. You should read the precision of a model from there, and not from 0.
+# always the beginning of the review. Compare the precision of a model with these numbers, and not with 0. They are
+# the last rows of the table.
 #
 # Made-up reviews have a second gold. It consists of those words of the gold rationale that carry the score, which are
 # opinion words and the words that negate or grade them. The rows that end with *informative* compare with these words.
@@ -113,7 +114,7 @@ if judged:
 # We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute
 # the share of selected words in each part. A selector may prefer a place because the gold rationales of people are
 # there. It may also prefer a place because the selector and the predictor agree on a place more easily than on a
-# reason. In the second case you will see its curve leave the gold one.
+# reason. In the second case you will see that the curve of the selected words leaves the curve of the gold words.
 
 
 # %%
@@ -173,9 +174,10 @@ figures.show(fig)
 # %% [markdown]
 # ## 5. Nothing is a message, too
 #
-# We constrain only the *average* rate. So a selector may leave a review empty, and the predictor then has one fixed
-# answer. *Whether* words are selected and *how many* can therefore pass on what the words themselves should tell. We
-# call this a code (eq. R16 of `31_selection_rates`).
+# We constrain only the *average* rate. So a selector may leave a review empty. A predictor in mode `compact` then has
+# one fixed answer, and in mode `zero` it depends on the length of the review only. *Whether* words are selected and
+# *how many* can therefore pass on what the words themselves should tell. We call this a code (eq. R16 of
+# `31_selection_rates`).
 #
 # How much of the answers can we predict from the number of selected words alone? We divide the reviews into six
 # groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
