@@ -18,6 +18,7 @@ from rationale.data.corpora import (
     duc2004,
     find_archive,
     gigaword,
+    hotel_rationales,
     hotels,
     imdb_rationales,
     movies,
@@ -82,6 +83,7 @@ def needs(name: str) -> None:
         ("hotels", lambda: hotels.read_hotels("rooms")),
         ("movies", movies.read_movies),
         ("imdb_rationales", imdb_rationales.read_imdb_rationales),
+        ("hotel_rationales", lambda: hotel_rationales.read_hotel_rationales("service")),
     ],
 )
 def test_a_missing_corpus_says_where_it_was_looked_for_and_how_to_get_it(monkeypatch, tmp_path, name, read):
@@ -384,6 +386,55 @@ def test_the_hotels_have_their_published_counts_and_the_reader_its_own(monkeypat
     assert sum(len(e.tokens) for e in texts) / 2400 == pytest.approx(180, abs=8)
     assert {e.label for e in texts} == {(0.0,), (0.25,), (0.5,), (0.75,), (1.0,)}
     assert not any("showreview" in e.tokens for e in texts)
+
+
+# --- hotels with rationales
+
+UNMARKED = "task\tlabel\ttext\n"
+MARKED = "task\tlabel\ttext\trationale\tpred_att\n"
+STAFF = "hotel_Service\t1\tThe  staff was kind\t"  # two spaces, as in some texts of the publishers
+R2A = {
+    "oracle/hotel_Service.train": UNMARKED + "hotel_Service\t0\trude staff\n" + STAFF.strip() + "\n",
+    "oracle/hotel_Service.dev": UNMARKED + "hotel_Service\t1\thelpful !\n",
+    "target/hotel_Service.train": MARKED + STAFF + "0 0 0 1\t0.0 0.0 0.0 0.0\n" + "hotel_Service\t0\tno help\t0 0\n",
+}
+
+
+def r2a(folder: Path, **changes: str) -> Path:
+    return unpacked(folder, {name: changes.get(name[:6], text).encode() for name, text in R2A.items()})
+
+
+def test_hotels_with_rationales_are_tested_on_the_marked_reviews_which_are_not_trained_on(tmp_path):
+    splits = hotel_rationales.read_hotel_rationales("service", r2a(tmp_path))
+    assert splits == {
+        "train": [Example(("rude", "staff"), 0)],
+        "dev": [Example(("helpful", "!"), 1)],
+        "test": [
+            Example(("the", "staff", "was", "kind"), 1, (False, False, False, True)),
+            Example(("no", "help"), 0, (False, False)),
+        ],
+    }
+    cut = hotel_rationales.read_hotel_rationales("service", tmp_path, max_tokens=2)["test"][0]
+    assert (cut.tokens, cut.rationale) == (("the", "staff"), (False, False))
+    refused(lambda: hotel_rationales.read_hotel_rationales("rooms", tmp_path), "aspect: 'rooms'", "cleanliness")
+    refused(lambda: hotel_rationales.read_hotel_rationales("location", tmp_path), "looked for oracle/hotel_Location")
+    refused(lambda: hotel_rationales.read_hotel_rationales("service", tmp_path, 0), "max_tokens: 0")
+
+
+def test_a_malformed_review_of_r2a_is_named_by_file_and_line(tmp_path):
+    read = hotel_rationales.read_hotel_rationales
+    for row in ("1\tgood\t1 0", "1\tgood\t2", "1\tgood", "2\tgood\t1", "1\t\t", "0.5\tgood\t1", "1"):
+        place = r2a(tmp_path, target=f"{MARKED}{STAFF}0 0 0 1\nhotel_Service\t{row}\n")
+        refused(lambda place=place: read("service", place), "Service.train:3: ", "accepted: a task")
+
+
+def test_the_marked_reviews_of_hotels_are_counted_for_each_aspect(tmp_path):
+    named = {
+        name.replace("Service", other): text for other in ("Location", "Cleanliness") for name, text in R2A.items()
+    }
+    unpacked(tmp_path / "hotel_rationales", {name: text.encode() for name, text in (R2A | named).items()})
+    problems = find_archive("hotel_rationales").check(tmp_path)
+    assert len(problems) == 3 and all("200" in problem for problem in problems), "two reviews are marked instead of 200"
 
 
 # --- movies
