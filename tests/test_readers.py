@@ -29,8 +29,10 @@ from rationale.data.corpora import (
     synthetic,
 )
 from rationale.data.pairs import build_pair_vocabulary
+from rationale.data.read import read_extraction
 from rationale.data.targets import build_text_vocabularies
 from rationale.errors import BadInput
+from rationale.training.settings import ReviewSettings
 
 
 def refused(read, *names: str) -> str:
@@ -470,6 +472,24 @@ def test_every_annotated_movie_is_tested_once_over_the_nine_folds(tmp_path):
         tested.update(e.tokens for e in splits["test"])
         developed.update(e.tokens for e in splits["dev"])
     assert tested == developed and set(tested.values()) == {1} and len(tested) == 54
+
+
+def test_the_fold_of_a_run_is_the_test_split_and_without_one_it_is_the_usual(monkeypatch, tmp_path):
+    monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    (tmp_path / "movies").mkdir()
+    files = {name: f"number {name}".encode() for name in MOVIES if "withRats" in name}
+    place = packed(tmp_path / "movies" / "review_polarity_rationales.tar.xz", files)
+    asked = {"corpus": "movies", "aspect": "overall", "look_ahead": False}
+    for fold in (None, 0, 8):
+        found = read_extraction(ReviewSettings.checked({**asked, "fold": fold})).splits
+        plain = movies.read_movies(place, 8 if fold is None else fold)
+        for name, part in plain.items():
+            assert Counter(e.tokens for e in found[name]) == Counter(e.tokens for e in part), f"{fold}: {name}"
+    for changes, accepted in (
+        ({"fold": 9}, "null, or one of 0, 1"),
+        ({"fold": 1, "corpus": "synthetic", "aspect": "look"}, "null"),
+    ):
+        refused(lambda changes=changes: ReviewSettings.checked(asked | changes), "fold: ", accepted)
 
 
 @pytest.mark.parametrize(
