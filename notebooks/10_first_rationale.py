@@ -284,11 +284,12 @@ if is_ours:
 # You can learn two things from this. A selected word is not always an important word. And if you want shorter
 # rationales, you can lower the target, as in exercise 2.
 #
-# There is a second question about the table in section 4. Why does the model leave out so many informative words,
-# although the target leaves room for them? About half of the reviews have two opinions about our aspect, and both come
-# from one judgement. So a reader who knows the first opinion can nearly guess the second. We can compute from the texts
-# alone how nearly. Below, a perfect reader is given no word of a review, or its first opinion, or all informative words,
-# and predicts the mean score of all reviews that look the same to it. The error that is left is the variance among these.
+# There is a second question, about the table in section 4. Why does the model leave out so many informative words,
+# although the target has room for them? About half of the reviews have two opinions about our aspect, and both come
+# from one judgement. So a reader who knows the first opinion can nearly guess the second. How nearly? We can compute
+# it from the texts alone. Below, a perfect reader is given no word of a review, or its first opinion, or all
+# informative words, and predicts the mean score of all reviews that look the same to it. The error that is left is
+# the variance among these reviews.
 
 # %%
 grade_of = {word: grade for grade, words in synthetic.GRADES.items() for word in words.split()}
