@@ -12,7 +12,7 @@ from rationale.runs.sweeps import read_sweep
 
 OUTPUTS = config.get("outputs", "outputs")
 HERE = root() / OUTPUTS
-SWEEP = read_sweep(config["sweep"], OUTPUTS)
+SWEEP = read_sweep(config["sweep"], OUTPUTS, bool(config.get("wanted", False)))
 RUNS = SWEEP.runs
 CONTENTS = SWEEP.contents()
 STEM = next(iter(RUNS.values())).notebook.stem

@@ -26,7 +26,7 @@
 # the format of the ERASER benchmark, give its path and `aspect: overall` (see `17_train_own_texts` for the columns).
 
 # %% tags=["parameters"]
-corpus: str = "synthetic"  # synthetic, beer, hotels, movies, imdb_rationales, or your file or folder
+corpus: str = "synthetic"  # synthetic, beer, hotels, hotel_rationales, movies, imdb_rationales, or your file
 aspect: str = "look"  # what is rated
 seed: int = 1  # of data order, initial weights and samples
 vectors: str = "random"  # name in the data folder's vectors/, a file, or random

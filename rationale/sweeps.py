@@ -39,6 +39,12 @@ def main(argv: list[str] | None = None) -> int:
         action="store_true",
         help="with --run: Snakemake starts a new process per run (default: each run is a fork of one process)",
     )
+    add(
+        "--wanted",
+        action="store_true",
+        help="also the runs that are not in the committed results (default: these are left out, unless none of the "
+        "sweep's runs is)",
+    )
     add("--quiet", action="store_true", help="with --run: show no progress, only what failed")
     add(
         "--outputs",
@@ -56,10 +62,12 @@ def main(argv: list[str] | None = None) -> int:
     if args.jobs is not None and args.jobs < 1:
         parser.error("--jobs: give a whole number of at least 1")
     outputs = Path(os.path.realpath(root() / args.outputs))
-    sweep = read_sweep(args.sweep, outputs)
+    sweep = read_sweep(args.sweep, outputs, args.wanted)
     if args.commands:
         print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))
         return 0
+    if sweep.left_out and not args.quiet:
+        print(f"left out: {len(sweep.left_out)} runs that are not in the committed results; --wanted adds them")
     if args.run:
         return execute(sweep, args.sweep, outputs, args.jobs or os.cpu_count() or 1, args.quiet, args.snakemake)
     for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:

@@ -88,7 +88,7 @@ def test_a_task_and_a_tokeniser_that_there_is_not_are_refused(what, accepted):
 def test_a_corpus_that_there_is_not_is_refused_with_those_that_there_are():
     with pytest.raises(BadInput, match=f"corpus: 'ssst' is unknown; accepted: {', '.join(NAMES)}"):
         find_corpus("ssst")
-    with pytest.raises(BadInput, match="corpus: toy is not for extraction; accepted: beer, hotels"):
+    with pytest.raises(BadInput, match="corpus: toy is not for extraction; accepted: beer, hotel_rationales"):
         read_extraction(settings("toy"))
     with pytest.raises(ValueError, match="task: 'singing' is unknown; accepted: extraction, alignment"):
         corpus_names("singing")
@@ -138,7 +138,7 @@ def test_the_tasks_find_their_corpora():
         "alignment": {"snli", "nli_small"},
         "generation": {"multi30k", "aeslc", "gigaword", "duc2004"},
         "probing": {"toy", "sst", "xquad", "squad"},
-        "extraction": {"synthetic", "beer", "hotels", "movies", "imdb_rationales", "sst"},
+        "extraction": {"synthetic", "beer", "hotels", "hotel_rationales", "movies", "imdb_rationales", "sst"},
     }
     known = set().union(*expected.values())  # a corpus of one's own changes nothing here
     assert {task: set(corpus_names(task)) & known for task in expected} == expected
@@ -152,6 +152,7 @@ def test_the_tasks_find_their_corpora():
         ("beer", "palate", ("palate",)),
         ("hotels", "all", ("value", "rooms", "location", "cleanliness", "service")),
         ("movies", "overall", ("negative", "positive")),
+        ("hotel_rationales", "service", ("negative", "positive")),
     ],
 )
 def test_outputs_are_named_once_by_the_corpus(name, aspect, outputs):
@@ -160,7 +161,7 @@ def test_outputs_are_named_once_by_the_corpus(name, aspect, outputs):
 
 def test_archives_are_those_of_the_corpora_and_of_the_vectors():
     known = archives()
-    assert {"sst", "imdb", "sumdata", "glove.6B", "imdb.w2v.300d"} <= set(known) and len(known) == 16
+    assert {"sst", "imdb", "sumdata", "glove.6B", "imdb.w2v.300d"} <= set(known) and len(known) == 17
     assert find_archive("sumdata") is find_corpus("gigaword").archive is find_corpus("duc2004").archive
 
 

@@ -18,6 +18,7 @@ from rationale.data.corpora import (
     duc2004,
     find_archive,
     gigaword,
+    hotel_rationales,
     hotels,
     imdb_rationales,
     movies,
@@ -28,8 +29,10 @@ from rationale.data.corpora import (
     synthetic,
 )
 from rationale.data.pairs import build_pair_vocabulary
+from rationale.data.read import read_extraction
 from rationale.data.targets import build_text_vocabularies
 from rationale.errors import BadInput
+from rationale.training.settings import ReviewSettings
 
 
 def refused(read, *names: str) -> str:
@@ -82,6 +85,7 @@ def needs(name: str) -> None:
         ("hotels", lambda: hotels.read_hotels("rooms")),
         ("movies", movies.read_movies),
         ("imdb_rationales", imdb_rationales.read_imdb_rationales),
+        ("hotel_rationales", lambda: hotel_rationales.read_hotel_rationales("service")),
     ],
 )
 def test_a_missing_corpus_says_where_it_was_looked_for_and_how_to_get_it(monkeypatch, tmp_path, name, read):
@@ -386,6 +390,55 @@ def test_the_hotels_have_their_published_counts_and_the_reader_its_own(monkeypat
     assert not any("showreview" in e.tokens for e in texts)
 
 
+# --- hotels with rationales
+
+UNMARKED = "task\tlabel\ttext\n"
+MARKED = "task\tlabel\ttext\trationale\tpred_att\n"
+STAFF = "hotel_Service\t1\tThe  staff was kind\t"  # two spaces, as in some texts of the publishers
+R2A = {
+    "oracle/hotel_Service.train": UNMARKED + "hotel_Service\t0\trude staff\n" + STAFF.strip() + "\n",
+    "oracle/hotel_Service.dev": UNMARKED + "hotel_Service\t1\thelpful !\n",
+    "target/hotel_Service.train": MARKED + STAFF + "0 0 0 1\t0.0 0.0 0.0 0.0\n" + "hotel_Service\t0\tno help\t0 0\n",
+}
+
+
+def r2a(folder: Path, **changes: str) -> Path:
+    return unpacked(folder, {name: changes.get(name[:6], text).encode() for name, text in R2A.items()})
+
+
+def test_hotels_with_rationales_are_tested_on_the_marked_reviews_which_are_not_trained_on(tmp_path):
+    splits = hotel_rationales.read_hotel_rationales("service", r2a(tmp_path))
+    assert splits == {
+        "train": [Example(("rude", "staff"), 0)],
+        "dev": [Example(("helpful", "!"), 1)],
+        "test": [
+            Example(("the", "staff", "was", "kind"), 1, (False, False, False, True)),
+            Example(("no", "help"), 0, (False, False)),
+        ],
+    }
+    cut = hotel_rationales.read_hotel_rationales("service", tmp_path, max_tokens=2)["test"][0]
+    assert (cut.tokens, cut.rationale) == (("the", "staff"), (False, False))
+    refused(lambda: hotel_rationales.read_hotel_rationales("rooms", tmp_path), "aspect: 'rooms'", "cleanliness")
+    refused(lambda: hotel_rationales.read_hotel_rationales("location", tmp_path), "looked for oracle/hotel_Location")
+    refused(lambda: hotel_rationales.read_hotel_rationales("service", tmp_path, 0), "max_tokens: 0")
+
+
+def test_a_malformed_review_of_r2a_is_named_by_file_and_line(tmp_path):
+    read = hotel_rationales.read_hotel_rationales
+    for row in ("1\tgood\t1 0", "1\tgood\t2", "1\tgood", "2\tgood\t1", "1\t\t", "0.5\tgood\t1", "1"):
+        place = r2a(tmp_path, target=f"{MARKED}{STAFF}0 0 0 1\nhotel_Service\t{row}\n")
+        refused(lambda place=place: read("service", place), "Service.train:3: ", "accepted: a task")
+
+
+def test_the_marked_reviews_of_hotels_are_counted_for_each_aspect(tmp_path):
+    named = {
+        name.replace("Service", other): text for other in ("Location", "Cleanliness") for name, text in R2A.items()
+    }
+    unpacked(tmp_path / "hotel_rationales", {name: text.encode() for name, text in (R2A | named).items()})
+    problems = find_archive("hotel_rationales").check(tmp_path)
+    assert len(problems) == 3 and all("200" in problem for problem in problems), "two reviews are marked instead of 200"
+
+
 # --- movies
 
 
@@ -419,6 +472,24 @@ def test_every_annotated_movie_is_tested_once_over_the_nine_folds(tmp_path):
         tested.update(e.tokens for e in splits["test"])
         developed.update(e.tokens for e in splits["dev"])
     assert tested == developed and set(tested.values()) == {1} and len(tested) == 54
+
+
+def test_the_fold_of_a_run_is_the_test_split_and_without_one_it_is_the_usual(monkeypatch, tmp_path):
+    monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    (tmp_path / "movies").mkdir()
+    files = {name: f"number {name}".encode() for name in MOVIES if "withRats" in name}
+    place = packed(tmp_path / "movies" / "review_polarity_rationales.tar.xz", files)
+    asked = {"corpus": "movies", "aspect": "overall", "look_ahead": False}
+    for fold in (None, 0, 8):
+        found = read_extraction(ReviewSettings.checked({**asked, "fold": fold})).splits
+        plain = movies.read_movies(place, 8 if fold is None else fold)
+        for name, part in plain.items():
+            assert Counter(e.tokens for e in found[name]) == Counter(e.tokens for e in part), f"{fold}: {name}"
+    for changes, accepted in (
+        ({"fold": 9}, "null, or one of 0, 1"),
+        ({"fold": 1, "corpus": "synthetic", "aspect": "look"}, "null"),
+    ):
+        refused(lambda changes=changes: ReviewSettings.checked(asked | changes), "fold: ", accepted)
 
 
 @pytest.mark.parametrize(

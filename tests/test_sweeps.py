@@ -486,6 +486,34 @@ def test_every_sweep_of_the_repository_is_valid():
         assert read_sweep(path.stem).runs
 
 
+def test_a_sweep_makes_its_committed_runs_unless_the_wanted_ones_are_asked_for_too():
+    made = sweeps.committed_runs()
+    left_out = 0
+    for path in (root() / "params" / "sweeps").glob("*.yaml"):
+        every, kept = read_sweep(path.stem).runs, read_sweep(path.stem, wanted=False)
+        there = [name for name, run in every.items() if f"{run.notebook.stem}/{name}" in made]
+        assert list(kept.runs) == (there or list(every)), path
+        assert {*kept.runs, *kept.left_out} == set(every), path
+        assert kept.then is None or f"runs={json.dumps(list(kept.runs))}" in kept.then.items, path
+        left_out += len(kept.left_out)
+    assert left_out, "some runs are still wanted, so this test has looked at what it is about"
+
+
+def test_the_command_says_how_many_wanted_runs_it_leaves_out(capsys):
+    name = "reviews_hotels"
+    sweep = read_sweep(name, wanted=False)
+    assert main([name]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"left out: {len(sweep.left_out)} runs") and "--wanted" in out
+    assert main([name, "--wanted", "--commands"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(sweep.runs) + len(sweep.left_out)
+
+
+def test_a_sweep_of_ones_own_has_all_its_runs(play):
+    path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
+    assert read_sweep(path, wanted=False).runs.keys() == {"a", "b"}
+
+
 NOTEBOOKS_OF = {  # which notebooks the files of a folder below params/ are for
     "attention": ["13_train_nli", "15_train_seq2seq"],
     "beer": ["11_train_reviews"],

@@ -155,6 +155,22 @@ def test_the_informative_words_are_gold_and_tell_the_rating_alone(corpus):
                 assert read_rating(review.tokens, informative) == pytest.approx(score, abs=1e-4), aspect
 
 
+def test_the_first_of_two_opinions_nearly_tells_the_score(corpus):
+    """So the loss hardly asks a model for the second one, and a low recall of informative words may cost nothing."""
+    grade_of = {word: grade for grade, words in synthetic.GRADES.items() for word in words.split()}
+    groups, num_first, num_all = collections.defaultdict(list), 0, 0
+    for review in corpus:
+        flags = [*review.informative("look"), False]
+        start = flags.index(True)
+        end = flags.index(False, start)
+        groups[grade_of[review.tokens[end - 1]], review.tokens[start : end - 1]].append(review.scores[0])
+        num_first, num_all = num_first + end - start, num_all + sum(flags)
+    total = scores_of(corpus, "look").var()
+    left = sum(len(part) * np.var(part) for part in groups.values()) / len(corpus)
+    assert left < 0.02 * total
+    assert num_first / num_all == pytest.approx(0.65, abs=0.06)
+
+
 def test_an_informative_word_is_an_opinion_word_or_stands_before_one(corpus):
     for review in corpus[:500]:
         for token, after, flag, goes_on in zip(

@@ -240,14 +240,13 @@ def tuning_table(_: pd.DataFrame) -> str:
 
 
 def sweeps_table(results: pd.DataFrame) -> str:
-    """What each sweep makes and which of its runs are committed, in Markdown."""
+    """How many runs each sweep of the repository makes, in Markdown; only sweeps of which some run is committed."""
     there, rows = set(results["run"]), []
     for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
-        planned = [f"{run.notebook.stem}/{run.name}" for run in read_sweep(path.stem).runs.values()]
-        made = sum(name in there for name in planned)
-        if made:
-            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(planned)), str(made), str(len(planned) - made)])
-    return markdown(["command", "runs", "committed", "not committed"], rows)
+        sweep = read_sweep(path.stem, wanted=False)
+        if any(f"{run.notebook.stem}/{run.name}" in there for run in sweep.runs.values()):
+            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(sweep.runs)), str(len(sweep.left_out))])
+    return markdown(["command", "committed runs, which it makes", "wanted runs, which it leaves out"], rows)
 
 
 def bench_table(_: pd.DataFrame) -> str:

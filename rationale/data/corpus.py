@@ -26,6 +26,8 @@ class Request:
     correlation : float in [0, 1]
         Correlation of the scores of made-up texts.
     language : one of the corpus's `languages`
+    fold : one of the corpus's `folds`, or None
+        The fold that is the test split; None: the usual split.
     seed : int
         Seed of texts that are made up for every run.
     """
@@ -34,6 +36,7 @@ class Request:
     aspect: str = ""
     correlation: float = 0.0
     language: str = ""
+    fold: int | None = None
     seed: int = 0
 
 
@@ -70,6 +73,8 @@ class Corpus:
         Sizes of a made-up corpus if a run requests 0 examples.
     languages : tuple of str
         Source languages of translation; (): the corpus is not for translation.
+    folds : tuple of int
+        The folds that may be the test split; (): the corpus has one split.
     metric : name of a function of `rationale.metrics`, or ""
         Compares generated texts with the references.
     spans : bool
@@ -95,6 +100,7 @@ class Corpus:
     archive: Archive | None = None
     made_up: Mapping[str, int] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
+    folds: tuple[int, ...] = ()
     metric: str = ""
     spans: bool = False
     alphabet: tuple[str, ...] = ()

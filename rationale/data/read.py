@@ -19,7 +19,7 @@ AGREEMENT = 0.9  # correlation of the opinions in made-up reviews that are writt
 
 
 class ReadSettings(Protocol):
-    """The settings of a run that reads a corpus; aspect, correlation, language and seed are used if it has them.
+    """The settings of a run that reads a corpus; aspect, correlation, language, fold and seed are used if it has them.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ def read_extraction(p: ReadSettings) -> Labelled:
     ----------
     p : parameters
         Uses corpus, num_train, num_dev, num_test (the first examples of a split; 0: all of them, or the default
-        number of made-up ones), and, if texts are rated for aspects: aspect, correlation. If the corpus is a file or a
-        folder: text, label and the other settings of `data.own`; what is noticed is printed, one line each.
+        number of made-up ones), and, if texts are rated for aspects: aspect, correlation, fold. If the corpus is a file
+        or a folder: text, label and the other settings of `data.own`; what is noticed is printed, one line each.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _corpus_for(task: str, p: ReadSettings) -> Corpus:
 
 
 def _request(corpus: Corpus, p: ReadSettings) -> Request:
-    given = {name: vars(p)[name] for name in ("aspect", "correlation", "language", "seed") if name in vars(p)}
+    given = {name: vars(p)[name] for name in ("aspect", "correlation", "language", "fold", "seed") if name in vars(p)}
     sizes = {split: number or corpus.made_up.get(split, 0) for split, number in limits(p).items()}
     return Request(sizes, **given)
 

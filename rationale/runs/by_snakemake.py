@@ -16,6 +16,7 @@ from rationale.runs.workspace import root
 
 def with_snakemake(
     path: str,
+    wanted: bool,
     outputs: Path,
     cores: int,
     memory: int,
@@ -30,6 +31,8 @@ def with_snakemake(
     ----------
     path : str
         The sweep's name, or the path of its file.
+    wanted : bool
+        True: also runs that are not committed, see `read_sweep`.
     outputs : Path
         The folder of the results.
     cores, memory : int
@@ -52,7 +55,7 @@ def with_snakemake(
     low_priority = ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
     with open(log, "wb") as messages:
         child = subprocess.Popen(
-            [*low_priority, *_command(path, outputs, cores, memory)],
+            [*low_priority, *_command(path, wanted, outputs, cores, memory)],
             cwd=outputs.parent,
             stdin=subprocess.DEVNULL,
             stdout=messages,
@@ -79,10 +82,10 @@ def _waited(child: subprocess.Popen, seconds: float) -> bool:
     return True
 
 
-def _command(path: str, outputs: Path, cores: int, memory: int) -> list[str]:
+def _command(path: str, wanted: bool, outputs: Path, cores: int, memory: int) -> list[str]:
     """Snakemake's command. The runs are locked one by one, so its own lock on the folder is not needed."""
     sweep = os.path.realpath(path) if path.endswith(".yaml") else path
-    config = [f"sweep={sweep}", f"memory={memory}"]
+    config = [f"sweep={sweep}", f"memory={memory}", *(["wanted=true"] if wanted else [])]
     config += [] if outputs == root() / "outputs" else [f"outputs={outputs}"]
     profile = root() / "profiles" / "default"
     return [

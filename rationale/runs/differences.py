@@ -54,7 +54,8 @@ def defaults_of(notebook: str) -> dict[str, Any]:
 
 def of_texts(name: str) -> bool:
     """Whether a setting says which texts a run reads, and how."""
-    return name == "corpus" or name in RationaleFileSettings.model_fields or name in SplitSettings.model_fields
+    known = (SplitSettings.model_fields, RationaleFileSettings.model_fields)
+    return name in ("corpus", "fold") or any(name in fields for fields in known)
 
 
 def has_effect(name: str, p: dict[str, Any]) -> bool:

@@ -118,7 +118,7 @@ def execute(sweep: Sweep, path: str, outputs: Path, jobs: int, quiet: bool = Fal
             print(f"sweep {sweep.name}: {len(sweep.runs)} runs, {jobs} at once, {memory / 1024:.1f} GB of memory free")
             print(f"logs: {shown(place)}/<run>.log{other}", flush=True)
         if by_snakemake:
-            code = with_snakemake(path, outputs, jobs, memory, messages, lock, received, look)
+            code = with_snakemake(path, not sweep.left_out, outputs, jobs, memory, messages, lock, received, look)
             notes = f"Snakemake failed; the last lines of {shown(messages)}:\n{_tail(messages)}" if code else ""
         else:
             failed = Pool(outputs, jobs, memory, received, look).make(sweep)

@@ -18,6 +18,10 @@ A run's overrides are those of its own line, then of its grid, then of the sweep
 makes its runs on this machine, N at once. `python -m rationale.sweeps NAME` checks the file and shows the state of each
 run.
 
+If some runs of a file in `params/sweeps/` are in the committed results, the others are still wanted: nobody has made
+them so far. They are left out, so that the sweep makes what the tables show. With --wanted they are made, too. Sweeps
+of your own, and those of which nothing is committed, have all their runs.
+
 Without --snakemake, one process imports what runs need, and each run is a fork of it. This saves the seconds that the
 imports take per run, and needs no Snakemake. With --snakemake, Snakemake starts a new process per run (see Snakefile),
 as it does on a cluster, where you call Snakemake itself with a profile. Results, folders and logs are the same, and
@@ -115,11 +119,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep, by name, and the comparison that follows."""
+    """The runs of a sweep, by name, the comparison that follows, and the names of the runs that were left out."""
 
     name: str
     runs: dict[str, Planned]
     then: Planned | None
+    left_out: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, str]:
         """The `content` of every run, by name. The fingerprint of code that several runs share is computed once."""
@@ -132,15 +137,24 @@ class Sweep:
         return {name: run.code(codes) for name, run in self.runs.items()}
 
 
-def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
+def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool = True) -> Sweep:
     """Read and check `params/sweeps/<sweep>.yaml`, or the file `sweep`, and every run that it names.
+
+    Parameters
+    ----------
+    sweep : str or Path
+    outputs : str or Path
+        The folder of the results.
+    wanted : bool
+        False: runs of a file in `params/sweeps/` that are not committed are left out, unless none of them is.
 
     Raises
     ------
     BadInput
         For the first mistake in the sweep's file, in a parameter file that it names, or in a seed.
     """
-    path = Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
+    place = root() / "params" / "sweeps"
+    path = Path(sweep) if str(sweep).endswith(".yaml") else place / f"{sweep}.yaml"
     fields = _fields(path)
     notebook = notebook_path(fields["notebook"])
     folder = path.resolve().parent
@@ -176,8 +190,17 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs") -> Sweep:
                 raise BadInput(f"{here}two runs would be named {name}, give each of them once")
             runs[name] = Planned(notebook, name, planned)
             _check(runs[name], f"{here}{name}: ")
-    then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(runs), outputs)
-    return Sweep(path.stem, runs, then)
+    made = committed_runs() if not wanted and path.resolve().parent == place.resolve() else frozenset()
+    kept = {name: run for name, run in runs.items() if f"{notebook.stem}/{name}" in made} or runs
+    then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(kept), outputs)
+    return Sweep(path.stem, kept, then, tuple(name for name in runs if name not in kept))
+
+
+def committed_runs() -> frozenset[str]:
+    """The names `<notebook>/<run>` of the runs in the committed results; none if there are no such results."""
+    file = root() / "outputs" / "reference" / "runs.json"
+    records = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+    return frozenset(record["run"] for record in records)
 
 
 def _fields(path: Path) -> dict[str, Any]:

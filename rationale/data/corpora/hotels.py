@@ -1,4 +1,7 @@
-"""Hotel reviews with ratings of several aspects; without annotated rationales.
+"""Hotel reviews with ratings of several aspects.
+
+They have no rationales. Bao et al. 2018 asked people to mark words in some of them, for three aspects, and published
+these in another form, which `hotel_rationales` reads.
 
 Source: Wang et al. 2010 (LARA, TripAdvisor); one text file per hotel, with these lines for each review:
 `<Author>`, `<Content>`, `<Date>` and `<Rating>` (eight numbers from 1 to 5; -1 and, in a few files, 0 mean not rated).

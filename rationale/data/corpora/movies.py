@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from rationale.data.archives import Archive, locate
-from rationale.data.corpus import Corpus, in_turn
+from rationale.data.corpus import Corpus, Request, in_turn
 from rationale.data.example import Example, filled
 from rationale.data.files import BYTE_ORDER_MARK, count_differences, members, only_file, readable
 from rationale.data.tokenise import split_clitics
@@ -18,11 +18,12 @@ from rationale.errors import BadInput
 
 LABELS = ("negative", "positive")
 FOLDS = range(9)  # the annotated folds; fold 9 has no rationales
+USUAL = 8  # the fold that is the test split if nothing else is asked for
 _TAGS = {"<POS>", "</POS>", "<NEG>", "</NEG>"}
 _NAME = re.compile(r"withRats_(?:pos|neg)/(pos|neg)(R?)_(\d)\d\d\.txt$")
 
 
-def read_movies(path: Path | str | None = None, fold: int = 8) -> dict[str, list[Example]]:
+def read_movies(path: Path | str | None = None, fold: int = USUAL) -> dict[str, list[Example]]:
     """Documents, split into train, dev and test by the hundreds of their number, as usual for this corpus.
 
     Test is `fold`, dev the fold before it (8 for fold 0), and train all other folds, including fold 9: 1600 / 200 /
@@ -126,6 +127,11 @@ def check_movies(root: Path) -> list[str]:
     )
 
 
+def _read(asked: Request) -> dict[str, list[Example]]:
+    splits = read_movies(fold=USUAL if asked.fold is None else asked.fold)
+    return {name: in_turn(part) for name, part in splits.items()}
+
+
 ARCHIVE = Archive(
     name="movies",
     what="movie reviews with the spans that annotators gave as reasons (Zaidan et al. 2007)",
@@ -142,8 +148,9 @@ ARCHIVE = Archive(
 CORPUS = Corpus(
     name="movies",
     what="movie reviews, positive or negative, with the passages that annotators gave as reasons",
-    read={"extraction": lambda _: {name: in_turn(part) for name, part in read_movies().items()}},
+    read={"extraction": _read},
     labels=LABELS,
     aspects=("overall",),
+    folds=tuple(FOLDS),
     archive=ARCHIVE,
 )

@@ -152,6 +152,7 @@ class ReviewSettings(
     )
     aspect: Annotated[str, OneOf(aspects)] = setting(meaning="aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores of made-up reviews", "[0, 1]")
+    fold: int | None = setting(None, "the fold that is the test split; null = the usual split", "[0, inf)")
     model: Annotated[str, OneOf(lambda: (*extractor_models()[:2], "svm", *extractor_models()[2:]))] = setting(
         "hardkuma", "how words are selected"
     )
@@ -160,6 +161,10 @@ class ReviewSettings(
         rated = find_corpus(self.corpus).aspects or (OVERALL,)
         accepted = f"one of {', '.join(rated)}" if len(rated) > 1 else rated[0]
         yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", accepted)
+        folds = find_corpus(self.corpus).folds
+        accepted = f"null, or one of {', '.join(map(str, folds))}" if folds else "null"
+        other = self.fold is not None and self.fold not in folds
+        yield Refusal(other, "fold", f"with corpus {self.corpus}", accepted, meaningless=not folds)
         yield Refusal(self.rule != "top_k" and self.model == "svm", "rule", "with model svm", "top_k")
 
 
