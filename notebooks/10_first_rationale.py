@@ -303,9 +303,10 @@ def opinions_of(review) -> list[slice]:
 
 spoken = [(review, opinions_of(review)[0]) for review in splits["train"] if any(review.informative)]
 alike = [f"{grade_of[e.tokens[first][-1]]} {e.tokens[first][:-1]}" for e, first in spoken]  # what an opinion tells
-groups = pd.Series([e.label[0] for e, _ in spoken], dtype=float).groupby(alike)
-in_first = sum(first.stop - first.start for _, first in spoken) / sum(len(e.tokens) for e, _ in spoken)
-left = groups.apply(lambda part: ((part - part.mean()) ** 2).sum()).sum() / max(len(spoken) - groups.ngroups, 1)
+scores_of_spoken = pd.Series([e.label[0] for e, _ in spoken], dtype=float)
+groups = scores_of_spoken.groupby(alike)
+in_first = sum(first.stop - first.start for _, first in spoken) / max(sum(len(e.tokens) for e, _ in spoken), 1)
+left = ((scores_of_spoken - groups.transform("mean")) ** 2).sum() / max(len(spoken) - groups.ngroups, 1)
 pd.DataFrame({"share of words": [0, in_first, informative_rate], "error": [variance, left, 0]},
              ["nothing", "the first opinion", "all informative words"]).round(4)
 

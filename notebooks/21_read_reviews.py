@@ -31,7 +31,8 @@ from IPython.display import display
 
 from rationale import figures, metrics
 from rationale.data.corpora import find_corpus
-from rationale.runs import origin, results_folder, root, saved, validated
+from rationale.errors import BadInput
+from rationale.runs import marked, origin, results_folder, root, saved, validated
 
 # %%
 p = validated(globals())
@@ -107,6 +108,20 @@ if judged:
     figures.draw_bars(list(bars), {"precision": list(bars.values())}, ax, title=title, ylabel="precision", fmt="{:.0%}")
     figures.save_figure(fig, folder / "figures", "precision")
     display(figures.show(fig))
+
+# %% [markdown]
+# The reviews of the corpus `hotels` have no gold rationale. But in other reviews of hotels, people have marked words
+# for three of its aspects (Bao et al. 2018). If you have these files, the saved model now reads them, and you see the
+# same measures. If not, the cell says where to get them.
+
+# %%
+if marked.has_marked(source):
+    try:
+        display(figures.show_table(pd.DataFrame(marked.marked_scores(source).items(), columns=["measure", "value"])))
+    except BadInput as missing:
+        print(missing)
+else:
+    print("no other texts with marked words are known for this run")
 
 # %% [markdown]
 # ## 3. Where in the review?

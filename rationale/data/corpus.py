@@ -75,6 +75,8 @@ class Corpus:
         Source languages of translation; (): the corpus is not for translation.
     folds : tuple of int
         The folds that may be the test split; (): the corpus has one split.
+    marked_by : name of a corpus, or ""
+        Its test texts are of the same kind, and people have marked words in them for some of the same aspects.
     metric : name of a function of `rationale.metrics`, or ""
         Compares generated texts with the references.
     spans : bool
@@ -101,6 +103,7 @@ class Corpus:
     made_up: Mapping[str, int] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
     folds: tuple[int, ...] = ()
+    marked_by: str = ""
     metric: str = ""
     spans: bool = False
     alphabet: tuple[str, ...] = ()

@@ -155,6 +155,7 @@ CORPUS = Corpus(
     read={"extraction": _read},
     aspects=(*SCORES, "all"),
     scores=SCORES,
+    marked_by="hotel_rationales",
     tokeniser="words",
     archive=ARCHIVE,
 )
