@@ -42,7 +42,7 @@ from IPython.display import display
 
 from rationale import figures, models, objectives, training
 from rationale.data import batches
-from rationale.data.corpora.sst import read_sst
+from rationale.data.corpora.sst import cached_sst
 from rationale.runs import claims, faithfulness, results_folder, saved, validated
 from rationale.training.settings import SSTSettings
 
@@ -60,7 +60,7 @@ labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 
 # %%
 limits = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
-splits = {name: part[: limits[name] or None] for name, part in read_sst().items()}
+splits = {name: part[: limits[name] or None] for name, part in cached_sst().items()}
 for name, examples in splits.items():
     words = sum(len(example.tokens) for example in examples)
     print(f"{name:5}  {len(examples):5} sentences  {words / len(examples):.1f} words per sentence")

@@ -16,7 +16,7 @@ from rationale.nn.fast import apply_to_joined
 from rationale.nn.sampling import shut
 from rationale.objectives import build_objective
 from rationale.training import alignment
-from rationale.training.evaluation import evaluate_extractor
+from rationale.training.evaluation import score_when_shut
 from rationale.training.settings import AlignmentSettings
 from tests.small import parameters
 
@@ -247,18 +247,34 @@ def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
     assert isinstance(result.model, RecurrentPair if model == "recurrent" else Aligner)
 
 
-def test_an_evaluation_also_says_how_good_the_answers_are_with_all_cells_shut():
+def test_the_score_of_an_aligner_with_all_cells_shut():
     batch, vectors = a_batch()
     p = settings(model="hardkuma", selection=0.3)
     torch.manual_seed(0)
-    built, objective = build_aligner(p, vectors, "classes", 2), build_objective(p)
-    found = evaluate_extractor(built, batches_of(8), objective).metrics
+    built = build_aligner(p, vectors, "classes", 2)
+    found = score_when_shut(built, batches_of(8))
     output = built(batch.tokens, batch.mask, draw=shut)
     assert output.z.eq(0).all()
     by_hand = (output.prediction.argmax(1) == batch.target).double().mean().item()
     assert found["accuracy_shut"] == pytest.approx(by_hand)
-    of_softmax = build_aligner(settings(), vectors, "classes", 2)
-    assert "accuracy_shut" not in evaluate_extractor(of_softmax, batches_of(8), objective).metrics
+    for without in ({}, {"model": "recurrent"}):
+        assert score_when_shut(build_aligner(settings(**without), vectors, "classes", 2), batches_of(8)) == {}
+
+
+def test_cells_are_shut_once_per_split_after_the_training(tmp_path, monkeypatch):
+    drawn, forward = [], Aligner.forward
+
+    def noted(self, sides, mask, num_samples=1, draw=None):
+        drawn.append(draw)
+        return forward(self, sides, mask, num_samples, draw)
+
+    monkeypatch.setattr(Aligner, "forward", noted)
+    p = settings(model="hardkuma", selection=0.3, epochs=3, batch_size=4)
+    splits = {"train": pairs(8), "dev": pairs(4), "test": pairs(4)}
+    result = training.train_aligner(p, splits, 2, tmp_path)
+    assert drawn.count(shut) == 2, "dev and test"
+    assert all("accuracy_shut" in result.evaluations[split].metrics for split in ("dev", "test"))
+    assert not any("shut" in column for row in result.history for column in row)
 
 
 def test_scores_of_cells_set_the_biases_so_that_their_mean_rate_is_the_target():

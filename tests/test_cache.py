@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import torch
 from rationale import digests
 from rationale.data import __main__ as command_line
 from rationale.data import batches, cache, corpora, pairs, parsed, vectors
+from rationale.data.corpora.sst import cached_sst
+from rationale.data.corpora.sst import read_sst as files_of_sst
 from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example
 from rationale.data.packed import Packed, pack, seconds, unpack, words_of
@@ -331,6 +334,29 @@ def test_a_corpus_is_read_anew_after_every_change_that_its_reader_could_see(home
     (home / "moved" / "sst" / "dev.txt").unlink()
     with pytest.raises(BadInput, match=r"no train\.txt, dev\.txt"):
         read_sst()
+
+
+def test_sst_comes_from_the_cache_as_from_its_files(home):
+    corpus_files(home, "sst", SST)
+    for _ in range(2):
+        assert cached_sst() == {name: list(part) for name, part in files_of_sst().items()}
+    assert len(entries(home)) == 1
+
+
+def test_an_edited_reader_of_a_corpus_leaves_word_vectors_in_the_cache(monkeypatch, tmp_path):
+    room = shutil.copytree(Path(cache.__file__).parent, tmp_path / "data")
+    monkeypatch.setattr(cache, "__file__", str(room / "cache.py"))
+    monkeypatch.setattr(cache, "code", cache.code.__wrapped__)
+
+    def names() -> tuple[str, str]:
+        return cache.name_of("sst-extraction"), cache.name_of("vectors-all", of_corpus=False)
+
+    first = names()
+    (room / "corpora" / "sst.py").write_text("# edited")
+    second = names()
+    assert second[0] != first[0] and second[1] == first[1]
+    (room / "vectors.py").write_text("# edited")
+    assert names()[1] != second[1]
 
 
 def test_only_the_parts_of_a_request_that_a_reader_uses_make_another_entry(home):

@@ -5,12 +5,13 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rationale.runs import notebook_path, run, warm
+from rationale.runs import notebook_path, root, run, warm
 from rationale.runs.pool import Pool, is_made
 from rationale.runs.sweeping import status
 from rationale.runs.sweeps import Planned, read_sweep
@@ -213,6 +214,16 @@ def test_a_kernel_of_the_pool_is_like_any_other(tmp_path, monkeypatch):
     assert outputs_of(alone) == outputs_of(forks[0])
     drawn = [(folder / "drawn.txt").read_text().split() for folder in (alone, *forks)]
     assert all(len(set(numbers)) == 3 for numbers in zip(*drawn, strict=True)), "not seeded, so different"
+
+
+@pytest.mark.slow
+def test_a_kernel_that_imports_while_the_runner_checks_is_like_any_other(tmp_path):
+    notebook = tmp_path / "facts.py"
+    notebook.write_text(FACTS)
+    alone = run(notebook, outputs=tmp_path / "alone", name="x", threads=1)
+    command = [sys.executable, "-m", "rationale.runs", notebook, "--outputs", tmp_path / "out", "--name", "x"]
+    subprocess.run([*command, "--threads", "1"], cwd=root(), check=True, capture_output=True)
+    assert outputs_of(alone) == outputs_of(tmp_path / "out" / "facts" / "x")
 
 
 @pytest.mark.slow

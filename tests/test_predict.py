@@ -276,6 +276,14 @@ def test_a_mistake_in_the_last_line_of_a_file_is_found_before_the_first_answer(s
     assert code == 2 and len(out.splitlines()) == 4 and "text 6" in err
 
 
+def test_each_text_of_a_file_is_split_once(scored, capsys, tmp_path, monkeypatch):
+    split, texts = SavedRun.tokens, []
+    monkeypatch.setattr(SavedRun, "tokens", lambda run, text: texts.append(text) or split(run, text))
+    (tmp_path / "texts.txt").write_text("the smell\nthe look\n")
+    assert told(capsys, scored, "--file", str(tmp_path / "texts.txt"))[0] == 0
+    assert texts == ["the smell", "the look"]
+
+
 def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(scored, capsys, monkeypatch):
     class Terminal(io.BytesIO):
         def readline(self, *arguments):

@@ -2,6 +2,7 @@
 
 import shutil
 import string
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from rationale.models.pretrained_encoder import PretrainedEncoder
 from rationale.models.transformers import load_any_encoder
 from rationale.nn import GATES
 from rationale.nn.encoders import find_encoder
-from rationale.runs import saved
+from rationale.runs import answers, saved
 from rationale.runs.predict import predict
 from rationale.training.extraction import Result
 from rationale.training.loop import build_optimizer
@@ -228,6 +229,29 @@ def test_a_word_of_a_text_that_looks_like_a_special_one_moves_no_other_word(fold
     list(predict(run, [["<unk>", "<pad>", "zebra"]]))
     (after,) = predict(run, [["utterly", "quiet"]])
     assert after == alone and len(run.vocabulary) == len(run.model.vectors)
+
+
+def test_a_service_forgets_the_words_of_earlier_texts_before_their_table_is_long(folders, tmp_path, monkeypatch):
+    p = settings(folders["bert"])
+    model, _ = extractor(folders["bert"])
+    vocabulary, _ = build_pieces({"train": TEXTS}, load_any_encoder(folders["bert"])[1])
+    saved.save_run(tmp_path, Result(model, vocabulary, {}, {}, [], {"epoch": 0}), p, ["bad", "good"])
+    texts = [[f"word{i}", "funny", f"quiet{i}"] for i in range(40)]
+    wanted = [row for text in texts for row in predict(saved.load_run(tmp_path), [text])]
+    run = saved.load_run(tmp_path)
+    before, learned = run.model.vectors.numel(), len(run.vocabulary)
+    monkeypatch.setattr(answers, "MOST_ADDED", 50)
+    sizes = []
+    for text, expected in zip(texts, wanted, strict=True):
+        (found,) = predict(run, [text])
+        assert found == expected, "an answer does not depend on what was forgotten"
+        sizes.append(run.model.vectors.numel() - before)
+        assert len(run.vocabulary) == len(run.model.vectors)
+    assert max(sizes) < 150, "about one text more than the limit; all texts need three times as much"
+    assert len(run.vocabulary) < learned + 80, "some words were forgotten"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: next(predict(run, [text])), texts * 3))
+    assert found == wanted * 3, "nor on what other threads forget"
 
 
 def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):

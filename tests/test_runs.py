@@ -14,12 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
-from rationale.runs import RunFailed, __main__, failures, kernel, run, runner, validated, workspace
+from rationale.runs import RunFailed, __main__, failures, kernel, run, runner, validated, waiting, workspace
 from rationale.runs.folder import read_digests
 from rationale.runs.workspace import run_name
 from tests.forked import plain_page, run_forked
@@ -584,6 +585,25 @@ def test_a_kernel_that_dies_before_it_answers_is_started_again(tiny, monkeypatch
     monkeypatch.setattr(runner, "KERNEL_STARTS", 2)
     with pytest.raises(RunFailed, match="Kernel died before replying"):
         run(tiny, ["seed=2"], outputs=out)
+
+
+def test_a_kernel_that_starts_at_once_imports_what_its_notebook_names():
+    found = waiting.modules_of(workspace.notebook_path("12_train_sst"))
+    assert {"torch", "rationale.training", "ipykernel.kernelapp"} <= set(found)
+    assert "pandas" not in found, "which is imported as in a kernel"
+    explorers = waiting.modules_of(workspace.notebook_path("50_explorers"))
+    assert not any("explorers" in name for name in explorers), "what looks for a kernel is left to the notebook"
+
+
+@pytest.mark.parametrize("item", ["selection=2.0", "vectors=bad"])
+def test_no_kernel_is_left_when_a_run_is_refused(tiny, item, capsys):
+    before = set(psutil.Process().children(recursive=True))
+    out = str(tiny.parent / "out")
+    assert __main__.main([str(tiny), item, "--outputs", out]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    left = set(psutil.Process().children(recursive=True)) - before
+    psutil.wait_procs(left, timeout=5)
+    assert not [process for process in left if process.is_running()]
 
 
 def test_a_reader_who_leaves_ends_the_run_without_a_traceback(tiny, tmp_path):

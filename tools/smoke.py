@@ -49,7 +49,7 @@ def needs_data(notebook: Path) -> bool:
         return needs_data(first)
     corpus = (defaults(notebook) | smoke_parameters(notebook)).get("corpus")
     if corpus is None:  # a notebook about one corpus, or about none
-        return "read_sst(" in notebook.read_text(encoding="utf-8")
+        return "cached_sst(" in notebook.read_text(encoding="utf-8")
     return find_corpus(corpus).archive is not None
 
 

@@ -62,18 +62,21 @@ def folder() -> Path | None:
     return Path(os.path.expanduser(chosen)) if chosen else cache_folder() / "parsed"
 
 
-def name_of(kind: str, *parts: object) -> str:
-    """The name of an entry: a kind, such as `sst-extraction`, and a digest of what identifies it."""
-    text = json.dumps([code(), *parts], sort_keys=True)
+def name_of(kind: str, *parts: object, of_corpus: bool = True) -> str:
+    """The name of an entry: a kind, such as `sst-extraction`, and a digest of what identifies it; see `code`."""
+    text = json.dumps([code(of_corpus), *parts], sort_keys=True)
     return f"{kind}-{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()[:32]}"
 
 
 @cache
-def code() -> str:
-    """A digest of all that decides what a reader makes of a file: the code of this room, and Python's version."""
+def code(of_corpus: bool = True) -> str:
+    """A digest of all that decides what a reader makes of a file: the code of this room, and Python's version.
+
+    What is not of a corpus, such as word vectors, does not depend on the rooms within this one, which read corpora.
+    """
     digest = hashlib.sha256(f"{sys.version_info[:2]} {sys.byteorder} {np.__version__}".encode())
     here = Path(__file__).parent
-    for path in sorted(here.rglob("*.py")):
+    for path in sorted(here.rglob("*.py") if of_corpus else here.glob("*.py")):
         digest.update(path.relative_to(here).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -189,7 +189,7 @@ def _rows(path: Path, member: str | None, wanted: set[bytes]) -> tuple[dict[byte
     """
     with intact(path):
         digest = digest_read(path)
-    name = cache.name_of("vectors-all", digest, member)
+    name = cache.name_of("vectors-all", digest, member, of_corpus=False)
     found = find_rows(name, wanted)
     if found is not None:
         return found

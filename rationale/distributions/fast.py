@@ -66,7 +66,7 @@ def kumaraswamy_masses(a: Tensor, b: Tensor, x_zero: float, x_one: float) -> tup
 
     Source: eq. (H3)-(H4), notebooks/03_hardkuma.py.
     """
-    return _Masses.apply(a, b, x_zero, x_one)[:3]
+    return _Masses.of(a, b, x_zero, x_one)[:3]
 
 
 # -------------------------------------------------------------------------------------------------------------- draw
@@ -122,7 +122,7 @@ def kumaraswamy_draw(
     If `rectified` is True, the derivative is 0 where the draw is clipped; otherwise clipping only keeps the draw
     strictly inside (0, 1). Source: eq. (K7), notebooks/02_kumaraswamy.py, and (H6), notebooks/03_hardkuma.py.
     """
-    return _Draw.apply(log_s, a, b, *support, *limits, rectified)[0]
+    return _Draw.of(log_s, a, b, *support, *limits, rectified)[0]
 
 
 # ----------------------------------------------------------------------------------------------------------- log cdf
@@ -178,7 +178,7 @@ def kumaraswamy_log_cdf(x: Tensor, b: Tensor) -> Tensor:
 
     Both brackets tend to 1 where they would be 0 / 0. Source: eq. (H4), notebooks/03_hardkuma.py.
     """
-    return _LogCdf.apply(x, b)[0]
+    return _LogCdf.of(x, b)[0]
 
 
 # ---------------------------------------------------------------------------------------------------- log probability
@@ -269,4 +269,4 @@ def hardkuma_log_prob(
     One logarithm of 1 - k^a serves the density and both masses: x is that of k0 where h = 0 and of k1 where h = 1.
     Source: eq. (H5), notebooks/03_hardkuma.py.
     """
-    return _HardKumaLogProb.apply(value, a, b, *support, *ends)[0]
+    return _HardKumaLogProb.of(value, a, b, *support, *ends)[0]

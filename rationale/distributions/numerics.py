@@ -26,6 +26,7 @@ class Elementwise(Function):
 
     num_inputs: int  # tensors, which come first among the arguments
     num_results = 1
+    is_recorded = True  # by `torch.compile`, see `in_graph`
 
     @classmethod
     def partials(cls, *args: Any) -> list[list[Tensor | None]]:
@@ -36,6 +37,13 @@ class Elementwise(Function):
     def fast_backward(cls, ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """The gradients of the inputs, given those of the results, without a graph."""
         raise NotImplementedError
+
+    @classmethod
+    def of(cls, *args: Any) -> Any:
+        """`apply`, also within `torch.compile`, which then computes the gradient by `fast_backward` as well."""
+        if torch.compiler.is_dynamo_compiling():
+            import rationale.distributions.in_graph  # noqa: F401  it tells the compiler what to record
+        return cls.apply(*args)
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple, output: Any) -> None:
@@ -130,7 +138,7 @@ class _Log1mExpAndOdds(Elementwise):
 
 def log1mexp_and_odds(x: Tensor) -> tuple[Tensor, Tensor]:
     """`log1mexp`, and the odds e^x / (1 - e^x), which are minus its derivative."""
-    return _Log1mExpAndOdds.apply(x.clamp(max=-torch.finfo(x.dtype).tiny))
+    return _Log1mExpAndOdds.of(x.clamp(max=-torch.finfo(x.dtype).tiny))
 
 
 def log1mexp(x: Tensor) -> Tensor:
@@ -172,7 +180,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
     Beyond the first derivative, torch's `logsigmoid` computes 1 - sigmoid(x), which is rounded to 0 for large x.
     """
-    return _LogSigmoid.apply(x)
+    return _LogSigmoid.of(x)
 
 
 def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
@@ -317,7 +325,8 @@ class cached_per_mode:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        without_gradient = torch.is_inference_mode_enabled()
+        compiling = torch.compiler.is_dynamo_compiling()  # whose reader stops at a question about inference mode
+        without_gradient = not torch.is_grad_enabled() if compiling else torch.is_inference_mode_enabled()
         name = self.name + "_in_inference_mode" * without_gradient
         if name not in vars(instance):
             with torch.set_grad_enabled(not without_gradient):

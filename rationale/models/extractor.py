@@ -152,7 +152,7 @@ class Extractor(nn.Module):
         2021 (A2R), who weigh the words by a softmax of the selector instead.
     """
 
-    task = "extraction"
+    task, predicts_when_shut = "extraction", False
     vectors: Tensor
 
     def __init__(

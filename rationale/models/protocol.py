@@ -63,12 +63,16 @@ class RationaleModel(Trainable, Protocol[Read]):
         What the model is trained for; it also chooses the builder that loads a saved run: "extraction" or "alignment".
     has_gates : bool
         Whether `Output.gates` is a distribution. A model without gates has neither constraints nor prices.
+    predicts_when_shut : bool
+        Whether the model reads both texts of a pair in full and its gates only align them, so that a prediction from
+        shut gates shows what the gates add. Its `forward` takes a `draw`.
     floats_per_position : int
         Numbers that a training step keeps per word (or per cell of a pair) of a batch, at the least; for an estimate of
         the memory that a run needs.
     """
 
     task: str
+    predicts_when_shut: bool
 
     @property
     def head(self) -> Head: ...

@@ -16,7 +16,9 @@ the previous step (projections of the inputs, gradients of the weights, slopes o
 steps at once, outside the loop; the loop holds one small matrix product and a few elementwise steps.
 """
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +110,21 @@ def _refuse_second_derivatives(readable: str) -> None:
         )
 
 
+def as_it_is(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: `torch.compile` calls this loop over a text as it is. It would write out every step otherwise."""
+
+    @functools.wraps(loop)
+    def call(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            from rationale.nn.outside_graph import call_outside  # imports the compiler
+
+            return call_outside(loop, *args, **options)
+        return loop(*args, **options)
+
+    return call
+
+
+@as_it_is
 def scan_both_ways(
     ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor, z: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -231,6 +248,7 @@ class Scan(torch.autograd.Function):
 
 
 # ---------------------------------------------------------------------------------------------------- dependent gates
+@as_it_is
 def select(
     gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
 ) -> tuple[Tensor, GateDistribution, Tensor | None]:

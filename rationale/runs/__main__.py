@@ -18,7 +18,8 @@ import yaml
 from rationale.errors import command, printable, shown
 from rationale.runs.cells import defaults, parameters_cell, settings_class
 from rationale.runs.environment import MOST_THREADS
-from rationale.runs.runner import Execute, RunFailed, papermill_kernel, run
+from rationale.runs.runner import Execute, RunFailed, run
+from rationale.runs.waiting import kernel_ahead
 from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import notebook_path, read_if_there, root
 from rationale.settings import accepts, components
@@ -122,8 +123,8 @@ def _folder(text: str) -> Path:
 
 
 @command
-def main(argv: list[str] | None = None, execute: Execute = papermill_kernel) -> int:
-    """The command line; returns the exit code. `execute` is that of `run`."""
+def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
+    """The command line; returns the exit code. `execute` is that of `run`; None: a kernel that starts at once."""
     parser = argparse.ArgumentParser(
         prog="python -m rationale.runs",
         epilog=HELP,
@@ -169,7 +170,9 @@ def main(argv: list[str] | None = None, execute: Execute = papermill_kernel) -> 
         if args.list:
             print(listing(args.notebook, min(shutil.get_terminal_size().columns, 120)))
             return 0
-        with redirect_stdout(OnlyNotes(sys.stdout)) if args.quiet else nullcontext():  # type: ignore[type-var]
+        ahead = kernel_ahead(args.notebook, args.threads) if execute is None else nullcontext(execute)
+        quiet = redirect_stdout(OnlyNotes(sys.stdout)) if args.quiet else nullcontext()
+        with ahead as executed, quiet:  # type: ignore[attr-defined]
             folder = run(
                 args.notebook,
                 args.items,
@@ -180,7 +183,7 @@ def main(argv: list[str] | None = None, execute: Execute = papermill_kernel) -> 
                 wait=args.wait,
                 threads=args.threads,
                 quiet=args.quiet,
-                execute=execute,
+                execute=executed,
             )
             print(printable(report(folder), "\n\t", colours=True))
         return 0

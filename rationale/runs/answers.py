@@ -7,6 +7,7 @@
 No notebook is needed, and several threads may ask one model at the same time: nothing is kept between two calls.
 """
 
+import copy
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rationale.models.protocol import RationaleModel
 
 ADDING = threading.Lock()  # of words to a run
+MOST_ADDED = 2**23  # numbers by which new words may make the table of a run longer: 64 MiB
 
 
 @dataclass
@@ -47,6 +49,7 @@ class SavedRun:
     task: str  # "extraction" or "alignment"
     tokeniser: str = "treebank"  # key of TOKENISERS: the one that split the texts of its corpus
     scale: tuple[float, float] | None = None  # the scores of one's own data that the model knows as 0 and 1
+    learned: tuple[Vocabulary, Tensor] | None = None  # the words of the training and their table, once there are others
 
     @property
     def of_pairs(self) -> bool:
@@ -135,20 +138,44 @@ class SavedRun:
 def add_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> None:
     """Number the words of new texts that a run does not know, if its encoder has pieces for them.
 
-    The numbers of known words stay, and the longer table is there before its words are, so other threads may go on.
+    The numbers of known words stay. If the table has become longer by `MOST_ADDED` numbers, the words of earlier texts
+    are forgotten, so that a service can go on for as long as it likes. See `with_words` for what threads need.
     """
+    with_words(run, texts)
+
+
+def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["RationaleModel[Any]", Vocabulary]:
+    """`add_words`; the model and the vocabulary that know these words, whatever other threads add or forget later."""
     if not getattr(run.model, "reads_pieces", False):
-        return
+        return run.model, run.vocabulary
     with ADDING:
-        words = {word for text in texts for word in run.vocabulary.unknown(text)}
-        new = sorted(words.difference(run.vocabulary.specials))  # which stay unknown
-        if not new:
-            return
-        table = run.model.vectors
-        rows = piece_table(new, find_encoder(run.parameters.encoder).tokenizer(run.parameters)).to(table.device)
-        wide = max(table.shape[1], rows.shape[1])
-        run.model.vectors = torch.cat([pad(part, (0, wide - part.shape[1]), value=NO_PIECE) for part in (table, rows)])
-        run.vocabulary = Vocabulary([*run.vocabulary.words, *new])
+        texts = list(texts)
+        new = unknown_words(run.vocabulary, texts)
+        if new:
+            table = run.model.vectors
+            run.learned = run.learned or (run.vocabulary, table)
+            if table.numel() - run.learned[1].numel() >= MOST_ADDED:
+                run.vocabulary, table = run.learned[0], run.learned[1].to(table.device)
+                new = unknown_words(run.vocabulary, texts)
+            rows = piece_table(new, find_encoder(run.parameters.encoder).tokenizer(run.parameters)).to(table.device)
+            wide = max(table.shape[1], rows.shape[1])
+            parts = [pad(part, (0, wide - part.shape[1]), value=NO_PIECE) for part in (table, rows)]
+            run.model = with_table(run.model, torch.cat(parts))
+            run.vocabulary = Vocabulary([*run.vocabulary.words, *new])
+        return run.model, run.vocabulary
+
+
+def unknown_words(vocabulary: Vocabulary, texts: Iterable[Sequence[str]]) -> list[str]:
+    """The different words of texts that are not in a vocabulary, but for those that stay unknown; sorted."""
+    words = {word for text in texts for word in vocabulary.unknown(text)}
+    return sorted(words.difference(vocabulary.specials))
+
+
+def with_table(model: "RationaleModel[Any]", table: Tensor) -> "RationaleModel[Any]":
+    """A model of the same parts with another table of words. Threads that compute with `model` are not disturbed."""
+    other = copy.copy(model)
+    vars(other)["_buffers"] = dict(model.named_buffers(recurse=False)) | {"vectors": table}
+    return other
 
 
 def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Answers:
@@ -212,18 +239,18 @@ def compute(run: SavedRun, texts: Sequence[tuple[str, ...]], seconds: Sequence[t
     A word that is not in the vocabulary is looked up in its other spellings, as word vectors were in training.
     """
     device = run.model.vectors.device
-    add_words(run, (*texts, *seconds))
-    known, known_seconds = ([spelled(run, tokens) for tokens in side] for side in (texts, seconds))
+    model, vocabulary = with_words(run, (*texts, *seconds))
+    known, known_seconds = ([known_forms(tokens, vocabulary) for tokens in side] for side in (texts, seconds))
     if run.of_pairs:
-        batch = encode_pairs(list(zip(known, known_seconds, strict=True)), run.vocabulary, device)
+        batch = encode_pairs(list(zip(known, known_seconds, strict=True)), vocabulary, device)
     else:
-        batch = encode(known, run.vocabulary, device)
+        batch = encode(known, vocabulary, device)
     with torch.no_grad():
-        output = run.model(batch.tokens, batch.mask)
+        output = model(batch.tokens, batch.mask)
     z, prediction = output.z.cpu(), output.prediction.cpu()
     for i, tokens in enumerate(texts):
         words = known[i] + (known_seconds[i] if seconds else [])
-        unknown = tuple(run.vocabulary.unknown(words))
+        unknown = tuple(vocabulary.unknown(words))
         yield Row(tokens, seconds[i] if seconds else (), z[i][batch.mask[i].cpu()], prediction[i], unknown)
 
 

@@ -230,7 +230,9 @@ def main(arguments: list[str] | None = None) -> int:
     run.model.to(device)
     if options.file is not None and options.file.is_file():  # a mistake in any text is found before the first answer
         for number, text in enumerate(_texts(options, run), start=1):
-            _sides(run, run.tokens(_as_line(text)), number)
+            line = _as_line(text)
+            if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
+                _sides(run, run.tokens(line), number)
     if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
         window = 1  # somebody waits for each answer
     texts = _texts(options, run)

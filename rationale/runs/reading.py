@@ -1,14 +1,14 @@
 """Read one text with a saved run: compute its gates, and the prediction under other gate values."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rationale.data.batches import Batch, encode
 from rationale.nn.heads import Classes
-from rationale.runs.answers import add_words, spelled
+from rationale.runs.answers import spelled, with_words
 from rationale.runs.saved import SavedRun
 
 
@@ -20,6 +20,7 @@ class Reading(NamedTuple):
     z: Tensor  # [T], gate values at test time
     masses: Tensor | None  # [T, 3]: P(z = 0), P(0 < z < 1), P(z = 1); None for a model without gates
     unknown: list[str]  # words outside the run's vocabulary
+    model: Any  # that of the run, with a table in which the tokens of `batch` are rows
 
 
 @torch.no_grad()
@@ -27,13 +28,13 @@ def read_text(run: SavedRun, text: str) -> Reading:
     """Compute the tokens and the gates of a text of at least one word."""
     tokens = run.tokens(text)
     read = spelled(run, tokens)
-    add_words(run, [read])
-    batch = encode([read], run.vocabulary)
-    output = run.model(batch.tokens, batch.mask)
+    model, vocabulary = with_words(run, [read])
+    batch = encode([read], vocabulary)
+    output = model(batch.tokens, batch.mask)
     gates, masses = output.gates, None
     if gates is not None:
         masses = torch.stack([gates.prob_zero, gates.prob_interior, gates.prob_one], -1)[0]
-    return Reading(tokens, batch, output.z[0], masses, run.vocabulary.unknown(read))
+    return Reading(tokens, batch, output.z[0], masses, vocabulary.unknown(read), model)
 
 
 @torch.no_grad()
@@ -47,7 +48,7 @@ def predict_with(run: SavedRun, reading: Reading, z: Tensor) -> list[float]:
     z : [T], in [0, 1]
     """
     model, batch = run.model, reading.batch
-    prediction = model.predictor(model.embed(batch.tokens), batch.mask, z.unsqueeze(0))
+    prediction = model.predictor(reading.model.embed(batch.tokens), batch.mask, z.unsqueeze(0))
     return (prediction.softmax(1) if isinstance(model.head, Classes) else prediction)[0].tolist()
 
 

@@ -8,8 +8,6 @@ if the code has changed since the server imported it, the runner is started with
 
 import functools
 import gc
-import importlib
-import json
 import multiprocessing
 import os
 import signal
@@ -20,17 +18,15 @@ from collections.abc import Iterable
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from rationale.errors import optional
 from rationale.runs.__main__ import main
 from rationale.runs.environment import environment_set, kernel_settings
 from rationale.runs.runner import INLINE_PICTURES, papermill_kernel
+from rationale.runs.waiting import WaitingKernel, use
 from rationale.runs.workspace import root
 
 NOTEBOOKS = "RATIONALE_WARM_NOTEBOOKS"  # the environment variable from which the server knows the notebooks of the runs
-LAUNCHER = "ipykernel_launcher"  # the module that starts a kernel; what follows in its command are arguments
 NICENESS = 10  # of runs in a fork: they give way to whatever else the machine does
 
 
@@ -83,8 +79,6 @@ def stamps() -> dict[str, int]:
 
 
 _IMPORTED = stamps()  # what the server has imported is as old as this
-_FROM_PYTHONPATH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-_OWN_PATH = [path for path in sys.path if path not in (*_FROM_PYTHONPATH, "")]  # in the server, it is Python's own
 
 
 def _runner(arguments: list[str], log: str, environment: dict[str, str]) -> NoReturn:
@@ -118,113 +112,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-class WaitingKernel:
-    """A fork of this process that waits until it is told its arguments, and then is a Jupyter kernel.
-
-    It has the attributes and methods of `subprocess.Popen` that jupyter_client uses.
-    """
-
-    stdin = stdout = stderr = None
-
-    def __init__(self) -> None:
-        self.returncode: int | None = None
-        there, here = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.close(here)
-            _kernel(there)
-        os.close(there)
-        self._pipe = os.fdopen(here, "w")
-
-    def begin(self, arguments: list[str], env: dict[str, str], cwd: str) -> None:
-        """Let the process become a kernel with these arguments, in this environment and this folder."""
-        with self._pipe:
-            json.dump({"arguments": arguments, "env": env, "cwd": cwd}, self._pipe)
-
-    def poll(self) -> int | None:
-        """The exit code; None as long as the process runs."""
-        return self._waited(os.WNOHANG)
-
-    def wait(self) -> int | None:
-        """Wait for the end of the process; its exit code."""
-        return self._waited(0)
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal to the process if it is running."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self.send_signal(signal.SIGKILL)
-
-    def _waited(self, options: int) -> int | None:
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, options)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-
-def _kernel(pipe: int) -> NoReturn:
-    """What the fork does: it waits for its arguments, and is a kernel until it is told to end."""
-    code = 1
-    try:
-        with os.fdopen(pipe) as told:
-            order = json.loads(told.read() or "null")  # nothing if the runner has ended without a kernel
-        if order is not None:
-            os.setsid()  # as every kernel
-            _like_new(order["env"], order["cwd"])
-            sys.argv[:] = [importlib.import_module(LAUNCHER).__file__, *order["arguments"]]
-            kernelapp = optional("ipykernel.kernelapp", "running a notebook", "notebooks")
-            kernelapp.launch_new_instance(parent_handle=os.getppid())
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(code)
-
-
-def _like_new(env: dict[str, str], cwd: str) -> None:
-    """Give this process what it would have if a command had started it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.environ.clear()
-    os.environ.update(env)
-    os.chdir(cwd)
-    first = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = [*first, *_OWN_PATH]  # and not that of the process that has asked for this one, which it was sent
-    multiprocessing.set_start_method(None, force=True)
-    multiprocessing.current_process().name = "MainProcess"
-    for module, generator in (("numpy", "random"), ("torch", "default_generator")):  # the same in all forks otherwise
-        getattr(optional(module, "running a notebook", "notebooks"), generator).seed()
-
-
-def use(kernel: WaitingKernel) -> None:
-    """Let jupyter_client take this kernel where it would start the first one."""
-    provisioning = optional("jupyter_client.provisioning", "running a notebook", "notebooks")
-    waiting = [kernel]
-
-    class Provisioner(provisioning.LocalProvisioner):
-        """Starts the first kernel by telling the one that waits to begin, and the others with their command."""
-
-        async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-            is_same = LAUNCHER in cmd and os.path.realpath(cmd[0]) == os.path.realpath(sys.executable)
-            if not (is_same and waiting and waiting[0].poll() is None):
-                return await super().launch_kernel(cmd, **kwargs)
-            self.process = waiting.pop()
-            self.cwd = kwargs.get("cwd") or os.getcwd()
-            self.process.begin(cmd[cmd.index(LAUNCHER) + 1 :], kwargs["env"], self.cwd)
-            self.pid = self.pgid = self.process.pid
-            return self.connection_info
-
-    factory = provisioning.KernelProvisionerFactory.instance()
-    factory.provisioners["waiting"] = SimpleNamespace(load=lambda: Provisioner)  # like an entry point
-    factory.default_provisioner_name = "waiting"

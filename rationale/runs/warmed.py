@@ -5,16 +5,15 @@ page. None of this starts a thread or draws a random number. What looks for a ke
 does, is left to the kernels.
 """
 
-import builtins
 import importlib
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.page import lab_page
+from rationale.runs.waiting import import_pandas
 from rationale.runs.warm import NOTEBOOKS
 
 MODULES = [
@@ -28,10 +27,7 @@ PAGE = "# %% [markdown]\n# # Title\n#\n# `code` $x$\n#\n# $$x \\tag{X1}$$\n# %%\
 environment = dict(os.environ)
 notebooks = filter(None, environment.pop(NOTEBOOKS, "").split(os.pathsep))
 
-builtins.get_ipython = lambda: SimpleNamespace(kernel=None)  # type: ignore[attr-defined]  # what a kernel has
-with suppress(ImportError):
-    importlib.import_module("pandas")  # in a kernel, as opposed to a terminal, it cuts no columns
-del builtins.get_ipython  # type: ignore[attr-defined]
+import_pandas()
 for module in MODULES:
     with suppress(Exception):  # the runs will say what is wrong
         importlib.import_module(module)

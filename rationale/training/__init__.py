@@ -2,7 +2,13 @@
 
 from rationale.training.alignment import train_aligner
 from rationale.training.checkpoint import TrainingState, all_tensors, load_trained, read_tensors, write_tensors
-from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, rationale_metrics
+from rationale.training.evaluation import (
+    Evaluation,
+    evaluate_extractor,
+    importance_quantile,
+    rationale_metrics,
+    score_when_shut,
+)
 from rationale.training.extraction import Result, require_words, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
 from rationale.training.linear_baseline import COSTS, features, score_by_rate, train_svm, word_scores
@@ -60,6 +66,7 @@ __all__ = [
     "read_tensors",
     "require_words",
     "score_by_rate",
+    "score_when_shut",
     "train",
     "train_aligner",
     "train_extractor",

@@ -38,12 +38,11 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     Evaluation
         `metrics` holds the head's score (accuracy or mse), task (the mean task loss), loss (with the terms of the
         constraints), rate_expected (the expected share of selected words, averaged over texts), rate_selected (the
-        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ... An aligner
-        with gates also has its score with all cells shut (accuracy_shut), which shows what the gates add.
+        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ...
     """
     model.eval()
     objective.eval()
-    rows, flat, order, losses, without = [], [], [], [], []
+    rows, flat, order, losses = [], [], [], []
     for batch in batches.in_order(max_batch=256):
         output = model(batch.tokens, batch.mask)
         score = model.head.score(output.prediction, batch.target)
@@ -54,9 +53,6 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         losses.append(objective.loss(output, batch, model.head).loss * len(task))
         flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
         order.append(batch.rows)
-        if model.task == "alignment" and model.has_gates:
-            output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
-            without.append(model.head.score(output.prediction, batch.target))
     place = torch.cat(order).argsort()
     measured = torch.cat(rows).double()  # [N, 3]
     score, task, rate = measured.mean(0).tolist()
@@ -67,10 +63,24 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     z = [pieces[i] for i in place.tolist()]
     scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
     scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
-    if without:
-        scores[f"{model.head.metric}_shut"] = torch.cat(without).double().mean().item()
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
     return Evaluation(scores, prediction, z, model.head.answer(prediction), error)
+
+
+@torch.no_grad()
+def score_when_shut(model: RationaleModel, batches: Batches) -> dict[str, float]:
+    """What the gates of a model add: its score on a split with all of them shut, such as `accuracy_shut`.
+
+    It is empty if the model has no gates, or if it could predict nothing from shut gates (`predicts_when_shut`).
+    """
+    if not (model.has_gates and model.predicts_when_shut):
+        return {}
+    model.eval()
+    scores = []
+    for batch in batches.in_order(max_batch=256):
+        output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
+        scores.append(model.head.score(output.prediction, batch.target))
+    return {f"{model.head.metric}_shut": torch.cat(scores).double().mean().item()}
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from rationale.nn.rules import RULES
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
 from rationale.progress import report_phase
 from rationale.training.epochs import EpochRecorder
-from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile
+from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, score_when_shut
 from rationale.training.loop import build_optimizer, choose_device, fit
 from rationale.training.memory import require_memory
 from rationale.training.model_selection import (
@@ -209,6 +209,8 @@ def train(
     evaluations = {
         name: last.get(name) or evaluate_extractor(model, batches[name], objective) for name in ("dev", "test")
     }
+    for name, evaluation in evaluations.items():
+        evaluation.metrics.update(score_when_shut(model, batches[name]))
     for note in selection.notes(state.history, state.best, evaluations["dev"].standard_error):
         print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}

@@ -5,12 +5,13 @@ Source: Socher et al. 2013; the official files train.txt, dev.txt, test.txt, one
 """
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from rationale.data import parsed
 from rationale.data.archives import Archive, Download
-from rationale.data.corpus import SPLITS, Corpus
+from rationale.data.corpus import SPLITS, Corpus, Request
 from rationale.data.example import Example, data_folder
 from rationale.data.files import DAMAGE, decoded, intact, read_text, readable, recorded
 from rationale.errors import BadInput, excerpt, typed
@@ -57,6 +58,11 @@ def read_sst(path: Path | str | None = None) -> dict[str, list[Example]]:
     splits = {split: list(_read_trees(trees, f"{split}.txt")) for split in SPLITS}
     _refuse_dev_in_train(splits, trees)
     return splits
+
+
+def cached_sst() -> dict[str, Sequence[Example]]:
+    """The same as `read_sst`, from the data folder; from the cache if the same files have been read before."""
+    return parsed.read(CORPUS, "extraction", Request())
 
 
 def parse_tree(line: str) -> Example:
