@@ -102,7 +102,8 @@ ended["fell by"] = losses.agg(lambda part: 1 - part.iloc[-1] / part.iloc[-min(5,
 ended.rename(index=lambda run: run.split("/")[1]).round(4)
 
 # %% tags=["check"]
-if claims.apply_to(p):
+is_ours = claims.apply_to(p)
+if is_ours:
     named = ended.rename(index=lambda run: run.split("/")[1])
     unfinished = named.filter(regex="^(synthetic|hotels|movies)-full_text", axis="index")
     assert unfinished["lowest"].eq(unfinished["epochs"]).all() and unfinished["fell by"].gt(0.05).all(), "unfinished"
@@ -204,7 +205,6 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   with all words in view.
 
 # %% tags=["check"]
-is_ours = claims.apply_to(p)
 if is_ours:
     kept = table(["mse", "precision", "blind_random_span"])
     kept = kept.set_index(["corpus", "model", "network", "target"]).sort_index()
