@@ -329,7 +329,7 @@ def test_a_corpus_is_read_anew_after_every_change_that_its_reader_could_see(home
     (home / "data").rename(home / "moved")
     monkeypatch.setenv("RATIONALE_DATA", str(home / "moved"))
     assert times_read("the data folder has moved") == 0
-    monkeypatch.setattr(cache, "code", lambda of_corpus: "another version of the readers")
+    monkeypatch.setattr(cache, "code", lambda of_corpus=True: "another version of the readers")
     assert times_read("another reader") == 1
     (home / "moved" / "sst" / "dev.txt").unlink()
     with pytest.raises(BadInput, match=r"no train\.txt, dev\.txt"):
