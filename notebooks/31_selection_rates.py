@@ -595,6 +595,10 @@ if len(told):
 # another share of the words. Move the slider from the lowest rate to the highest. A word is orange where its gate is
 # open and bold where it is selected. A word is underlined if the annotators of SST found that it has a sentiment.
 # Does a word that is selected at a low rate stay selected at a higher one?
+#
+# These models were trained for a few epochs only, and the line above each sentence tells you that they do not all keep
+# to their targets. The expected share may be right while many gates are still undecided, and then few words are
+# selected.
 
 # %% tags=["interactive"]
 explore_saved_rates(committed.reference_folder())

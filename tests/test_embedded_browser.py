@@ -233,7 +233,7 @@ def test_the_explorers_of_one_page_share_no_label_and_saved_rows_are_chosen_by_c
     first = page.locator(".rationale-explorer").first
     told = first.locator(".numbers")
     assert "At rate 30 %, 1 of 3 words are selected. It is bad." in told.inner_text()
-    first.get_by_text("90 %").last.click()
+    first.locator(".rows b").nth(2).click()
     page.wait_for_function("document.querySelector('.numbers').textContent.includes('At rate 90 %, 2 of 3')")
     steps = first.get_by_role("slider", name="go to rate")
     assert steps.get_attribute("aria-valuetext") == "90 %"
