@@ -344,7 +344,7 @@ print(f"{turned:.0%} of the answers change; your guess: {changes:.0%}")
 # ## Next
 #
 # In `06_hold_a_rate` we derive the constraint, and in `31_selection_rates` we compare rates over many runs. If you
-# want to try a gate or an encoder of your own, read [CONTRIBUTING.md](../CONTRIBUTING.md).
+# want to try a gate or an encoder of your own, read `CONTRIBUTING.md`.
 
 # %%
 result_line = f"test {score} {scores['test'][score]:.3g} with {scores['test']['rate_selected']:.1%} of the words"

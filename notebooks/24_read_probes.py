@@ -39,6 +39,7 @@ from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
 from rationale.explorers.layers import explore_layers, positions_near_answer
+from rationale.explorers.rows import explore_saved_layers
 from rationale.runs import claims, committed, compare, results_folder, root, saved, validated
 from rationale.runs.exports import Exports
 from rationale.runs.probed import load_probed
@@ -414,7 +415,8 @@ for path in folders["sst"][:1]:
 
 # %% tags=["check"]
 words = layers_kept.get("inputs", {})
-print({kind: round(float(value), 1) for kind, value in words.items()})
+if words:
+    print({kind: round(float(value), 1) for kind, value in words.items()})
 if words and claims.apply_to(given, "14_train_probes"):
     for kind in ("determiner", "pronoun", "punctuation"):
         assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}: kept less than adjectives and nouns"
@@ -489,8 +491,16 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # %% [markdown]
 # ## 7. Go through the layers
 #
-# Choose a text of a run, and move the slider through the layers. For `states` and `inputs`, you also see what the
-# model answers when its masks are drawn.
+# Choose one of the committed texts, and move the slider through the layers. Underlined digits belong to the truth. A
+# digit is bold if its number is above one half. Compare the methods with the menu. Which of them marks all digits of
+# the query, and in which layers?
+
+# %% tags=["interactive"]
+explore_saved_layers(committed.reference_folder())
+
+# %% [markdown]
+# If you have given `runs`, you can do the same with all texts of a run of yours. For `states` and `inputs`, you also
+# see what the model answers when its masks are drawn.
 
 # %% tags=["interactive"]
 explore_layers([root() / p.runs_dir / name for name in p.runs])

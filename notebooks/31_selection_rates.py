@@ -34,7 +34,7 @@ import torch
 from IPython.display import display
 
 from rationale import figures, statistics
-from rationale.explorers import explore_rates
+from rationale.explorers import explore_rates, explore_saved_rates
 from rationale.runs import by_text, claims, committed, compare, results_folder, root, validated
 from rationale.runs.exports import Exports
 
@@ -597,7 +597,20 @@ if len(told):
 # %% [markdown]
 # ## 14. One sentence at every rate
 #
-# Type a sentence of yours. Each row below is a saved run, and a word is dark where its gate is open.
+# You see a few sentences of the dev set below, as they are read by the models of a small sweep. We asked each model for
+# another share of the words. Move the slider from the lowest rate to the highest. A word is orange where its gate is
+# open and bold where it is selected. A word is underlined if the annotators of SST found that it has a sentiment.
+# Does a word that is selected at a low rate stay selected at a higher one?
+#
+# These models were trained for a few epochs only, and the line above each sentence tells you that they do not all keep
+# to their targets. The expected share may be right while many gates are still undecided, and then few words are
+# selected.
+
+# %% tags=["interactive"]
+explore_saved_rates(committed.reference_folder())
+
+# %% [markdown]
+# If you have given `runs` of a sweep, you can also type a sentence of yours. Each row below is then one of your runs.
 
 # %% tags=["interactive"]
 explore_rates([root() / p.runs_dir / name for name in p.runs])

@@ -17,8 +17,9 @@
 #
 # **You will learn** whatever you ask. Predict first, then move.
 #
-# **You need** nothing for sections 1 and 2. Your browser draws them, so they also work in the static book. Sections 3
-# to 5 read finished runs in `outputs/`, and none of these runs needs data.
+# **You need** nothing for sections 1 and 2, nor for the first pictures of sections 4 and 5. Your browser draws them, so
+# they also work in the static book. The other pictures read finished runs in `outputs/`, and none of these runs needs
+# data.
 #
 # - For section 3, run `make demo`.
 # - For section 4, also run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`.
@@ -31,7 +32,7 @@
 runs_dir: str = "outputs"  # folder whose finished runs are offered
 
 # %%
-from rationale.explorers import explore_layers, explore_mappings, explore_rates, explore_sentence, explore_shapes
+from rationale import explorers
 from rationale.explorers.shapes import describe_shape
 from rationale.runs import find, root, validated
 from rationale.runs.committed import reference_folder
@@ -49,7 +50,7 @@ print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])
 # draw $u$ on its way to $H$. The dots are the gates of a trained model after each epoch. (`04_explore_shapes`)
 
 # %% tags=["interactive"]
-explore_shapes(run=reference_folder())
+explorers.explore_shapes(run=reference_folder())
 
 # %% [markdown]
 # ## 2. Scores to attention
@@ -58,7 +59,7 @@ explore_shapes(run=reference_folder())
 # scores. (`40_sparse_attention`)
 
 # %% tags=["interactive"]
-explore_mappings(lam=0.2)
+explorers.explore_mappings(lam=0.2)
 
 # %% [markdown]
 # ## 3. Your own sentence
@@ -69,25 +70,39 @@ explore_mappings(lam=0.2)
 # prediction? (`10_first_rationale`, `22_read_sst`)
 
 # %% tags=["interactive"]
-explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
+explorers.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 4. From few words to all
 #
 # You see one text and the runs of a sweep, each of which was asked for another share of the words. Predict whether a
-# word that is selected at 10 % stays selected at 40 %. (`31_selection_rates`)
+# word that is selected at a low rate stays selected at a higher one. In the first picture, the sentences are those of
+# the dev set of SST. (`31_selection_rates`)
 
 # %% tags=["interactive"]
-explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
+explorers.explore_saved_rates(reference_folder())
+
+# %% [markdown]
+# If you have runs of your own, you can type a text for all of them.
+
+# %% tags=["interactive"]
+explorers.explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
 
 # %% [markdown]
 # ## 5. What each layer can do without
 #
 # Here you see the keep probabilities of a DiffMask probe, layer by layer, and what the frozen model answers when the
-# masks are drawn. Predict whether the first layer can do without any word. (`24_read_probes`)
+# masks are drawn. Predict whether the first layer can do without any word. The first picture is of the digit task,
+# whose truth is underlined. (`24_read_probes`)
 
 # %% tags=["interactive"]
-explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
+explorers.explore_saved_layers(reference_folder())
+
+# %% [markdown]
+# If you have a run that probes, you can choose among all its texts.
+
+# %% tags=["interactive"]
+explorers.explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$.

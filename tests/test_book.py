@@ -17,6 +17,7 @@ from rationale.explorers import explore_shapes
 from rationale.runs import RunFailed, root
 from tools.book import __main__ as book
 from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead
+from tools.book.drawings import finding, keep_legible, least_width
 from tools.book.links import broken
 from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
 
@@ -211,6 +212,20 @@ def test_a_page_contains_the_explorers_that_need_no_kernel(site: Path) -> None:
     assert re.search(r'<a class="mention" href="#eq-K1">K1</a>', after), "what follows the script is linked as before"
 
 
+def test_a_committed_picture_says_its_finding_and_its_letters_stay_legible_on_a_phone(tmp_path: Path) -> None:
+    texts = '<text style="font-weight: 700; font-size: 14px">more 4 &lt; 1</text><text style="font-size: 12px">x</text>'
+    (tmp_path / "a b.svg").write_text(f'<svg viewBox="0 0 720 300">{texts}</svg>')
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "1.html").write_text('<img alt="x" src="../a%20b.svg"><img src="other.svg">')
+    assert finding(texts) == "more 4 < 1" and finding("<svg></svg>") == "committed picture"
+    keep_legible(tmp_path)
+    page = (tmp_path / "papers" / "1.html").read_text()
+    assert page.startswith('<span class="drawing"><img alt="x" src="../a%20b.svg" style="--least: 541px"></span>')
+    assert page.endswith('<img src="other.svg">'), "a picture that is not there is left alone"
+    for file in (root() / "outputs" / "reference" / "figures").glob("*.svg"):
+        assert least_width(file.read_text("utf-8")) < 1200, file.name
+
+
 def test_a_list_or_a_second_equation_need_not_follow_a_blank_line() -> None:
     assert blocks("one\n- a\n  b\n- c") == "one\n\n- a\n  b\n- c"
     assert blocks("> one\n> - a") == "> one\n> \n> - a"
@@ -288,6 +303,21 @@ def test_missing_data_are_no_failure_and_the_last_line_names_what_was_left_out(m
     assert "accuracy_against_rate.svg" in built["12_train_sst"][1] and "no such data" in built["12_train_sst"][1]
     monkeypatch.setattr(book, "reading_order", lambda readme: ["02_kumaraswamy"])
     assert book.main([]) == 1, "a cell that fails is a failure"
+
+
+def test_with_names_only_these_notebooks_are_executed(monkeypatch, capsys, tmp_path: Path) -> None:
+    run, built, done = tmp_path / "outputs" / "01_choosing" / "book", {}, []
+    run.mkdir(parents=True)
+    nbformat.write(FIRST, run / "run.ipynb")
+    monkeypatch.setattr(book, "root", lambda: tmp_path)
+    monkeypatch.setattr(book, "how", lambda notebook, folder: "")
+    monkeypatch.setattr(book, "executed", lambda notebook, outputs: done.append(notebook.stem) or run)
+    monkeypatch.setattr(book, "build", lambda notebooks, readme, site: built.update(notebooks) or [])
+    (tmp_path / "README.md").write_text((root() / "README.md").read_text("utf-8"))
+    assert book.main(["10_first_rationale"]) == 0 and done == ["10_first_rationale"]
+    assert built["01_choosing"][0].cells[0].source == FIRST.cells[0].source, "an older run is shown as it is"
+    assert "12_train_sst" in built and "12_train_sst" in capsys.readouterr().out, "what has no run is named"
+    assert book.main(["10_first"]) == 2 and "accepted are 00_read_me_first" in capsys.readouterr().err
 
 
 def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:

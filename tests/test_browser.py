@@ -227,7 +227,7 @@ def sentence(opened):
 
 
 def type_text(shown, text: str) -> None:
-    field = shown.get_by_role("textbox", name="text", exact=True)  # beside the choice of a text
+    field = shown.get_by_role("textbox", name="your text", exact=True)
     field.click()
     field.press("Control+a")
     field.press_sequentially(text)

@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 from rationale.explorers import explore_mappings, explore_shapes
+from rationale.explorers.rows import RowExplorer
 from rationale.explorers.shapes import ShapeExplorer, describe_shape
 from rationale.explorers.training import TrainingExplorer
+from rationale.runs.committed import reference_folder
 from rationale.runs.page import lab_page
 from tests import browser, test_embedded
 from tests.browser import Visit
@@ -190,7 +193,7 @@ def test_the_gates_of_a_training_stand_on_the_map_and_the_point_follows_a_word(v
     page.locator(".handle").first.focus()
     page.keyboard.press("ArrowUp")
     assert state(page)["word"] == 0, "a point that is moved stands on no word"
-    page.get_by_label("text", exact=True).select_option("2: label 0.9")
+    page.get_by_label("text on the map", exact=True).select_option("2: label 0.9")
     page.wait_for_function("document.querySelectorAll('circle.trained').length == 1")
     again = opened(visit, tmp_path, explorer, page.evaluate("location.hash"))
     assert again.locator("circle.trained").count() == 1, "the address holds the text and the epoch"
@@ -209,3 +212,36 @@ def test_two_gates_a_draw_and_the_other_pictures(visit, tmp_path):
     u = page.locator("svg").last.get_attribute("aria-label")
     page.get_by_role("button", name="draw u").click()
     page.wait_for_function("old => [...document.querySelectorAll('svg')].at(-1).ariaLabel != old", arg=u)
+
+
+def test_the_explorers_of_one_page_share_no_label_and_saved_rows_are_chosen_by_click_and_by_keys(visit, tmp_path):
+    texts = [{"tokens": ["a", "dull", "film"], "gold": [0, 1, 0], "title": "first"},
+             {"tokens": ["fine"], "gold": [1], "title": "second"}]  # fmt: skip
+    rows = [
+        {"title": f"{rate} %", "values": [[0.0, 1.0, float(rate > 40)], [1.0]], "answers": ["It is bad", "It is good"],
+         "facts": ""} for rate in (30, 60, 90)
+    ]  # fmt: skip
+    curve = {"title": "Accuracy", "xlabel": "rate", "x": [0.3, 0.6, 0.9], "y": [0.4, 0.5, 0.6]}
+    gates = {"name": "gates", "level": 0.0, "did": "selected", "rows": rows, "curve": curve}
+    shown = [RowExplorer(texts=texts, methods=[gates, gates | {"name": "others"}], name=name, label=name)
+             for name in ("rate", "layer")]  # fmt: skip
+    for others in ([explore_shapes(run=reference_folder()), explore_mappings()], []):
+        page = opened(visit, tmp_path, SimpleNamespace(as_html=lambda others=others: "".join(
+            one.as_html() for one in [*shown, *others])))  # fmt: skip
+        labels = page.locator("select, input").evaluate_all("all => all.map(one => one.ariaLabel)")
+        assert len(set(labels)) == len(labels), f"a label twice: {sorted(labels)}"
+    first = page.locator(".rationale-explorer").first
+    told = first.locator(".numbers")
+    assert "At rate 30 %, 1 of 3 words are selected. It is bad." in told.inner_text()
+    first.locator(".rows b").nth(2).click()
+    page.wait_for_function("document.querySelector('.numbers').textContent.includes('At rate 90 %, 2 of 3')")
+    steps = first.get_by_role("slider", name="go to rate")
+    assert steps.get_attribute("aria-valuetext") == "90 %"
+    steps.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelector('.numbers').textContent.includes('At rate 60 %')")
+    assert first.locator(".rows > [aria-current] b").inner_text() == "60 %"
+    first.get_by_label("text by rate").select_option("2: second")
+    page.wait_for_function("document.querySelector('.numbers').textContent.includes('It is good')")
+    assert "Accuracy, by rate: 30 % 0.4" in first.locator("svg").get_attribute("aria-label")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"

@@ -33,6 +33,7 @@ def with_legend():
     fig, ax = figures.new_figure(size=(9, 4.4))
     x = torch.linspace(0, 1, 30)
     lines = {f"a line with the number {i}": x**i for i in range(1, 6)}
+    lines["the mean of all draws, and the spread of one of them"] = x / 2
     figures.draw_lines(x, lines, ax, title="Five lines", xlabel="x", ylabel="y")
     return fig
 
@@ -43,6 +44,13 @@ def with_colour_bar():
     figures.draw_decisions(shapes, shapes, torch.rand(9, 9), axes[0], title="Decisions")
     labels = [f"a category {i}" for i in range(5)]
     figures.draw_bars(labels, {"a group": [0.1, 0.2, 0.3, 0.4, 0.5]}, axes[1], title="Bars", ylabel="share")
+    return fig
+
+
+def many_bars():
+    fig, ax = figures.new_figure(size=(12, 5))
+    labels = [f"masks_by_score\nm = 0.{i}" for i in range(9)]
+    figures.draw_bars(labels, {name: [71.0 + i for i in range(9)] for name in "ab"}, ax, title="Bars", ylabel="%")
     return fig
 
 
@@ -63,7 +71,9 @@ def grid():
 
 
 each_figure = pytest.mark.parametrize(
-    "make", [three_panels, with_legend, with_colour_bar, with_two_scales, grid], ids=lambda make: make.__name__
+    "make",
+    [three_panels, with_legend, many_bars, with_colour_bar, with_two_scales, grid],
+    ids=lambda make: make.__name__,
 )
 
 

@@ -51,17 +51,18 @@ def example_text(run: Path) -> str:
     return " ".join((suitable if len(suitable) else tokens).iloc[0])
 
 
-def text_field(text: str) -> ipywidgets.Textarea:
-    """A field in which to type a text."""
-    style = {"layout": {"width": "100%", "max_width": "62em", "height": "4.5em"}, "style": {"description_width": "4em"}}
-    return ipywidgets.Textarea(text, description="text", placeholder="type a text", **style)
+def text_field(text: str, label: str) -> ipywidgets.Textarea:
+    """A field in which to type a text. No other field of a page should have its label."""
+    layout = {"width": "100%", "max_width": "62em", "height": "4.5em"}
+    style = {"layout": layout, "style": {"description_width": "initial"}}
+    return ipywidgets.Textarea(text, description=label, placeholder="type a text", **style)
 
 
-def run_field(runs: Sequence[Path]) -> ipywidgets.Dropdown:
-    """A menu of runs; its value is the folder of the chosen run."""
+def run_field(runs: Sequence[Path], label: str) -> ipywidgets.Dropdown:
+    """A menu of runs; its value is the folder of the chosen run. No other field of a page should have its label."""
     options = [(f"{run.parent.name}/{run.name}", run) for run in runs]
-    style = {"layout": {"width": "40em"}, "style": {"description_width": "4em"}}
-    return ipywidgets.Dropdown(options=options, value=runs[0], description="run", **style)
+    style = {"layout": {"width": "40em"}, "style": {"description_width": "initial"}}
+    return ipywidgets.Dropdown(options=options, value=runs[0], description=label, **style)
 
 
 def image_field(width: int) -> ipywidgets.Image:

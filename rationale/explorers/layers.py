@@ -56,8 +56,8 @@ class LayersExplorer(ipywidgets.VBox):
 
     def __init__(self, runs: Sequence[Path], num_texts: int = 40):
         style = {"layout": {"width": "46em"}, "style": {"description_width": "5em"}}
-        self.run, self._num_texts = run_field(runs), num_texts
-        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="sentence", **style)
+        self.run, self._num_texts = run_field(runs, "probed run"), num_texts
+        self.sentence = ipywidgets.Dropdown(options=[("", 0)], description="test text", **style)
         self.method = ipywidgets.ToggleButtons(options=[""], description="method")
         self.method.style.button_width = "auto"
         self.layer = ipywidgets.IntSlider(0, min=0, max=1, description="layer", **style)

@@ -63,7 +63,7 @@ class RateExplorer(ipywidgets.VBox):
         style = {"layout": {"width": "60em"}, "style": {"description_width": "4em"}}
         self.sweep = ipywidgets.Dropdown(options=list(groups.items()), description="sweep", **style)
         self.rate = ipywidgets.SelectionSlider(options=[("", 0)], description="rate", **style)
-        self.text = text_field(text or example_text(self.sweep.value[0]))
+        self.text = text_field(text or example_text(self.sweep.value[0]), "text for all runs")
         self.picture, self.readout = image_field(1100), ipywidgets.HTML()
         self._figure, self._readings = live_figure(11, 4.4), []
         self.sweep.observe(self._change_sweep, names="value")

@@ -80,7 +80,7 @@ class SentenceExplorer(ipywidgets.VBox):
     """
 
     def __init__(self, runs: Sequence[Path], text: str = ""):
-        self.run, self.text = run_field(runs), text_field(text or example_text(runs[0]))
+        self.run, self.text = run_field(runs, "run"), text_field(text or example_text(runs[0]), "your text")
         self.picture, self.readout = image_field(1000), ipywidgets.HTML()
         self.free = ipywidgets.Button(description="free all gates", layout={"width": "10em"})
         self.forced: dict[int, str] = {}

@@ -80,7 +80,7 @@ function render({ model, el }) {
   const second = element("button", { type: "button", "aria-pressed": "false" }, "second gate");
   second.addEventListener("click", () => put({ second: !model.get("second") }));
   const titles = texts.map(({ title }, i) => `${i + 1}: ${title}`);
-  const choice = menu("text", titles, title => put({ text: titles.indexOf(title), word: 0 }));
+  const choice = menu("text on the map", titles, title => put({ text: titles.indexOf(title), word: 0 }));
   const trainedSliders = [
     slider("epoch", { min: 1, max: Math.max(1, epochs.length), step: 1, get: epoch, set: v => standOn(word(), v) }),
     slider("word", { min: 0, max: 1, step: 1, get: word, set: v => standOn(v) }),

@@ -32,7 +32,7 @@ function render({ model, el }) {
   const text = () => Math.min(texts.length - 1, Math.max(0, Math.round(model.get("text"))));
   const steps = slider("epoch", { min: 1, max: last, step: 1, get: epoch, set: v => put({ epoch: v }) });
   const titles = texts.map(({ title }, i) => `${i + 1}: ${title}`);
-  const choice = menu("text", titles, title => put({ text: titles.indexOf(title) }));
+  const choice = menu("text to watch", titles, title => put({ text: titles.indexOf(title) }));
   const play = element("button", { type: "button" }, "play");
   let playing = 0;
   const stop = () => {

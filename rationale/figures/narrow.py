@@ -19,6 +19,8 @@ from matplotlib.transforms import ScaledTranslation
 WIDTH = 4.4  # inches, of which a phone of 390 pixels shows about 80 pixels per inch
 SMALLEST = 8.5  # points; at that width, 9 pixels of a phone are 8.1 points
 LARGEST_TITLE = 12.0  # points
+LEGEND_COLUMNS = 32  # letters of 11 points that have room right of the mark of a line, below a panel
+MANY = 6  # labels; if more overlap, they stand upright
 BOLD = 0.66 / 72  # width of a bold letter in inches per point
 BESIDE_AXES = 1.0  # inches, of which the labels at the left take most
 
@@ -63,7 +65,8 @@ def _stack(fig: Figure, undo: ExitStack) -> int:
         return 0
     rows = panels[0].get_subplotspec().get_gridspec().nrows
     each = min(1.1 * WIDTH, max(0.75 * WIDTH, height / rows))
-    legends = sum(0.24 * len(ax.get_legend().get_texts()) for ax in panels if ax.get_legend())
+    names = [text.get_text() for ax in panels if ax.get_legend() for text in ax.get_legend().get_texts()]
+    legends = 0.24 * sum(1 + _broken(name).count("\n") for name in names)
     fig.set_size_inches(WIDTH, each * len(order) + legends)
     column = GridSpec(len(order), 1, figure=fig)
     for ax in panels:
@@ -95,19 +98,37 @@ def _legend_below(ax: Axes, old: Legend) -> None:
     """Give a panel its legend below it, because inside it would cover a small panel."""
     names = [text.get_text() for text in old.get_texts()]
     known = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    broken = list(map(_broken, names))
     handles = [known.get(name, handle) for name, handle in zip(names, old.legend_handles, strict=True)]
     shared = [other for other in ax.figure.axes if other.get_subplotspec() == ax.get_subplotspec()]  # with a twin
     lowest = min(other.get_tightbbox().y0 for other in shared)
     down = ScaledTranslation(0, (lowest - ax.bbox.y0) / ax.figure.dpi, ax.figure.dpi_scale_trans)
     place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + down, "borderpad": 0.2}
-    ax.legend(handles, names, ncols=1, fontsize=11, frameon=False, borderaxespad=0.1, **place)
+    ax.legend(handles, broken, ncols=1, fontsize=11, frameon=False, borderaxespad=0.1, **place)
+
+
+def _broken(name: str) -> str:
+    """A name of a legend, broken into lines that fit below a panel."""
+    return "\n".join(textwrap.wrap(name, LEGEND_COLUMNS)) or name
 
 
 def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
-    """Turn the labels below a panel if they overlap, as those of categories do."""
+    """Turn the labels below a panel if they overlap, as those of categories do, and the numbers above many bars."""
     labels = [label for label in ax.get_xticklabels() if label.get_visible() and label.get_text()]
-    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
-    if any(left.x1 > right.x0 for left, right in pairwise(boxes)):
-        for label in labels:
-            undo.callback(label.set, rotation=label.get_rotation(), ha=label.get_ha())
-            label.set(rotation=35, ha="right")
+    if not _overlap(labels):
+        return
+    many = len(labels) > MANY
+    for label in labels:
+        undo.callback(label.set, rotation=label.get_rotation(), ha=label.get_ha())
+        label.set(rotation=90 if many else 35, ha="center" if many else "right")
+    numbers = [text for text in ax.texts if text.get_ha() == "center"]
+    if many and _overlap(numbers):
+        for text in numbers:
+            undo.callback(text.set_rotation, text.get_rotation())
+            text.set_rotation(90)
+
+
+def _overlap(texts: list[Text]) -> bool:
+    """Whether two neighbours among texts overlap, from left to right."""
+    boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.x0)
+    return any(left.x1 > right.x0 for left, right in pairwise(boxes))

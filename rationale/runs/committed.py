@@ -8,8 +8,11 @@
     num_texts.csv  the number of dev and test texts of each corpus that has classes
     figures/       the pictures listed in FIGURES
     epochs.json    the gates of a few texts after each epoch of the run EPOCHS
+    rates.json     the gates of a few texts at each rate of a small sweep
+    layers.json    what each method gives to the words of a few texts, in each layer of a probed model
 
-`make reference` writes them (tools/collect.py), but for `num_texts.csv`, which a test compares with the data.
+`make reference` writes them (tools/collect.py), but for `num_texts.csv`, which a test compares with the data, and for
+the last two, which `python -m tools.rows` writes.
 """
 
 import json

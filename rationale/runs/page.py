@@ -43,8 +43,10 @@ details.solution > summary { color: var(--jp-ui-font-color1); font-weight: 600; 
   .equation { gap: .6em; container-type: inline-size; }
   .equation math { font-size: clamp(9px, calc(100cqw / (.85 * var(--letters))), 1em); }  /* a long one gets small */
 }
+@media (min-width: 601px) { .jp-RenderedSVG > * { max-width: 100%; height: auto; } }  /* on a phone it scrolls */
 @media screen and (prefers-color-scheme: dark) {
-  .figure img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }  /* white vanishes, colours stay */
+  :is(.figure img, .jp-RenderedSVG > *) {  /* white vanishes, colours stay */
+    filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
 }
 </style>"""
 ANSWERS = {"prediction", "solution"}  # tags of cells that are folded with their outputs

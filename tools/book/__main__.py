@@ -1,5 +1,8 @@
 """Build the book: `python -m tools.book` (or `make book`) writes outputs/book/index.html.
 
+With names of notebooks, such as `python -m tools.book 03_hardkuma`, only these are executed. The pages of the others
+show the runs that the last book showed, even if their notebooks have changed since.
+
 README's reading order -> executed notebooks -> Markdown -> MkDocs with its Material theme -> links between equations.
 A notebook is executed only if no finished run shows its current text; the pages are built from the runs.
 """
@@ -28,6 +31,7 @@ from rationale.runs.cells import defaults
 from rationale.runs.committed import FIGURES
 from rationale.runs.workspace import TRIALS
 from tools.book.choose import choose_page
+from tools.book.drawings import keep_legible
 from tools.book.links import broken, link_equations
 from tools.book.pages import (
     blocks,
@@ -88,6 +92,20 @@ def newest_run(notebook: Path, outputs: Path, trials: bool = False) -> Path | No
         if shows(folder, notebook):
             return folder
     return None
+
+
+def shown_before(notebook: Path, outputs: Path) -> Path:
+    """The folder of the newest finished run of a notebook, whatever its cells are.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    runs = [path for path in (outputs / notebook.stem).glob("*/run.ipynb") if path.parent.suffix != ".partial"]
+    if not runs:
+        raise BadInput("it has not been executed yet; `make book` executes all notebooks")
+    return max(runs, key=lambda path: path.stat().st_mtime).parent
 
 
 def shows(folder: Path, notebook: Path) -> bool:
@@ -192,6 +210,7 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         if new in notebooks:
             write_text(site / f"{old}.html", MOVED.format(page=f"{new}.html", name=new))
     linked = link_equations(site)
+    keep_legible(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
     lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
     return [*handler.messages, *lost, *broken(site)]
@@ -244,13 +263,18 @@ def main(arguments: list[str] | None = None) -> int:
     form = argparse.ArgumentParser(
         "python -m tools.book", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    form.parse_args(arguments)
+    form.add_argument("names", nargs="*", metavar="NOTEBOOK", help="the notebooks to execute; none: all")
+    chosen = form.parse_args(arguments).names
     outputs, notebooks, wrong, left_out = root() / "outputs", {}, [], []
     readme = (root() / "README.md").read_text("utf-8")
-    for name in reading_order(readme):
+    order = reading_order(readme)
+    if unknown := [name for name in chosen if name not in order]:
+        print(f"error: {unknown[0]}: accepted are {', '.join(order)}", file=sys.stderr)
+        return 2
+    for name in order:
         notebook = notebook_path(name)
         try:
-            folder = executed(notebook, outputs)
+            folder = shown_before(notebook, outputs) if chosen and name not in chosen else executed(notebook, outputs)
             notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
         except BadInput as error:  # such as data that are not here
             print(f"{name} is left out: {error}", file=sys.stderr)

@@ -40,8 +40,8 @@ def link_equations(site: Path) -> dict[str, str]:
             return link(where[found[0]], found[0], f"#eq-{found[0]}") if found[0] in where else found[0]
 
         def notebook(found: re.Match, link: Callable = link, here: Path = path) -> str:
-            target = names.get(found[1])
-            return link(target, found[0]) if target and target != here else found[0]
+            target, words = names.get(found[1]), found[0].replace("_", "_<wbr>")  # where a narrow column may break it
+            return link(target, words) if target and target != here else found[0]
 
         def mentions(words: str, label: Callable = label, notebook: Callable = notebook) -> str:
             return MENTION.sub(lambda found: re.sub(LABEL, label, found[0]), NOTEBOOK.sub(notebook, words))

@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rationale.runs import root
 from rationale.runs.exercises import TASK, Exercise, exercises, explanation
 from rationale.runs.folding import SHOW_ALL, code_name, collapse, source_line, summary_line
+from tools.book.drawings import finding
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -176,7 +177,8 @@ def _outputs(cell, name: str, images: Path) -> list[str]:
         elif "image/svg+xml" in data:
             file = images / f"{name}-{number}.svg"
             file.write_text(data["image/svg+xml"], encoding="utf-8")
-            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="committed picture"></p>')
+            alt = html.escape(finding(data["image/svg+xml"]), quote=True)
+            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}"></p>')
         elif "text/html" in data:
             parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
         elif "text/markdown" in data:  # `figures.show_source`

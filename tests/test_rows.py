@@ -1,0 +1,96 @@
+"""One text at all rates of a sweep, or in all layers of a probed model: what is saved of the runs, and its explorer."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from test_embedded import in_node, needs_node
+
+from rationale.errors import BadInput
+from rationale.explorers import explore_saved_layers, explore_saved_rates
+from rationale.explorers.rows import LAYERS_FILE, RATES_FILE
+from rationale.runs.committed import reference_folder
+from rationale.training.toy_gates import SENTENCE
+from tests.finished import finished_run
+from tools import rows
+
+TOKENS = [["a", "dull", "film"] * 3, [*SENTENCE], ["short"]]
+
+
+def one_rate(outputs: Path, rate: float, tokens=TOKENS) -> Path:
+    """The folder of a run that selects the first words of each dev text."""
+    folder = finished_run(outputs, f"rate{rate}", accuracy=rate, selection=rate, corpus="sst")
+    (folder / "model.safetensors").write_text("made up")
+    lines = [
+        {"split": "dev", "tokens": words, "z": [float(i < rate * len(words)) for i in range(len(words))], "label": 1,
+         "prediction": 1, "word_labels": [2 - (word == "dull") for word in words]}
+        for words in tokens
+    ]  # fmt: skip
+    (folder / "rationales.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def sweep(tmp_path) -> list[Path]:
+    return [one_rate(tmp_path, rate) for rate in (0.6, 0.2, 0.4)]
+
+
+def test_the_runs_of_a_sweep_are_saved_in_the_order_of_their_rates_with_the_known_sentence_first(sweep):
+    saved = rows.rate_rows(sweep)
+    assert [text["tokens"] for text in saved["texts"]] == [[*SENTENCE], TOKENS[0]], "one word is too short to show"
+    assert saved["texts"][1]["gold"] == [0, 1, 0] * 3, "words with a sentiment are marked"
+    (gates,) = saved["methods"]
+    assert [row["title"] for row in gates["rows"]] == ["20 %", "40 %", "60 %"]
+    assert gates["rows"][0]["values"][1] == [1, 1] + [0] * 7
+    assert gates["rows"][1]["answers"] == ["The model predicts “negative”"] * 2
+    assert gates["curve"]["x"] == gates["curve"]["y"] == [0.2, 0.4, 0.6]
+
+
+def test_runs_that_are_no_sweep_or_read_other_texts_are_refused(sweep, tmp_path):
+    with pytest.raises(BadInput, match="differ in nothing but their rate"):
+        rows.rate_rows(sweep[:1])
+    p = yaml.safe_load((sweep[0] / "params.yaml").read_text())
+    (sweep[0] / "params.yaml").write_text(yaml.safe_dump(p | {"seed": 7}))
+    with pytest.raises(BadInput, match="differ in nothing but their rate"):
+        rows.rate_rows(sweep)
+    with pytest.raises(BadInput, match="other dev texts"):
+        rows.rate_rows([*sweep[1:], one_rate(tmp_path, 0.9, [["another", "text"]])])
+
+
+def test_the_command_writes_a_file_that_the_explorer_shows(sweep, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rows, "reference_folder", lambda: tmp_path)
+    assert rows.main(["rates", *map(str, sweep)]) == 0 and RATES_FILE in capsys.readouterr().out
+    explorer = explore_saved_rates(tmp_path)
+    assert explorer.texts[0]["tokens"] == [*SENTENCE] and explorer.label == "rate"
+    assert rows.main(["layers", *map(str, sweep)]) == 2 and "got 3 runs" in capsys.readouterr().err
+    with pytest.raises(BadInput, match=f"no {LAYERS_FILE}; `python -m tools.rows` writes it"):
+        explore_saved_layers(tmp_path)
+
+
+@pytest.mark.parametrize("explore", [explore_saved_rates, explore_saved_layers])
+def test_the_committed_files_give_every_word_of_a_text_a_number_in_every_row(explore):
+    explorer = explore(reference_folder())
+    assert len(explorer.texts) > 2 and all(len(method["rows"]) > 1 for method in explorer.methods)
+    for method in explorer.methods:
+        for row in method["rows"]:
+            assert len(row["values"]) == len(row["answers"]) == len(explorer.texts)
+            for values, text in zip(row["values"], explorer.texts, strict=True):
+                assert len(values) == len(text["tokens"]) == len(text["gold"])
+                assert all(0 <= value <= 1 for value in values)
+        assert method["curve"] is None or len(method["curve"]["x"]) == len(method["curve"]["y"]) == len(method["rows"])
+    assert len(json.dumps(explorer.state(), allow_nan=False)) < 100_000, "a small file"
+
+
+@needs_node
+def test_the_browser_counts_the_words_that_the_package_has_selected():
+    explorer = explore_saved_rates(reference_folder())
+    (gates,), points = explorer.methods, []
+    for text in range(len(explorer.texts)):
+        points += [{"text": text, "row": row, "state": explorer.state()} for row in range(len(gates["rows"]))]
+    found = in_node(explorer, "({text, row, state}) => m.sentenceAt(state, text, 0, row)", points)
+    for point, sentence in zip(points, found, strict=True):
+        row, text = gates["rows"][point["row"]], point["text"]
+        selected = sum(z > 0 for z in row["values"][text])
+        start = f"At rate {row['title']}, {selected} of {len(row['values'][text])} words are selected."
+        assert sentence == f"{start} {row['answers'][text]}. {row['facts']}."
