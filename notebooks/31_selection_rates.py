@@ -597,14 +597,10 @@ if len(told):
 # %% [markdown]
 # ## 14. One sentence at every rate
 #
-# You see a few sentences of the dev set below, as they are read by the models of a small sweep. We asked each model for
-# another share of the words. Move the slider from the lowest rate to the highest. A word is orange where its gate is
-# open and bold where it is selected. A word is underlined if the annotators of SST found that it has a sentiment.
+# You see a few of the made-up reviews of `10_first_rationale` below, as they are read by the models of a small sweep.
+# We asked each model for another share of the words. Move the slider from the lowest rate to the highest. A word is
+# orange where its gate is open, and bold where it is selected. The underlined words are the true reasons for the score.
 # Does a word that is selected at a low rate stay selected at a higher one?
-#
-# These models were trained for a few epochs only, and the line above each sentence tells you that they do not all keep
-# to their targets. The expected share may be right while many gates are still undecided, and then few words are
-# selected.
 
 # %% tags=["interactive"]
 explore_saved_rates(committed.reference_folder())

@@ -76,8 +76,8 @@ explorers.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 # ## 4. From few words to all
 #
 # You see one text and the runs of a sweep, each of which was asked for another share of the words. Predict whether a
-# word that is selected at a low rate stays selected at a higher one. In the first picture, the sentences are those of
-# the dev set of SST. (`31_selection_rates`)
+# word that is selected at a low rate stays selected at a higher one. In the first picture, the texts are reviews of
+# `10_first_rationale`, and the true reasons are underlined. (`31_selection_rates`)
 
 # %% tags=["interactive"]
 explorers.explore_saved_rates(reference_folder())

@@ -32,7 +32,8 @@ NEUTRAL = 2  # the label of a word of SST without a sentiment
 def rate_rows(runs: Sequence[Path]) -> dict[str, Any]:
     """A few dev texts at each rate of a sweep, as `RowExplorer` shows them.
 
-    The sentence of `10_first_rationale` comes first if it is among the texts, and then the first of 8 to 24 tokens.
+    The sentence of `05_count_words` comes first if it is among the texts, and then the first of 8 to 40 tokens. The
+    score of each rate is the accuracy, or the mean squared error of a model that predicts scores.
 
     Raises
     ------
@@ -48,19 +49,22 @@ def rate_rows(runs: Sequence[Path]) -> dict[str, Any]:
     for run, table in zip(ordered, tables, strict=True):
         if [tuple(row) for row in table["tokens"]] != tokens:
             raise BadInput(f"{run}: has other dev texts than {ordered[0]}; runs on the same texts are accepted")
-    chosen = _chosen(tokens, 8, 24)
-    labels = _labels(ordered[0])
+    chosen = _chosen(tokens, 8, 40)
+    metric = "accuracy" if "accuracy" in saved.read_metrics(ordered[0])["dev"] else "mse"
+    title = {"accuracy": "accuracy", "mse": "mean squared error"}[metric]
+    labels = _labels(ordered[0]) if metric == "accuracy" else ()
     rows, scores = [], []
     for run, table in zip(ordered, tables, strict=True):
         metrics = saved.read_metrics(run)["dev"]
-        scores.append(metrics["accuracy"])
-        answers = [f"The model predicts “{labels[table['prediction'][i]]}”" for i in chosen]
-        facts = f"On all dev texts: {metrics['rate_selected']:.0%} of the words are selected, accuracy {scores[-1]:.1%}"
+        scores.append(metrics[metric])
+        answers = [f"The model predicts {_answer(table['prediction'][i], labels)}" for i in chosen]
+        facts = f"On all dev texts: {metrics['rate_selected']:.0%} of the words are selected, {title} {scores[-1]:.3g}"
         values = [[_short(z) for z in table["z"][i]] for i in chosen]
         rows.append({"title": requested_rate(run)[1], "values": values, "answers": answers, "facts": facts})
     rates = [requested_rate(run)[0] for run in ordered]
-    curve = {"title": "Accuracy on all dev texts", "xlabel": "rate that was asked for", "x": rates, "y": scores}
-    titles = [f"{' '.join(tokens[i][:5])} … ({labels[tables[0]['label'][i]]})" for i in chosen]
+    heading = f"{title.capitalize()} on all dev texts"
+    curve = {"title": heading, "xlabel": "rate that was asked for", "x": rates, "y": scores}
+    titles = [f"{' '.join(tokens[i][:5])} … ({_answer(tables[0]['label'][i], labels)})" for i in chosen]
     texts = [_text(tables[0].iloc[i], title) for i, title in zip(chosen, titles, strict=True)]
     one = {"name": "gates", "level": 0.0, "did": "selected", "rows": rows, "curve": curve}
     epochs = saved.read_parameters(ordered[0])["epochs"]
@@ -119,6 +123,11 @@ def _labels(run: Path) -> Sequence[str]:
     if not labels:
         raise BadInput(f"{run}: corpus={p['corpus']} has scores; a corpus with classes is accepted")
     return labels
+
+
+def _answer(value: Any, labels: Sequence[str]) -> str:
+    """A class by its name, or scores in [0, 1] as numbers."""
+    return f"“{labels[value]}”" if labels else ", ".join(f"{score:.2f}" for score in value)
 
 
 def _chosen(texts: Sequence[tuple[str, ...]], shortest: int, longest: int) -> list[int]:
