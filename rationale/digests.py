@@ -11,7 +11,9 @@ from pathlib import Path
 _digests: dict[str, str] = {}  # of the files that this process has read
 _stamps: dict[Path, tuple[tuple[Path, int, int, int], ...]] = {}  # sizes, times and inodes of files with a digest
 _lists: list[dict[str, str]] = []  # each is filled while its block runs (`reading`)
+_revisions: dict[str, str] = {}  # of what this process has read from the hub
 on_reading: list[Callable[[str, str], object]] = []  # called with the place and the digest of each file that is read
+on_revision: list[Callable[[str, str], object]] = []  # called with each name on the hub and the revision that is read
 
 
 def data_folder() -> Path:
@@ -71,6 +73,27 @@ def digest_read(path: Path) -> str:
     for files in _lists:
         files[place] = _digests[place]
     return _digests[place]
+
+
+def revisions_read() -> dict[str, str]:
+    """The revision of each encoder and data set of the hub that this process has read, by its name."""
+    return dict(_revisions)
+
+
+def revision_read(name: str, revision: str | None) -> None:
+    """Note from which revision (the hash of a commit) something on the hub was read.
+
+    Parameters
+    ----------
+    name : str
+        `owner/name` of an encoder, `hub:owner/name` of a data set.
+    revision : str or None
+        None: the library does not say. Nothing is noted.
+    """
+    if revision and _revisions.get(name) != revision:
+        _revisions[name] = revision
+        for notify in on_revision:
+            notify(name, revision)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "a label that occurs once": (lambda d: write_table(d / "r.csv", changed(8, label="po")), {},
                                  ["r.csv, row 10: the label 'po' in column 'label' occurs once; correct it or remove"]),
     "every label occurs once": (lambda d: write_table(d / "r.csv", reviews()), {"label": "text"},
-                                ["occurs once, and so do 39 other labels"]),
+                                ["occurs once, and so do 39 other labels; give label= the column"]),
     "one class only": (lambda d: write_table(d / "r.csv", [row | {"label": "pos"} for row in reviews()]), {},
                        ["every text has the same label, 'pos' in column 'label'; at least two are needed"]),
     "a score that is NaN": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="nan")), {},

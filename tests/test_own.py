@@ -20,7 +20,7 @@ from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment, read_extraction
 from rationale.data.tokenise import TOKENISERS
-from rationale.digests import files_read
+from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
@@ -140,6 +140,21 @@ def test_a_data_set_on_the_hub_is_read_by_its_name_and_its_configuration(tmp_pat
         assert read.notes[0].startswith(f"{name}: 40 texts; ") and len(read.notes) == 1
     files = [place for place in files_read() if place.startswith(str(tmp_path)) and place.endswith(".arrow")]
     assert len(files) == 3, "a run notices later that the data set is another one"
+
+
+def test_the_revision_of_a_data_set_on_the_hub_is_noted(tmp_path, monkeypatch):
+    datasets, commit = pytest.importorskip("datasets"), "89abcdef" * 5
+    in_cache = tmp_path / "owner___films" / "default" / "0.0.0" / commit  # as `datasets` names the folders of its cache
+    saved_parts(datasets, {"train": reviews()}).save_to_disk(in_cache)
+    fetched = saved_parts(datasets, {"train": reviews()})
+    fetched["train"].info.download_checksums = {f"hf://datasets/owner/short@{commit}/train.csv": {"num_bytes": 1}}
+    parts = {"owner/films": datasets.load_from_disk(str(in_cache)), "owner/short": fetched}
+    parts["owner/old"] = saved_parts(datasets, {"train": reviews()})  # the library says nothing
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, _: parts[name])
+    for name in parts:
+        read_own(settings(f"hub:{name}"))
+    noted = {name: revision for name, revision in revisions_read().items() if name.removeprefix("hub:") in parts}
+    assert noted == {"hub:owner/films": commit, "hub:owner/short": commit}
 
 
 def test_splits_of_a_data_set_whose_labels_are_hidden_or_whose_name_is_unknown_are_left_out_with_a_note(monkeypatch):

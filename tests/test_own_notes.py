@@ -83,6 +83,16 @@ def test_a_squared_error_is_known_relative_to_itself():
     assert notes_about(result(scored, labels=(0.0,))) == []
 
 
+def test_a_model_whose_answer_is_always_the_same_class_has_learned_nothing():
+    same = evaluation(600, 1000, answers=torch.ones(1000, dtype=torch.long), score=(torch.arange(1000) < 600).double())
+    mixed = result(same)
+    mixed.splits["dev"] = [Example(("a",), int(i < 600)) for i in range(1000)]
+    (note,) = notes_about(mixed)
+    told = "every answer to dev is the same class, which is right for 60% of its 1,000 texts: the model has learned"
+    assert note.startswith(told) and "vectors=" in note
+    assert notes_about(result(same)) == [], "dev has no other class"
+
+
 def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():
     (note,) = notes_about(result(evaluation(700, 1000)), baseline(760, 1000))
     error = np.std([1] * 60 + [0] * 940, ddof=1) / 1000**0.5  # of the difference, text by text

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from rationale import training
+from rationale import digests, training
 from rationale.data import Example
 from rationale.data.batches import Batches, Vocabulary
 from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
@@ -19,7 +19,9 @@ from rationale.models.pretrained_encoder import PretrainedEncoder
 from rationale.models.transformers import load_any_encoder
 from rationale.nn import GATES
 from rationale.nn.encoders import find_encoder
-from rationale.runs import answers, saved
+from rationale.runs import answers, inputs, saved
+from rationale.runs.inputs import record_files_read
+from rationale.runs.origin import read_environment
 from rationale.runs.predict import predict
 from rationale.training.extraction import Result
 from rationale.training.loop import build_optimizer
@@ -281,6 +283,30 @@ def test_the_setting_encoder_takes_a_folder_or_a_name_on_the_hub(folders, tmp_pa
         torch.manual_seed(1)
         models.append(build_extractor(p, table, "classes", 2).state_dict())
     assert all(torch.equal(models[0][key], models[1][key]) for key in models[1]) and len(vocabulary) == len(table)
+
+
+def test_a_run_records_the_revision_of_an_encoder_on_the_hub_and_the_digest_of_a_folder(folders, tmp_path, monkeypatch):
+    commit, cache = "0123456789abcdef" * 2 + "01234567", tmp_path / "models--google--tiny"
+    shutil.copytree(folders["bert"], cache / "snapshots" / commit)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for name in ("on_reading", "on_revision"):
+        heard: list = []
+        for module in (digests, inputs):
+            monkeypatch.setattr(module, name, heard)
+    record = tmp_path / "environment.txt"
+    record.write_text("notebook: 12_train_sst\n")
+    record_files_read(tmp_path)
+    for encoder in ("google/tiny", folders["bert"]):
+        for _ in range(2):
+            PretrainedEncoder.build(0, ExtractionSettings.checked({"encoder": encoder, "vectors": "random"}))
+    lines = record.read_text().splitlines()
+    assert lines.count(f"revision of google/tiny: {commit}") == 1
+    assert sum(line.startswith("read: ") and line.endswith(f" {folders['bert']}") for line in lines) == 1
+    record_files_read(tmp_path)  # what this process has read before is written at once
+    assert read_environment(tmp_path)["revision of google/tiny"] == commit
 
 
 def test_an_encoder_that_cannot_be_loaded_stops_a_run_before_anything_is_read(folders, tmp_path, monkeypatch):

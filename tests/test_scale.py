@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from rationale.data.batches import Batches, Vocabulary
@@ -84,6 +85,19 @@ def test_a_text_of_ones_own_takes_little_more_than_the_numbers_of_its_words(tmp_
     kept, most = ((more - less) / 2000 for less, more in zip(small, large, strict=True))
     assert kept < 4 * LENGTH + 50
     assert most < 2 * 4 * LENGTH + LIMIT
+
+
+def test_the_batches_of_texts_of_ones_own_keep_no_second_copy_of_the_numbers(tmp_path):
+    lines = texts_file(tmp_path / "t.txt", 200).read_text().splitlines()
+    path = tmp_path / "t.csv"
+    path.write_text("text,label\n" + "".join(f"{line},{i % 5}\n" for i, line in enumerate(lines)))
+    part = read_own(settings(path, tokeniser="whitespace")).splits["train"]
+    vocabulary = Vocabulary([f"word{i}" for i in range(0, 200, 2)])  # some words are unknown
+    batches = Batches(part, vocabulary, 25)
+    assert np.shares_memory(batches._flat.numpy(), part.numbers())
+    plain = Batches(list(part), vocabulary, 25)
+    for own, other in zip(batches.epoch(1), plain.epoch(1), strict=True):
+        assert torch.equal(own.tokens, other.tokens) and torch.equal(own.mask, other.mask)
 
 
 READERS = ["treebank", "beer reviews", "hotels, tar.xz", "movies, tar", "e-mails, tar.xz", "IMDb pairs", "SNLI"]

@@ -168,7 +168,9 @@ class Batches:
                     f"batch_tokens: {max_tokens:,} words are too few for a text of training; give {accepted}"
                 )
             self._sizes = sizes_within(sorted(self.lengths.tolist()), batch_size, max_tokens)
-        self._flat = _numbers(examples, vocabulary, int(self.lengths.sum())).to(self.device)  # int32 [sum of lengths]
+        flat, rows = _numbers(examples, vocabulary, int(self.lengths.sum()))
+        self._flat = flat.to(self.device)  # int32 [sum of lengths]
+        self._rows = None if rows is None else rows.to(self.device)  # int32 [W], W different words
         self._starts = (self.lengths.cumsum(0) - self.lengths).to(self.device)  # [N]
         self._device_lengths = self.lengths.to(self.device)  # [N]
         self._targets = _targets(examples).to(self.device)  # [N] or [N, K]
@@ -238,7 +240,9 @@ class Batches:
         position = torch.arange(longest, device=self.device)  # [T]
         mask = position < self._device_lengths[index, None]  # [B, T]
         where = (self._starts[index, None] + position).clamp(max=len(self._flat) - 1)  # [B, T]
-        tokens = self._flat[where].long().masked_fill_(~mask, self.vocabulary.pad)
+        numbers = self._flat[where]  # int32 [B, T]
+        rows = numbers if self._rows is None else self._rows[numbers]
+        tokens = rows.long().masked_fill_(~mask, self.vocabulary.pad)
         guide = None if self._guide is None else self._guide[where].masked_fill_(~mask, -1)
         return Batch(tokens, mask, self._targets[index], index, guide)
 
@@ -372,12 +376,18 @@ def encode_pairs(
     return PairBatches(examples, vocabulary, max(1, len(examples)), device=device).rows(torch.arange(len(examples)))
 
 
-def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) -> Tensor:
-    """The numbers of all tokens, one text after the other: int32 [count], 4 bytes per token at any time."""
+def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) -> tuple[Tensor, Tensor | None]:
+    """The numbers of all tokens, one text after the other: int32 [count]; and the row of each number, int32 [W].
+
+    No rows: the numbers are rows of the vocabulary. Otherwise they are those of `Packed`, whose array is shared, so
+    that they are not kept twice. (An array that is mapped from a file may not be written to, and is copied.)
+    """
     if isinstance(examples, Packed):
-        return torch.tensor(vocabulary.encode(examples.words), dtype=torch.int32)[torch.tensor(examples.numbers())]
+        numbers = examples.numbers()
+        rows = torch.tensor(vocabulary.encode(examples.words), dtype=torch.int32)
+        return torch.from_numpy(numbers if numbers.flags.writeable else numbers.copy()), rows
     words = chain.from_iterable(example.tokens for example in examples)
-    return torch.from_numpy(np.fromiter(vocabulary.encoded(words), np.int32, count))
+    return torch.from_numpy(np.fromiter(vocabulary.encoded(words), np.int32, count)), None
 
 
 def _guide(examples: Sequence[Example], share: float, seed: int) -> Tensor:

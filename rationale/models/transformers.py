@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data.batches import Batch
-from rationale.digests import recorded
+from rationale.digests import recorded, revision_read
 from rationale.errors import BadInput, optional
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 units, no download at run time
@@ -127,7 +127,15 @@ def load_any_encoder(name: str, setting: str = "pretrained", kind: str = "AutoMo
         raise _cannot_be_loaded(name, setting, error) from None
     if Path(place).is_dir():
         recorded(Path(place))
+    else:
+        revision_read(name, _revision(name))
     return encoder, tokenizer
+
+
+def _revision(name: str) -> str | None:
+    """The commit of an encoder of the hub that has just been loaded: the name of its folder in the cache, if any."""
+    path = optional("huggingface_hub", "encoders of the hub", "pretrained").try_to_load_from_cache(name, "config.json")
+    return Path(path).parent.name if isinstance(path, str) else None
 
 
 @functools.cache  # a saved run asks for it once per batch

@@ -1,27 +1,39 @@
-"""The files that a run has read: lines of its `environment.txt`, from which it is known later whether they changed."""
+"""What a run has read, as lines of its `environment.txt`: files, from which it is known later whether they changed.
+
+Of what comes from the hub there is also the revision.
+"""
 
 import re
 from pathlib import Path
 
-from rationale.digests import changed, files_read, on_reading
+from rationale.digests import changed, files_read, on_reading, on_revision, revisions_read
 
 
 def record_files_read(folder: Path) -> None:
     """From now on, write each file that this process reads into `environment.txt` of a run.
 
-    A line `read: size sha256 place` is added per file. A file that was read before is added at once.
+    A line `read: size sha256 place` is added per file, and `revision of name: hash` per encoder or data set of the hub.
+    What was read before is added at once.
     """
 
-    def write(place: str, digest: str) -> None:
+    def add(line: str) -> None:
         path = folder / "environment.txt"
-        line = f"read: {digest} {place}\n"
         if path.is_file() and line not in path.read_text(encoding="utf-8", errors="replace"):
             with open(path, "a", encoding="utf-8") as file:
                 file.write(line)
 
+    def write(place: str, digest: str) -> None:
+        add(f"read: {digest} {place}\n")
+
+    def write_revision(name: str, revision: str) -> None:
+        add(f"revision of {name}: {revision}\n")
+
     for place, digest in files_read().items():
         write(place, digest)
+    for name, revision in revisions_read().items():
+        write_revision(name, revision)
     on_reading.append(write)
+    on_revision.append(write_revision)
 
 
 def recorded_files(folder: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from w
 WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
 SIGMAS = 1.96  # that distance in standard errors
 TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
+ADVICE = "give word vectors (vectors=), encoder=minilm, more epochs or a larger selection"
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
 
@@ -27,6 +28,7 @@ def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
     """The notes about a trained model, usually none.
 
         few        dev has so few texts that its score says little
+        constant   every answer to dev is the same class
         worse      the model is worse than the baseline on dev, by more than a standard error of the difference
         collapsed  in most texts no word is selected, or every word is
         code       the number of selected words tells the answer
@@ -40,6 +42,8 @@ def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
     """
     dev, metric = result.evaluations["dev"], result.model.head.metric  # type: ignore[union-attr]
     notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
+    if metric == "accuracy":
+        notes.append(why_constant(dev.answer, torch.tensor([example.label for example in result.splits["dev"]])))
     if baseline is not None:
         scores = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name))
@@ -78,6 +82,20 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
     return f"too few texts: {known}; label more, about {needed:,} are needed for ± {limit:.2g}"
 
 
+def why_constant(answer: Tensor, label: Tensor) -> str:
+    """Whether every answer is the same class, although the labels are not.
+
+    Parameters
+    ----------
+    answer, label : long [N]
+    """
+    if len(answer.unique()) > 1 or len(label.unique()) == 1:
+        return ""
+    right = (answer == label).double().mean().item()
+    told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label))}"
+    return f"{told}: the model has learned nothing yet; {ADVICE}"
+
+
 def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
     """Whether a model is worse than the baseline.
 
@@ -94,9 +112,8 @@ def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
     if mean <= error:
         return ""
     scores = f"{abs(mine.mean().item()):.3g}, {name} {abs(other.mean().item()):.3g}"
-    advice = "give word vectors (vectors=), encoder=minilm, more epochs or a larger selection"
     by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"
-    return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
+    return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {ADVICE}"
 
 
 def why_collapsed(z: Sequence[Tensor]) -> str:

@@ -98,7 +98,9 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     single = [name for name in names if counts[name] == 1]
     if single:
         others = f", and so do {len(single) - 1} other labels" if len(single) > 1 else ""
-        advice = "correct it or remove the row" if len(single) < 10 else "if the labels are numbers, give head=scores"
+        are_numbers = all(number is not None for number in numbers.values())
+        many = "give head=scores" if are_numbers else "give label= the column whose values are the labels"
+        advice = "correct it or remove the row" if len(single) < 10 else many
         raise BadInput(
             f"{_place(cells, single[0], where)}the label {excerpt(single[0])} in {told} occurs once{others}; {advice}"
         )

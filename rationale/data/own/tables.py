@@ -1,7 +1,8 @@
 """Tables of texts, row by row: CSV, TSV, JSON lines, Parquet, and data sets of the library `datasets`."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,7 +11,7 @@ from typing import Any
 
 from rationale.data.files import MALFORMED, brief, parse_json, read_lines
 from rationale.data.own.settings import HUB, SUFFIXES, kind_of
-from rationale.digests import recorded
+from rationale.digests import recorded, revision_read
 from rationale.errors import BadInput, excerpt, optional, shown
 from rationale.settings import did_you_mean
 
@@ -228,9 +229,16 @@ def hub_tables(corpus: str) -> dict[str, Table]:
             f"corpus: {corpus} cannot be loaded ({brief(error)[:150]}); accepted: {names}; {others}"
         ) from None
     for part in parts.values():
-        for file in part.cache_files:
-            recorded(Path(file["filename"]))
+        files = [file["filename"] for file in part.cache_files]
+        for file in files:
+            recorded(Path(file))
+        revision_read(corpus, _revision(files + list(part.info.download_checksums or ())))
     return {split: _saved(f"{corpus}, {split}", part) for split, part in parts.items()}
+
+
+def _revision(places: Iterable[str]) -> str | None:
+    """The commit of a data set, which `datasets` has in the paths of its cache, or in the addresses that it fetched."""
+    return next((found[1] for place in places if (found := re.search(r"[/\\@]([0-9a-f]{40})[/\\]", place))), None)
 
 
 def _saved(place: str, part: Any) -> Table:
