@@ -124,7 +124,8 @@ if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
               f"of {np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
         for method in (name for name in by_mask if METHODS[name].needs_margin or not margin):  # erasure has no margin
             marks = explain.compare_with_search(found[method].values["test"], solutions)
-            found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
+            found[method].by_text |= {f"{prefix}{name}": values for name, values in marks.items()}
+            found[method].metrics["test"] |= {f"{prefix}{name}": v.mean().item() for name, v in marks.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
@@ -153,7 +154,7 @@ for one in found.values():
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
 columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "masked", "optimality", "answer_f1"]
-columns += ["divergence", "kept", "agreement", "seconds"]
+columns += ["feasible", "feasible_draws", "settled", "smallest", "divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
 lines += ["  test, by method:", table.to_string()]

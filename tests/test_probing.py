@@ -176,7 +176,32 @@ def test_masks_are_compared_with_the_search_text_by_text():
     values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
     found = explain.compare_with_search(values, solutions)
-    assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["masked"] == 0.75
+    assert found["optimality"].tolist() == found["f1"].tolist() == [1, 0]
+    assert found["masked"].tolist() == [0.5, 1] and found["smallest"].tolist() == [1, 1]
+
+
+def test_a_fitted_mask_is_scored_by_whether_it_meets_the_margin_and_has_settled(tmp_path):
+    """Where everything is feasible every mask is, and where nothing but the whole text is, a mask that drops is not."""
+    for margin, share in ((100.0, 1.0), (1e-9, 0.0)):
+        p, frozen, scores, found, splits = probed(tmp_path, methods=["masks"], num_steps=40, margin=margin)
+        one = found["masks"]
+        kept = [values[0] > 0.5 for values in one.values["test"]]
+        dropping = torch.tensor([not bool(mask.all()) for mask in kept])
+        for name in ("feasible", "feasible_draws", "settled"):
+            assert one.by_text[name].shape == (len(splits["test"]),) and set(one.by_text[name].tolist()) <= {0, 1}
+            assert one.metrics["test"][name] == pytest.approx(one.by_text[name].mean().item())
+        assert (one.by_text["feasible"][dropping] == share).all() and (one.by_text["feasible"][~dropping] == 1).all()
+        saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, {"test": torch.zeros(12)}, {}, p)
+        rows = saved.read_attributions(tmp_path, "test")
+        assert [row["masks"]["feasible"] for row in rows["scores"]] == one.by_text["feasible"].tolist()
+
+
+def test_the_last_quarter_of_the_steps_says_whether_a_mask_has_settled():
+    last = explain.LastSteps(8)
+    for step in range(1, 9):
+        last(step, torch.tensor([[0.9, 0.1 if step < 7 else 0.8]]), torch.tensor([float(step)]))
+    assert last.earlier.tolist() == [[True, False]], "the mask of step 6"
+    assert last.divergence.tolist() == [7.0], "the mean of 6, 7 and 8"
 
 
 def test_positions_are_averaged_by_their_kind():

@@ -27,6 +27,7 @@ from rationale.explain import attributions
 from rationale.explain.diffmask import BilinearVotes, MLPVotes, Probe, ProbeObjective, mean_states
 from rationale.explain.frozen import FrozenModel, divergence
 from rationale.explain.methods import METHODS
+from rationale.explain.search import mask_divergence
 from rationale.metrics import class_scores
 from rationale.models import transformers
 from rationale.models.digit_counter import DigitCounter
@@ -227,6 +228,7 @@ class AttributionResult:
     best_epoch: int = 0
     probe: Probe | None = None
     converged: int | None = None  # for probes, the epoch at which dev said enough (`stop_after`)
+    by_text: dict[str, Tensor] = field(default_factory=dict)  # scores of the test texts, [N] each, by name
 
 
 def attribute(
@@ -249,13 +251,35 @@ def attribute(
     report_phase(f"attributions: {method}")
     start = time.perf_counter()
     moments = attributions.state_moments(frozen, batches["train"].in_order()) if facts.needs_moments else None
-    test, values = batches["test"], []
+    test, values, marks = batches["test"], [], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
-        padded = attribute_batch(method, p, frozen, batch, moments).cpu()
+        last = attributions.LastSteps(p.num_steps) if facts.is_fitted_mask else None
+        padded = attribute_batch(method, p, frozen, batch, moments, last).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
         values += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
-    return AttributionResult({"test": values}, {"dev": {}, "test": {}}, time.perf_counter() - start)
+        if last:
+            marks.append(_marks_of_fit(p, frozen, batch, padded[:, 0], last))
+    by_text = {name: torch.cat([part[name] for part in marks]) for name in marks[0]} if marks else {}
+    metrics = {"dev": {}, "test": {name: scores.mean().item() for name, scores in by_text.items()}}
+    return AttributionResult({"test": values}, metrics, time.perf_counter() - start, by_text=by_text)
+
+
+def _marks_of_fit(
+    p: "ProbingSettings", frozen: FrozenModel, batch: Batch, keep: Tensor, last: attributions.LastSteps
+) -> dict[str, Tensor]:
+    """Scores of masks that were fitted to the first layer of single texts, [B] each.
+
+    feasible: 1 if the mask P(z != 0) > 1/2 meets the margin. feasible_draws: 1 if the mean divergence of the draws of
+    the last quarter of the steps meets it. settled: 1 if the mask is the same as before this quarter.
+    """
+    kept = keep > 0.5
+    found = {
+        "feasible": mask_divergence(frozen, batch, 0, kept.to(batch.mask.device)) <= p.margin,
+        "feasible_draws": last.divergence <= p.margin,
+        "settled": (kept == last.earlier.cpu()).all(1),
+    }
+    return {name: one.double().cpu() for name, one in found.items()}
 
 
 def attribute_batch(
@@ -264,6 +288,7 @@ def attribute_batch(
     frozen: FrozenModel,
     batch: Batch,
     moments: list[tuple[Tensor, Tensor]] | None = None,
+    watch: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Tensor:
     """Attributions of a method that is not a probe to the states of every layer, [B, L + 1, T].
 
@@ -273,6 +298,7 @@ def attribute_batch(
     p : parameters
         Uses num_steps, margin, searchable.
     moments : of `attributions.state_moments`, or None if the method does not need them
+    watch : watches the fit of masks to the first layer, see `attributions.masks`; other methods have none
     """
     facts, options = METHODS[method], {}
     if facts.needs_short_texts and p.searchable:
@@ -285,6 +311,8 @@ def attribute_batch(
     for layer in range(len(frozen.layers)):
         if facts.needs_moments:
             options["mean"], options["std"] = moments[layer]
+        if facts.is_fitted_mask:
+            options["watch"] = watch if layer == 0 else None
         layers.append(facts.function(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
