@@ -123,9 +123,13 @@ if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
         print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks per text, "
               f"of {np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
         for method in (name for name in by_mask if METHODS[name].needs_margin or not margin):  # erasure has no margin
-            marks = explain.compare_with_search(found[method].values["test"], solutions)
-            found[method].by_text |= {f"{prefix}{name}": values for name, values in marks.items()}
-            found[method].metrics["test"] |= {f"{prefix}{name}": v.mean().item() for name, v in marks.items()}
+            one = found[method]
+            marks = explain.compare_with_search(one.values["test"], solutions)
+            one.by_text |= {f"{prefix}{name}": values for name, values in marks.items()}
+            one.metrics["test"] |= {f"{prefix}{name}": values.mean().item() for name, values in marks.items()}
+            for step, masks in one.earlier.items() if margin else ():
+                marks = explain.compare_with_search(masks, solutions)
+                one.metrics["test"] |= {f"{name}_at_{step}": marks[name].mean().item() for name in ("f1", "optimality")}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}

@@ -196,12 +196,21 @@ def test_a_fitted_mask_is_scored_by_whether_it_meets_the_margin_and_has_settled(
         assert [row["masks"]["feasible"] for row in rows["scores"]] == one.by_text["feasible"].tolist()
 
 
-def test_the_last_quarter_of_the_steps_says_whether_a_mask_has_settled():
-    last = explain.LastSteps(8)
-    for step in range(1, 9):
-        last(step, torch.tensor([[0.9, 0.1 if step < 7 else 0.8]]), torch.tensor([float(step)]))
-    assert last.earlier.tolist() == [[True, False]], "the mask of step 6"
-    assert last.divergence.tolist() == [7.0], "the mean of 6, 7 and 8"
+def test_a_fit_is_watched_quarter_by_quarter():
+    watch = explain.Quarters(8)
+    for step in range(1, 9):  # before this step
+        watch(step, torch.tensor([[0.9, 0.1 * step]]), torch.tensor([float(step)]))
+    found = {after: mask.tolist() for after, mask in watch.masks.items()}
+    assert found == {2: [[True, False]], 4: [[True, False]], 6: [[True, True]]}
+    assert watch.divergence.tolist() == [7.5], "the mean of the draws of steps 7 and 8"
+
+
+def test_the_masks_after_half_of_the_steps_are_those_of_a_fit_of_half_as_many(tmp_path):
+    *_, whole, _ = probed(tmp_path, methods=["masks"], num_steps=20)
+    *_, half, _ = probed(tmp_path, methods=["masks"], num_steps=10)
+    kept = [values[:1] > 0.5 for values in half["masks"].values["test"]]
+    assert all(a.equal(b) for a, b in zip(kept, whole["masks"].earlier[10], strict=True))
+    assert whole["masks"].by_text["feasible_at_10"].equal(half["masks"].by_text["feasible"])
 
 
 def test_positions_are_averaged_by_their_kind():

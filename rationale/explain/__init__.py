@@ -1,7 +1,7 @@
 """Explain a frozen model: DiffMask, other attributions and exact search; compare them, and measure faithfulness."""
 
 from rationale.explain.attributions import (
-    LastSteps,
+    Quarters,
     additive_noise,
     attention,
     import_captum,
@@ -61,12 +61,12 @@ __all__ = [
     "TEMPERATURE",
     "BilinearVotes",
     "FrozenModel",
-    "LastSteps",
     "MLPVotes",
     "Method",
     "Probe",
     "ProbeObjective",
     "ProbeOutput",
+    "Quarters",
     "additive_noise",
     "attention",
     "class_probabilities",

@@ -206,7 +206,7 @@ def masks(
         Whether the baseline b, which starts at 0, is fitted to the text too; otherwise it stays 0.
     watch : function of (step, keep, distance), or None
         It is called at each step, counted from 1, with P(z_i != 0) [B, T] before the step and the divergence of its
-        draw [B], in nats. `LastSteps` is such a function.
+        draw [B], in nats. `Quarters` is such a function.
 
     Raises
     ------
@@ -244,8 +244,8 @@ def masks(
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
 
 
-class LastSteps:
-    """What `masks` did in the last quarter of its steps: whether the masks have settled, and what draws of them cost.
+class Quarters:
+    """Watches `masks`: the masks after each quarter of the steps, and what the draws of the last quarter cost.
 
     Parameters
     ----------
@@ -254,21 +254,23 @@ class LastSteps:
 
     Attributes
     ----------
-    earlier : bool [B, T]
-        The masks P(z_i != 0) > 1/2 at the beginning of this quarter.
+    masks : dict, number of steps -> bool [B, T]
+        The masks P(z_i != 0) > 1/2 after one, two and three quarters of the steps: those of a fit of so few steps.
     divergence : [B], in nats
-        Mean over its steps of the divergence of a draw: an estimate of the E[D] that the constraint holds.
+        Mean divergence of the draws of the last quarter: an estimate of the E[D] that the constraint holds.
     """
 
     def __init__(self, num_steps: int):
-        self.first, self.num = num_steps - num_steps // 4, num_steps // 4 + 1
-        self.earlier, self.divergence = torch.empty(0), torch.empty(0)
+        self.steps = [num_steps * k // 4 for k in (1, 2, 3)]
+        self.num_last = num_steps - self.steps[-1]
+        self.masks: dict[int, Tensor] = {}
+        self.divergence = torch.zeros(())
 
     def __call__(self, step: int, keep: Tensor, distance: Tensor) -> None:
-        if step == self.first:
-            self.earlier, self.divergence = keep > 0.5, torch.zeros_like(distance)
-        if step >= self.first:
-            self.divergence += distance / self.num
+        if step - 1 in self.steps:
+            self.masks[step - 1] = keep > 0.5
+        if step > self.steps[-1]:
+            self.divergence = self.divergence + distance / self.num_last
 
 
 def score_term(gates: Bernoulli, z: Tensor, cost: Tensor, mask: Tensor) -> Tensor:

@@ -229,6 +229,7 @@ class AttributionResult:
     probe: Probe | None = None
     converged: int | None = None  # for probes, the epoch at which dev said enough (`stop_after`)
     by_text: dict[str, Tensor] = field(default_factory=dict)  # scores of the test texts, [N] each, by name
+    earlier: dict[int, list[Tensor]] = field(default_factory=dict)  # of fits: masks after so many steps, bool [1, T_i]
 
 
 def attribute(
@@ -251,34 +252,42 @@ def attribute(
     report_phase(f"attributions: {method}")
     start = time.perf_counter()
     moments = attributions.state_moments(frozen, batches["train"].in_order()) if facts.needs_moments else None
-    test, values, marks = batches["test"], [], []
+    one = AttributionResult({"test": []}, {"dev": {}, "test": {}})
+    test, marks = batches["test"], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
-        last = attributions.LastSteps(p.num_steps) if facts.is_fitted_mask else None
-        padded = attribute_batch(method, p, frozen, batch, moments, last).cpu()
+        watch = attributions.Quarters(p.num_steps) if facts.is_fitted_mask else None
+        padded = attribute_batch(method, p, frozen, batch, moments, watch).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
-        values += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
-        if last:
-            marks.append(_marks_of_fit(p, frozen, batch, padded[:, 0], last))
-    by_text = {name: torch.cat([part[name] for part in marks]) for name in marks[0]} if marks else {}
-    metrics = {"dev": {}, "test": {name: scores.mean().item() for name, scores in by_text.items()}}
-    return AttributionResult({"test": values}, metrics, time.perf_counter() - start, by_text=by_text)
+        one.values["test"] += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
+        if watch:
+            for step, masks in watch.masks.items():
+                cut = [mask[None, :length].cpu() for mask, length in zip(masks, lengths, strict=True)]
+                one.earlier[step] = one.earlier.get(step, []) + cut
+            marks.append(_marks_of_fit(p, frozen, batch, padded[:, 0], watch))
+    one.by_text |= {name: torch.cat([part[name] for part in marks]) for name in (marks[0] if marks else ())}
+    one.metrics["test"] |= {name: scores.mean().item() for name, scores in one.by_text.items()}
+    one.seconds = time.perf_counter() - start
+    return one
 
 
 def _marks_of_fit(
-    p: "ProbingSettings", frozen: FrozenModel, batch: Batch, keep: Tensor, last: attributions.LastSteps
+    p: "ProbingSettings", frozen: FrozenModel, batch: Batch, keep: Tensor, watch: attributions.Quarters
 ) -> dict[str, Tensor]:
     """Scores of masks that were fitted to the first layer of single texts, [B] each.
 
-    feasible: 1 if the mask P(z != 0) > 1/2 meets the margin. feasible_draws: 1 if the mean divergence of the draws of
-    the last quarter of the steps meets it. settled: 1 if the mask is the same as before this quarter.
+    feasible: 1 if the mask P(z != 0) > 1/2 meets the margin (feasible_at_S: after S steps). feasible_draws: 1 if the
+    mean divergence of the draws of the last quarter of the steps meets it. settled: 1 if this quarter did not change
+    the mask.
     """
-    kept = keep > 0.5
-    found = {
-        "feasible": mask_divergence(frozen, batch, 0, kept.to(batch.mask.device)) <= p.margin,
-        "feasible_draws": last.divergence <= p.margin,
-        "settled": (kept == last.earlier.cpu()).all(1),
-    }
+    kept = (keep > 0.5).to(batch.mask.device)
+
+    def feasible(mask: Tensor) -> Tensor:
+        return mask_divergence(frozen, batch, 0, mask) <= p.margin
+
+    found = {"feasible": feasible(kept), "feasible_draws": watch.divergence <= p.margin}
+    found |= {"settled": (kept == watch.masks[watch.steps[-1]]).all(1)}
+    found |= {f"feasible_at_{step}": feasible(mask) for step, mask in watch.masks.items()}
     return {name: one.double().cpu() for name, one in found.items()}
 
 
