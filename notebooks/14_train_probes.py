@@ -126,10 +126,10 @@ if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
             one = found[method]
             marks = explain.compare_with_search(one.values["test"], solutions)
             one.by_text |= {f"{prefix}{name}": values for name, values in marks.items()}
-            one.metrics["test"] |= {f"{prefix}{name}": values.mean().item() for name, values in marks.items()}
             for step, masks in one.earlier.items() if margin else ():
                 marks = explain.compare_with_search(masks, solutions)
-                one.metrics["test"] |= {f"{name}_at_{step}": marks[name].mean().item() for name in ("f1", "optimality")}
+                one.by_text |= {f"{name}_at_{step}": marks[name] for name in ("f1", "optimality")}
+            one.metrics["test"] |= {name: values.mean().item() for name, values in one.by_text.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
