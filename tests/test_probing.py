@@ -211,6 +211,9 @@ def test_the_masks_after_half_of_the_steps_are_those_of_a_fit_of_half_as_many(tm
     kept = [values[:1] > 0.5 for values in half["masks"].values["test"]]
     assert all(a.equal(b) for a, b in zip(kept, whole["masks"].earlier[10], strict=True))
     assert whole["masks"].by_text["feasible_at_10"].equal(half["masks"].by_text["feasible"])
+    last = whole["masks"].earlier[15]
+    same = [a.equal(b[:1] > 0.5) for a, b in zip(last, whole["masks"].values["test"], strict=True)]
+    assert whole["masks"].by_text["settled"].tolist() == same, "padding is no position"
 
 
 def test_positions_are_averaged_by_their_kind():

@@ -286,7 +286,7 @@ def _marks_of_fit(
         return mask_divergence(frozen, batch, 0, mask) <= p.margin
 
     found = {"feasible": feasible(kept), "feasible_draws": watch.divergence <= p.margin}
-    found |= {"settled": (kept == watch.masks[watch.steps[-1]]).all(1)}
+    found |= {"settled": ((kept == watch.masks[watch.steps[-1]]) | ~batch.mask).all(1)}
     found |= {f"feasible_at_{step}": feasible(mask) for step, mask in watch.masks.items()}
     return {name: one.double().cpu() for name, one in found.items()}
 
