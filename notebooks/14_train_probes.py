@@ -123,8 +123,13 @@ if p.searchable and any(METHODS[name].needs_margin for name in by_mask):
         print(f"{len(solutions)} texts searched; {np.mean([len(s) for s in solutions]):.1f} smallest masks per text, "
               f"of {np.mean([s[0].sum().item() for s in solutions]):.1f} positions")
         for method in (name for name in by_mask if METHODS[name].needs_margin or not margin):  # erasure has no margin
-            marks = explain.compare_with_search(found[method].values["test"], solutions)
-            found[method].metrics["test"] |= {f"{prefix}{name}": value for name, value in marks.items()}
+            one = found[method]
+            marks = explain.compare_with_search(one.values["test"], solutions)
+            one.by_text |= {f"{prefix}{name}": values for name, values in marks.items()}
+            for step, masks in one.earlier.items() if margin else ():
+                marks = explain.compare_with_search(masks, solutions)
+                one.by_text |= {f"{name}_at_{step}": marks[name] for name in ("f1", "optimality")}
+            one.metrics["test"] |= {name: values.mean().item() for name, values in one.by_text.items()}
 
 # %%
 weights = {method: one.probe.state_dict() for method, one in found.items() if one.probe is not None}
@@ -153,7 +158,7 @@ for one in found.values():
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}
 columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1", "masked", "optimality", "answer_f1"]
-columns += ["divergence", "kept", "agreement", "seconds"]
+columns += ["feasible", "feasible_draws", "settled", "smallest", "divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
 lines += ["  test, by method:", table.to_string()]

@@ -250,6 +250,21 @@ def test_a_search_under_a_margin_keeps_the_distribution_and_not_only_the_answer(
     assert all(small <= large for small, large in zip(sizes[0.05], sizes[1e-9], strict=True))
 
 
+def test_the_divergence_of_a_mask_is_that_of_the_search():
+    """All masks that the search calls smallest meet the margin, and the same masks with one position less do not."""
+    frozen, batch = frozen_counter(), a_batch()
+    for masks in zip(*(found[:1] for found in explain.smallest_masks(frozen, batch, 0, margin=0.05)), strict=True):
+        kept = torch.zeros(batch.mask.shape, dtype=torch.bool)
+        for row, mask in enumerate(masks):
+            kept[row, : len(mask)] = mask
+        assert (explain.mask_divergence(frozen, batch, 0, kept) <= 0.05).all()
+        for row in range(len(kept)):
+            fewer = kept.clone()
+            fewer[row, kept[row].nonzero()[:1]] = False
+            if kept[row].any():
+                assert explain.mask_divergence(frozen, batch, 0, fewer)[row] > 0.05
+
+
 # --- the table of methods
 
 

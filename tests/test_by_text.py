@@ -59,3 +59,33 @@ def test_runs_on_different_texts_and_unknown_runs_are_refused_by_name():
         by_text.stacked(table, ["a", "b"])
     with pytest.raises(BadInput, match="no row of c; accepted are a, b"):
         by_text.stacked(table, ["c"])
+
+
+def searched(tmp_path, seed, gate, score):
+    """A run that compared two methods with exact search; the last text was not explained."""
+    run = finished_run(tmp_path, f"s{seed}", seed=seed)
+    (run / "rationales.jsonl").unlink()
+    lines = [
+        {"split": "test", "tokens": ["t"], "label": 0, "answer": 0}
+        | {"scores": {"masks": {"f1": a, "optimality": a, "masked": 0.5}, "masks_by_score": {"f1": b, "optimality": b}}}
+        for a, b in zip(gate, score, strict=True)
+    ]
+    lines.append({"split": "test", "tokens": ["t"], "label": 0, "answer": 0, "scores": {}})
+    (run / "attributions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_methods_that_explained_the_same_models_are_compared_within_their_runs(tmp_path):
+    """The gate is ahead by one text in each run, although the runs are far apart."""
+    runs = [searched(tmp_path, 1, [1, 1, 1, 1], [1, 1, 1, 0]), searched(tmp_path, 2, [0, 0, 0, 1], [0, 0, 0, 0])]
+    names = [f"14_train_probes/{run.name}" for run in runs]
+    table = by_text.table_of(runs, names)
+    assert set(table["metric"]) == {f"{m} {n}" for m in ("masks", "masks_by_score") for n in ("f1", "optimality")}
+    for name in ("f1", "optimality"):
+        found = by_text.difference(table, names, f"masks {name}", f"masks_by_score {name}")
+        assert found.value == pytest.approx(0.25) and found.low == 0.0 and found.high <= 1
+        assert by_text.interval(table, names, f"masks {name}").value == pytest.approx(5 / 8)
+    assert by_text.difference(table, names, "masks f1", "masks_by_score masked") is None, "not scored text by text"
+    assert by_text.interval(table, [*names, "14_train_probes/lost"], "masks f1") is None
+    with pytest.raises(BadInput, match="no row of x with the metric masks f1; accepted are 14_train_probes/s1"):
+        by_text.stacked(table, ["x"], "masks f1")

@@ -81,7 +81,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
     ("24_read_probes", {
         "nearer to the truth": ("model == 'states' and metric == 'js_1'", 1, 1),
         "erasure is the search": ("model == 'erasure' and metric == 'answer_optimality'", 0.5, 0),
-        "scaled by lambda": ("model == 'masks_by_score' and metric == 'optimality'", 0, 0),
+        "those of the table": ("model == 'masks_by_score' and metric == 'optimality'", 0, 0),
     }),
     ("24_read_probes", {"can count": ("model == 'subject' and metric == 'accuracy'", 0.5, 0)}),
     ("25_read_seq2seq", {

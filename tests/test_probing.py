@@ -176,7 +176,44 @@ def test_masks_are_compared_with_the_search_text_by_text():
     values = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.2, 0.3]])]
     solutions = [torch.tensor([[True, False]]), torch.tensor([[True, False]])]
     found = explain.compare_with_search(values, solutions)
-    assert found["optimality"] == 0.5 and found["f1"] == 0.5 and found["masked"] == 0.75
+    assert found["optimality"].tolist() == found["f1"].tolist() == [1, 0]
+    assert found["masked"].tolist() == [0.5, 1] and found["smallest"].tolist() == [1, 1]
+
+
+def test_a_fitted_mask_is_scored_by_whether_it_meets_the_margin_and_has_settled(tmp_path):
+    """Where everything is feasible every mask is, and where nothing but the whole text is, a mask that drops is not."""
+    for margin, share in ((100.0, 1.0), (1e-9, 0.0)):
+        p, frozen, scores, found, splits = probed(tmp_path, methods=["masks"], num_steps=40, margin=margin)
+        one = found["masks"]
+        kept = [values[0] > 0.5 for values in one.values["test"]]
+        dropping = torch.tensor([not bool(mask.all()) for mask in kept])
+        for name in ("feasible", "feasible_draws", "settled"):
+            assert one.by_text[name].shape == (len(splits["test"]),) and set(one.by_text[name].tolist()) <= {0, 1}
+            assert one.metrics["test"][name] == pytest.approx(one.by_text[name].mean().item())
+        assert (one.by_text["feasible"][dropping] == share).all() and (one.by_text["feasible"][~dropping] == 1).all()
+        saved.save_probes(tmp_path, scores, found, {"test": splits["test"]}, {"test": torch.zeros(12)}, {}, p)
+        rows = saved.read_attributions(tmp_path, "test")
+        assert [row["masks"]["feasible"] for row in rows["scores"]] == one.by_text["feasible"].tolist()
+
+
+def test_a_fit_is_watched_quarter_by_quarter():
+    watch = explain.Quarters(8)
+    for step in range(1, 9):  # before this step
+        watch(step, torch.tensor([[0.9, 0.1 * step]]), torch.tensor([float(step)]))
+    found = {after: mask.tolist() for after, mask in watch.masks.items()}
+    assert found == {2: [[True, False]], 4: [[True, False]], 6: [[True, True]]}
+    assert watch.divergence.tolist() == [7.5], "the mean of the draws of steps 7 and 8"
+
+
+def test_the_masks_after_half_of_the_steps_are_those_of_a_fit_of_half_as_many(tmp_path):
+    *_, whole, _ = probed(tmp_path, methods=["masks"], num_steps=20)
+    *_, half, _ = probed(tmp_path, methods=["masks"], num_steps=10)
+    kept = [values[:1] > 0.5 for values in half["masks"].values["test"]]
+    assert all(a.equal(b) for a, b in zip(kept, whole["masks"].earlier[10], strict=True))
+    assert whole["masks"].by_text["feasible_at_10"].equal(half["masks"].by_text["feasible"])
+    last = whole["masks"].earlier[15]
+    same = [a.equal(b[:1] > 0.5) for a, b in zip(last, whole["masks"].values["test"], strict=True)]
+    assert whole["masks"].by_text["settled"].tolist() == same, "padding is no position"
 
 
 def test_positions_are_averaged_by_their_kind():

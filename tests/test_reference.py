@@ -52,6 +52,23 @@ def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home
     assert differences.method_network("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
 
 
+def test_the_history_holds_what_each_layer_of_a_probe_keeps_so_that_the_choice_can_be_checked(home):
+    run = finished_probes(home / "runs")
+    lines = ["epoch,seconds,dev_task,dev_kept,dev_kept_0,dev_kept_1,dev_divergence_0,dev_divergence_1,method"]
+    lines += ["1,1.0,0.03,0.8,0.9,0.7,0.01,0.05,states", "2,1.0,0.02,0.65,0.8,0.5,0.02,0.0201,states"]
+    (run / "history.csv").write_text("\n".join(lines) + "\n")
+    finished_run(home / "runs", "without_layers")
+    for _ in range(2):
+        collect.collect(home / "runs")
+        history = committed.read_history()
+        name = f"14_train_probes/{run.name}"
+        kept, cost = (committed.by_layer(history, name, "states", column) for column in committed.BY_LAYER)
+        assert kept.values.tolist() == [[0.9, 0.7], [0.8, 0.5]] and list(kept.index) == [1, 2]
+        assert cost[1].tolist() == [0.05, 0.0201]
+    with pytest.raises(BadInput, match="no dev_kept of each layer for states of 12_train_sst/without_layers"):
+        committed.by_layer(history, "12_train_sst/without_layers", "states", "dev_kept")
+
+
 def test_a_run_without_epochs_leaves_those_of_the_others_whole_numbers(home):
     finished_run(home / "runs")
     (finished_probes(home / "runs") / "history.csv").write_text("epoch\n")
@@ -347,9 +364,10 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     common = {"task": "probes", "corpus": "sst", "aspect": "", "network": "", "vectors": "learned", "target": 1.0}
     common |= {"sparsity": 0.0, "settings": "", "split": "test", "seed": 1, "run": "14_train_probes/a"}
     rows = [common | {"model": model, "metric": name, "value": value} for (model, name), value in values.items()]
+    rows += [row | {"split": "dev", "value": row["value"] - 0.1} for row in rows]
     table = readme_tables.masking_table(pd.DataFrame(rows)).splitlines()
-    assert table[2] == "| sst | inputs | 40.0° | 35.0° | 50.0° | 90.0° | 0.050° | 1 |", table
-    assert table[3] == "| sst | inputs, published | 37.9 | 38.3 | 53.7 |  |  |  |", table
+    assert table[2] == "| sst | inputs | 30.0° | 25.0° | 40.0° | 35.0° | 50.0° | 90.0° | 0.050° | 1 |", table
+    assert table[3] == "| sst | inputs, published | 37.9 | 38.3 |  |  | 53.7 |  |  |  |", table
 
 
 def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():
@@ -475,3 +493,17 @@ def test_a_run_of_another_notebook_is_refused_by_each_page_by_name(reader, accep
     assert f"{run}: a run of {run.parent.name}" in first and first.endswith(f"accepted here is a run of {accepted}"), (
         first
     )
+
+
+def test_a_score_function_is_compared_with_the_gate_of_its_runs_after_each_quarter_of_the_steps():
+    """Two texts: the score function is ahead by one after a quarter of the steps, and level at the end."""
+    common = dict.fromkeys(compare.COLUMNS, "") | {"run": "14_train_probes/a", "settings": "margin=0.5, num_steps=8"}
+    rows = pd.DataFrame([common | {"model": model} for model in ("masks", "masks_by_score")])
+    bits = {"masks optimality_at_2": "4", "masks_by_score optimality_at_2": "c"}
+    bits |= {"masks optimality": "c", "masks_by_score optimality": "c"}
+    scores = pd.DataFrame([["14_train_probes/a", name, 2, value] for name, value in bits.items()])
+    found = committed.search_steps(rows, scores.set_axis(["run", "metric", "texts", "values"], axis=1))
+    assert found[["method", "margin", "steps"]].values.tolist() == [["masks_by_score", 0.5, k] for k in (2, 8)]
+    first, end = found["optimality"]
+    assert first.value == 0.5 and end.value == end.low == end.high == 0 and found["f1"].isna().all()
+    assert committed.search_steps(rows, scores.head(0).set_axis(["run", "metric", "texts", "values"], axis=1)).empty

@@ -7,6 +7,7 @@ below OUTPUTS are kept. The verdicts of claims.csv and the tables of RESULTS.md 
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -15,7 +16,15 @@ import pandas as pd
 from rationale.errors import BadInput, command
 from rationale.files import write_text
 from rationale.runs import by_text, saved
-from rationale.runs.committed import EPOCHS, FIGURES, describe_again, read_results, reference_folder
+from rationale.runs.committed import (
+    BY_LAYER,
+    EPOCHS,
+    FIGURES,
+    describe_again,
+    read_history,
+    read_results,
+    reference_folder,
+)
 from rationale.runs.compare import TASKS, agreements, rows_of
 from rationale.runs.origin import read_environment
 from rationale.runs.verdicts import read_claims, with_verdicts
@@ -23,8 +32,8 @@ from rationale.runs.workspace import TRIALS, root
 from tools.readme_tables import with_tables
 
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
-           "selection.multiplier", "dev_mse", "method")  # fmt: skip
-READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table}
+           "selection.multiplier", "dev_mse", "method", *BY_LAYER)  # fmt: skip
+READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table, "history.csv": read_history}
 
 
 def finished_runs(outputs: Path) -> list[Path]:
@@ -55,7 +64,7 @@ def collect(outputs: Path) -> pd.DataFrame:
     if not runs:
         raise BadInput(f"{outputs}: holds no finished training run; make one with `make run` or `make sweep`")
     names = [f"{run.parent.name}/{run.name}" for run in runs]
-    history = [saved.read_history(run).assign(run=name) for run, name in zip(runs, names, strict=True)]
+    history = [_with_layers(saved.read_history(run)).assign(run=name) for run, name in zip(runs, names, strict=True)]
     records = [
         {"run": name, "parameters": saved.read_parameters(run), "environment": read_environment(run)}
         for run, name in zip(runs, names, strict=True)
@@ -67,6 +76,7 @@ def collect(outputs: Path) -> pd.DataFrame:
     table = _merged("results.csv", rows, names)
     epochs = pd.concat(history).astype({"epoch": int})  # a run without epochs would turn the column into text
     epochs = _merged("history.csv", epochs.reindex(columns=HISTORY), names)
+    epochs = epochs.drop(columns=[name for name in BY_LAYER if epochs[name].isna().all()])
     path = reference_folder() / "runs.json"
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_name = {record["run"]: record for record in [*old, *records]}
@@ -82,6 +92,18 @@ def collect(outputs: Path) -> pd.DataFrame:
     if (gates := outputs / EPOCHS).is_file():
         write_text(reference_folder() / gates.name, gates.read_text(encoding="utf-8"))
     return table
+
+
+def _with_layers(history: pd.DataFrame) -> pd.DataFrame:
+    """A run's history in which the values of all layers are one text per epoch, in the columns `BY_LAYER`."""
+    for name in BY_LAYER:
+        layers = [column for column in history if re.fullmatch(rf"{name}_\d+", column)]
+        layers.sort(key=lambda column: int(column.rpartition("_")[2]))
+        if layers:
+            rows = history[layers].to_numpy()
+            texts = [" ".join(f"{value:.3g}" for value in row if value == value) for row in rows]
+            history = history.assign(**{name: texts})
+    return history
 
 
 def describe() -> pd.DataFrame:

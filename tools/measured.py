@@ -18,6 +18,7 @@ from rationale.statistics import Difference, share_difference, welch_test, wilso
 
 SPREAD = "±: the standard deviation over the seeds."
 INTERVAL = "In brackets: a 95 % interval; that of an accuracy of one seed is Wilson's, over the texts of the split."
+BOOTSTRAP = "In brackets: a 95 % interval by the bootstrap over texts, and over seeds where there are several."
 NONE = "°: from one seed, and no interval can be computed from what is committed."
 ALIKE = "≈: not significantly different from {reference}, at 5 %, each test by itself ({tests})."
 UNKNOWN = "?: this difference cannot be tested, because one of the two has one seed."
@@ -47,6 +48,14 @@ def cell(row: dict[str, Any], name: str, form: str = "{:.1f}", scale: float = 1,
         return f"{text}°"
     low, high = wilson_interval(value, num)
     return f"{text} ({form.format(scale * low)} to {form.format(scale * high)})"
+
+
+def with_interval(found: Difference | None, form: str = "{:.1f}", scale: float = 1) -> str:
+    """A number with its interval, such as one of a bootstrap; "" for none."""
+    if found is None:
+        return ""
+    value, low, high = (form.format(scale * number) for number in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"
 
 
 def marks(part: pd.DataFrame, rows: Sequence[dict[str, Any]], name: str, is_reference: Callable) -> list[str]:
@@ -105,7 +114,9 @@ def _difference(row: dict[str, Any], name: str, ours: list[float], theirs: list[
     return Difference(sum(ours) / len(ours) - sum(theirs) / len(theirs), float("nan"), float("nan"))
 
 
-def with_legend(table: str, reference: str = "", *, marked: Sequence[str] = (), several: bool = True) -> str:
+def with_legend(
+    table: str, reference: str = "", *, marked: Sequence[str] = (), several: bool = True, bootstrapped: bool = False
+) -> str:
     """A table in Markdown, and below it the meaning of the signs that it uses.
 
     Parameters
@@ -114,8 +125,10 @@ def with_legend(table: str, reference: str = "", *, marked: Sequence[str] = (), 
     reference : the row with which the others are compared, in words; "" if rows are not compared
     marked : the marks of the rows
     several : whether some row has several seeds, so that Welch's test was made
+    bootstrapped : whether the intervals are those of `statistics.paired_bootstrap`
     """
-    lines = [meaning for sign, meaning in SIGNS.items() if sign in table]
+    signs = SIGNS | ({" to ": BOOTSTRAP} if bootstrapped else {})
+    lines = [meaning for sign, meaning in signs.items() if sign in table]
     if reference:
         tests = [TESTS["welch"]] * several + [TESTS["texts"]] * (" to " in table)
         if all(mark in ("", " ?") for mark in marked) and not several:

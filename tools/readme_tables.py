@@ -5,19 +5,24 @@ import json
 import pandas as pd
 
 from rationale.explain.diffmask import PROBE_TARGETS
+from rationale.runs import by_text
 from rationale.runs.committed import (
+    BEHIND_GATE,
     SEARCH_METRICS,
+    SMALLEST,
+    read_by_text,
     read_published,
     reference_folder,
     rows_of_figure_4,
     search_rows,
+    search_steps,
     setting,
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from tools.measured import behind, cell, marks, with_legend
+from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
 
@@ -143,48 +148,73 @@ def probes_table(results: pd.DataFrame) -> str:
 
 
 def search_table(results: pd.DataFrame) -> str:
-    """The table of masks of single sentences against exact search, in Markdown, in per cent; published values last."""
-    results = search_rows(results)
+    """The tables of masks of single sentences against exact search, in Markdown, in per cent; published values last.
+
+    The second table has the score function beside the relaxed gate, after each quarter of the steps.
+    """
+    results, scores = search_rows(results), read_by_text()
+    names = list(SEARCH_METRICS)
     rows = []
-    for row in summary(results, list(SEARCH_METRICS)).sort_values(["network", "model"]).to_dict("records"):
-        cells = [
-            row["model"].replace("_", " ") + row["network"].removeprefix("gru"),
-            *(cell(row, name, scale=100) for name in SEARCH_METRICS),
-        ]
-        rows.append([*cells, str(int(row["seeds"]))])
-    printed = read_published().query("task == 'probes' and metric in @SEARCH_METRICS")
+    for row in summary(results, [*names, *SMALLEST]).sort_values(["network", "model"]).to_dict("records"):
+        same = results[(results["model"] == row["model"]) & (results["network"] == row["network"])]
+        runs = sorted(set(same["run"]))
+        cells = [row["model"].replace("_", " ") + row["network"].removeprefix("gru")]
+        for name in names:
+            found = by_text.interval(scores, runs, f"{row['model']} {name}")
+            cells.append(with_interval(found, scale=100) if found else cell(row, name, scale=100))
+        smallest = SMALLEST[row["smallest"] != row["smallest"]]  # erasure has no margin
+        rows.append([*cells, cell(row, smallest, "{:.2f}"), str(int(row["seeds"]))])
+    printed = read_published().query("task == 'probes' and metric in @names")
     for model, part in printed.groupby("model"):
         values = part.set_index("metric")["value"]
-        numbers = [_printed(100 * values.get(name, float("nan"))) for name in SEARCH_METRICS]
-        rows.append([f"{model.replace('_', ' ')}, published", *numbers, ""])
-    return with_legend(markdown(["method", *(name.replace("_", " ") for name in SEARCH_METRICS), "seeds"], rows))
+        numbers = [_printed(100 * values.get(name, float("nan"))) for name in names]
+        rows.append([f"{model.replace('_', ' ')}, published", *numbers, "", ""])
+    heads = ["method", *(name.replace("_", " ") for name in names), "positions of a smallest mask", "seeds"]
+    table = with_legend(markdown(heads, rows), bootstrapped=True)
+    return f"{table}\n\n{_steps_table(results, scores)}"
+
+
+def _steps_table(results: pd.DataFrame, scores: pd.DataFrame) -> str:
+    rows = []
+    for row in search_steps(results, scores).to_dict("records"):
+        cells = [row["method"].replace("_", " "), f"{row['margin']:g}", f"{row['steps']:,}"]
+        rows.append([*cells, *(with_interval(row[name], scale=100) for name in BEHIND_GATE)])
+    return markdown(["score function", "margin", "steps", *BEHIND_GATE], rows)
 
 
 def masking_table(results: pd.DataFrame) -> str:
-    """The table of probes of transformers, in Markdown: test split, means over layers, then over seeds.
+    """The table of probes of transformers, in Markdown: means over layers, then over seeds.
 
-    F1 is the mean over classes for SST and the F1 of SQuAD for questions; in per cent; published values last.
+    F1 is the mean over classes for SST and the F1 of SQuAD for questions, on dev and on test; all other columns are on
+    test. In per cent; published values last, which are those of dev.
     """
     rows, probed = [], results[(results["task"] == "probes") & results["corpus"].isin(["sst", "xquad", "squad"])]
-    probed = probed[~probed["network"].str.startswith("gru") & (probed["split"] == "test")]
+    probed = probed[~probed["network"].str.startswith("gru") & probed["split"].isin(["dev", "test"])]
     for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
-        alone = part.query("model == @SUBJECT and metric == @f1")["value"]
-        alone = {"alone": alone.mean(), "alone_std": alone.std()}
+        alone = part.query("model == @SUBJECT and metric == @f1").groupby("split")["value"].agg(["mean", "std"])
         is_masked = part["metric"].str.fullmatch(rf"masked_{f1}_\d+")
         # The mean over layers is taken for each run, so that the spread is one over seeds.
         layers = part[is_masked].groupby([*KIND, "settings", "seed", "split", "run"], dropna=False)["value"]
         part = pd.concat([part, layers.mean().reset_index().assign(metric="masked")])
-        table = summary(part[part["model"].isin(PROBE_TARGETS)], ["masked", "kept", "agreement", "divergence"])
-        for row in table.assign(name=line_names(table)).to_dict("records"):
-            cells = [corpus, row["name"], cell(row | alone, "alone", scale=100)]
-            cells += [cell(row, name, scale=100) for name in ("masked", "kept", "agreement")]
+        part = part[part["model"].isin(PROBE_TARGETS)]
+        names = ["masked", "kept", "agreement", "divergence"]
+        dev, test = (summary(part, names, split) for split in ("dev", "test"))
+        for row, on_dev in zip(
+            test.assign(name=line_names(test)).to_dict("records"), dev.to_dict("records"), strict=True
+        ):
+            cells = [corpus, row["name"]]
+            for split, values in (("dev", on_dev), ("test", row)):
+                model = {"alone": alone["mean"][split], "alone_std": alone["std"][split]}
+                cells += [cell(values | model, one, scale=100, split=split) for one in ("alone", "masked")]
+            cells += [cell(row, one, scale=100) for one in ("kept", "agreement")]
             rows.append([*cells, cell(row, "divergence", "{:.3f}"), str(row["seeds"])])
     printed = read_published().query("task == 'probes' and corpus == 'sst'").set_index(["model", "metric"])["value"]
     for kind in PROBE_TARGETS:
-        values = [printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"], printed[kind, "kept"]]
-        rows.append(["sst", f"{kind}, published", *(_printed(100 * value) for value in values), "", "", ""])
-    heads = "corpus,what is masked,F1 of the model,F1 after masking,kept,answer stays,divergence (nats),seeds"
+        f1 = [_printed(100 * value) for value in (printed[SUBJECT, "macro_f1"], printed[kind, "masked_macro_f1"])]
+        rows.append(["sst", f"{kind}, published", *f1, "", "", _printed(100 * printed[kind, "kept"]), "", "", ""])
+    heads = "corpus,what is masked,F1 of the model (dev),F1 after masking (dev),F1 of the model (test),"
+    heads += "F1 after masking (test),kept,answer stays,divergence (nats),seeds"
     return with_legend(markdown(heads.split(","), rows))
 
 

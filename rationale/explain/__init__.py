@@ -1,6 +1,7 @@
 """Explain a frozen model: DiffMask, other attributions and exact search; compare them, and measure faithfulness."""
 
 from rationale.explain.attributions import (
+    Quarters,
     additive_noise,
     attention,
     import_captum,
@@ -48,7 +49,7 @@ from rationale.explain.faithfulness import (
 )
 from rationale.explain.frozen import FrozenModel, divergence, recorded, replaced
 from rationale.explain.methods import METHODS, Method
-from rationale.explain.search import erasure, select_rows, smallest_masks
+from rationale.explain.search import erasure, mask_divergence, select_rows, smallest_masks
 
 __all__ = [
     "BUDGETS",
@@ -65,6 +66,7 @@ __all__ = [
     "Probe",
     "ProbeObjective",
     "ProbeOutput",
+    "Quarters",
     "additive_noise",
     "attention",
     "class_probabilities",
@@ -83,6 +85,7 @@ __all__ = [
     "integrated_gradients",
     "length_leak",
     "log_odds",
+    "mask_divergence",
     "masks",
     "masks_by_released_score",
     "masks_by_score",

@@ -182,6 +182,7 @@ def masks(
     estimator: str = "relaxed",
     rate: float = 0.1,
     learn_baseline: bool = False,
+    watch: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Tensor:
     """P(z_i != 0) of gates whose logits are free parameters of each text: DiffMask without amortisation.
 
@@ -203,6 +204,9 @@ def masks(
         Step size of Adam on the logits.
     learn_baseline : bool
         Whether the baseline b, which starts at 0, is fitted to the text too; otherwise it stays 0.
+    watch : function of (step, keep, distance), or None
+        It is called at each step, counted from 1, with P(z_i != 0) [B, T] before the step and the divergence of its
+        draw [B], in nats. `Quarters` is such a function.
 
     Raises
     ------
@@ -217,7 +221,7 @@ def masks(
     log_multiplier, average = original.new_full((len(mask),), 0.1).log(), original.new_zeros(len(mask))
     parameters = [raw, baseline] if learn_baseline else [raw]
     optimizer = torch.optim.Adam(parameters, lr=rate)
-    for _ in range(num_steps):
+    for step in range(1, num_steps + 1):
         gates = _free_gates(raw, estimator)
         z = gates.rsample() if gates.has_rsample else gates.sample()
         distance = divergence(original, frozen.masked(batch, layer, z, baseline))
@@ -228,13 +232,45 @@ def masks(
             scale = multiplier if estimator == "score" else 1.0
             cost = scale * score_term(gates, z, distance.detach() - average, mask)
             average = average.lerp(distance.detach(), 0.01)
-        loss = masked_mean(gates.log_prob_nonzero.exp(), mask) + cost
+        keep = gates.log_prob_nonzero.exp()
+        if watch:
+            watch(step, keep.detach(), distance.detach())
+        loss = masked_mean(keep, mask) + cost
         for tensor, gradient in zip(parameters, torch.autograd.grad(loss.sum(), parameters), strict=True):
             tensor.grad = gradient
         optimizer.step()
         raw.data.clamp_(-10, 10)
         log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+
+
+class Quarters:
+    """Watches `masks`: the masks after each quarter of the steps, and what the draws of the last quarter cost.
+
+    Parameters
+    ----------
+    num_steps : int, 1 or more
+        All steps of the fit.
+
+    Attributes
+    ----------
+    masks : dict, number of steps -> bool [B, T]
+        The masks P(z_i != 0) > 1/2 after one, two and three quarters of the steps: those of a fit of so few steps.
+    divergence : [B], in nats
+        Mean divergence of the draws of the last quarter: an estimate of the E[D] that the constraint holds.
+    """
+
+    def __init__(self, num_steps: int):
+        self.steps = [num_steps * k // 4 for k in (1, 2, 3)]
+        self.num_last = num_steps - self.steps[-1]
+        self.masks: dict[int, Tensor] = {}
+        self.divergence = torch.zeros(())
+
+    def __call__(self, step: int, keep: Tensor, distance: Tensor) -> None:
+        if step - 1 in self.steps:
+            self.masks[step - 1] = keep > 0.5
+        if step > self.steps[-1]:
+            self.divergence = self.divergence + distance / self.num_last
 
 
 def score_term(gates: Bernoulli, z: Tensor, cost: Tensor, mask: Tensor) -> Tensor:

@@ -70,19 +70,25 @@ def distance_to_truth(truth: Tensor, attribution: Tensor) -> dict[str, Tensor]:
     return {"kl": kl(p, q), "js": (kl(p, middle) + kl(q, middle)) / 2}
 
 
-def compare_with_search(values: list[Tensor], solutions: list[Tensor]) -> dict[str, float]:
-    """Means over texts of `compare_with_smallest_masks` for the masks P(z != 0) > 1/2 of the first layer.
+def compare_with_search(values: list[Tensor], solutions: list[Tensor]) -> dict[str, Tensor]:
+    """`compare_with_smallest_masks` for the masks P(z != 0) > 1/2 of the first layer, text by text.
 
     Parameters
     ----------
     values : one [L + 1, T_i] per text
         Attributions that are P(z != 0).
     solutions : one bool [S_i, T_i] per text, of `smallest_masks`
+
+    Returns
+    -------
+    dict: [N] each
+        The scores of `compare_with_smallest_masks`, and smallest, the number of positions of a smallest mask.
     """
-    scores = [
-        compare_with_smallest_masks(keep[0] > 0.5, smallest) for keep, smallest in zip(values, solutions, strict=True)
-    ]
-    return {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
+    rows = []
+    for keep, smallest in zip(values, solutions, strict=True):
+        scores = compare_with_smallest_masks(keep[0] > 0.5, smallest)
+        rows.append(scores | {"smallest": float(smallest[0].sum())})
+    return {name: torch.tensor([row[name] for row in rows], dtype=torch.float64) for name in rows[0]}
 
 
 def compare_with_gold(values: list[Tensor], examples: list[Example]) -> dict[str, float]:

@@ -31,6 +31,11 @@ class Method:
         """Whether the method is a probe, trained on all texts, instead of a function of one batch."""
         return self.function is None
 
+    @property
+    def is_fitted_mask(self) -> bool:
+        """Whether the method fits a mask to one text in steps, which can be watched (option watch)."""
+        return self.is_mask and self.needs_steps
+
     def missing(self, *, single_answer: bool, attention_weights: bool, short_texts: bool) -> str:
         """What the method needs but a model and its texts do not have, in words; "" if nothing is missing.
 

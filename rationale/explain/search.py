@@ -78,6 +78,22 @@ def smallest_masks(
     return solutions
 
 
+def mask_divergence(frozen: FrozenModel, batch: Batch, layer: int, kept: Tensor) -> Tensor:
+    """D(y, y_hat) if only these positions of a layer are kept and zeros take the place of all others, [B], in nats.
+
+    A mask is feasible under a margin if this is at most the margin: the constraint of eq. (D6) for masks that are not
+    drawn, as in `smallest_masks`.
+
+    Parameters
+    ----------
+    kept : bool [B, T]
+    """
+    logits, states = frozen.read(batch)
+    with torch.no_grad():
+        masked = frozen.masked(batch, layer, kept.to(states[layer].dtype), states[layer].new_zeros(()))
+    return divergence(logits, masked)
+
+
 def _masks(length: int, size: int) -> Tensor:
     """All masks of `length` positions that keep `size` positions, bool [M, length]."""
     chosen = torch.tensor(list(combinations(range(length), size)), dtype=torch.long)

@@ -1,8 +1,9 @@
 """The score of each test text, of finished runs and of committed ones: what a paired bootstrap needs.
 
-`outputs/reference/by_text.csv` has one row per run: run, metric, texts (their number), values. An accuracy is written
-as one bit per text, in hexadecimal digits. Squared errors are written with three digits, separated by spaces. Runs that
-were committed before there was this file, and whose folders are lost, are not in it.
+`outputs/reference/by_text.csv` has one row per run and metric: run, metric, texts (their number), values. If a run has
+several methods, the name of the method stands before that of the metric: "masks optimality". A score that is 0 or 1
+(`BITS`) is written as one bit per text, in hexadecimal digits. Other scores are written with three digits, separated by
+spaces. Runs that were committed before there was this file, and whose folders are lost, are not in it.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from rationale.errors import BadInput, optional
 from rationale.runs import saved
+from rationale.statistics import Difference, paired_bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +23,8 @@ else:
     pd = optional("pandas", "tables of results", "notebooks")
 
 COLUMNS = ["run", "metric", "texts", "values"]
+BITS = ("accuracy", "optimality", "feasible")  # metrics that are 0 or 1 for one text
+SEARCHED = ("f1", *BITS[1:])  # of masks that were compared with exact search; the bits also after fewer steps
 
 
 def scores_by_text(run: Path) -> tuple[str, Tensor] | None:
@@ -38,13 +42,27 @@ def scores_by_text(run: Path) -> tuple[str, Tensor] | None:
     ).square().mean(1)
 
 
+def searched_by_text(run: Path) -> dict[str, Tensor]:
+    """Of a run that compared masks with exact search: the scores of its texts, [N] each, by "METHOD METRIC"."""
+    if not (run / "attributions.jsonl").is_file():
+        return {}
+    rows = saved.read_attributions(run, "test")
+    scores = [row for row in rows["scores"] if isinstance(row, dict)] if "scores" in rows else []
+    there = [(method, name) for method, of_method in (scores[0] if scores else {}).items() for name in of_method]
+    found = {}
+    for method, name in there:
+        if name in SEARCHED or _is_bit(name):
+            values = [row[method][name] for row in scores if name in row.get(method, {})]
+            found[f"{method} {name}"] = torch.tensor(values, dtype=torch.float64)
+    return found
+
+
 def table_of(runs: Sequence[Path], names: Sequence[str]) -> pd.DataFrame:
     """The rows of finished runs; a run without such scores has none."""
     rows = []
     for run, name in zip(runs, names, strict=True):
         found = scores_by_text(run)
-        if found is not None:
-            metric, scores = found
+        for metric, scores in [found] if found else searched_by_text(run).items():
             rows.append([name, metric, len(scores), write_scores(metric, scores)])
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -63,8 +81,10 @@ def write_scores(metric: str, scores: Tensor) -> str:
     'b8'
     >>> write_scores("mse", torch.tensor([0.25, 1e-6]))
     '0.25 1e-06'
+    >>> write_scores("masks optimality", torch.tensor([1.0, 0.0]))
+    '8'
     """
-    if metric != "accuracy":
+    if not _is_bit(metric):
         return " ".join(f"{score:.3g}" for score in scores.tolist())
     bits = "".join(str(int(score)) for score in scores.tolist())
     digits = -(-len(bits) // 4)
@@ -79,28 +99,67 @@ def read_scores(metric: str, num: int, written: str) -> Tensor:
     >>> read_scores("accuracy", 5, "b8")
     tensor([1., 0., 1., 1., 1.])
     """
-    if metric != "accuracy":
+    if not _is_bit(metric):
         return torch.tensor([float(part) for part in written.split()])
     bits = f"{int(written, 16):0{4 * len(written)}b}"
     return torch.tensor([float(bit) for bit in bits[:num]])
 
 
-def stacked(table: pd.DataFrame, runs: Sequence[str]) -> Tensor:
+def _is_bit(metric: str) -> bool:
+    return metric.split()[-1].partition("_at_")[0] in BITS  # "masks feasible_at_500": after 500 steps
+
+
+def stacked(table: pd.DataFrame, runs: Sequence[str], metric: str = "") -> Tensor:
     """The scores of runs that differ in the seed, from rows of `by_text.csv`: [S, N].
+
+    Parameters
+    ----------
+    metric : str
+        The one that is meant, with its method; "" if each of these runs has one.
 
     Raises
     ------
     BadInput
         If a run has no row, or the runs have different metrics or numbers of texts.
     """
-    rows = table.set_index("run")
+    rows = table[table["metric"] == metric] if metric else table
+    rows = rows.set_index("run")
     lost = [run for run in runs if run not in rows.index]
     if lost:
-        raise BadInput(f"by_text.csv: no row of {', '.join(lost)}; accepted are {', '.join(rows.index) or 'none'}")
+        of_metric = f" with the metric {metric}" if metric else ""
+        accepted = ", ".join(dict.fromkeys(rows.index)) or "none"
+        raise BadInput(f"by_text.csv: no row of {', '.join(lost)}{of_metric}; accepted are {accepted}")
     rows = rows.loc[list(runs)]
     if rows[["metric", "texts"]].drop_duplicates().shape[0] != 1:
         raise BadInput(f"{', '.join(runs)}: different metrics or numbers of texts; runs on the same texts are accepted")
     return torch.stack([read_scores(row.metric, int(row.texts), row.values_) for row in _named(rows)])
+
+
+def difference(table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str) -> Difference | None:
+    """The difference of two methods that explained the same models in the same runs; None if a run has no scores.
+
+    Both methods of a run have the same model and the same smallest masks. So the bootstrap draws texts and runs for the
+    differences within the runs.
+
+    Parameters
+    ----------
+    runs : runs that differ in the seed
+    ours, theirs : "METHOD METRIC" each
+    """
+    names = set(zip(table["run"], table["metric"], strict=True))
+    if not runs or any((run, metric) not in names for run in runs for metric in (ours, theirs)):
+        return None
+    apart = stacked(table, runs, ours) - stacked(table, runs, theirs)
+    return paired_bootstrap(apart, torch.zeros(1, apart.shape[1]))
+
+
+def interval(table: pd.DataFrame, runs: Sequence[str], metric: str) -> Difference | None:
+    """The mean of a metric over runs and texts with its bootstrap interval; None if a run has no such scores."""
+    names = set(zip(table["run"], table["metric"], strict=True))
+    if not runs or any((run, metric) not in names for run in runs):
+        return None
+    scores = stacked(table, runs, metric)
+    return paired_bootstrap(scores, torch.zeros(1, scores.shape[1]))
 
 
 def _named(rows: pd.DataFrame):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rationale.errors import BadInput, optional, shown
 from rationale.explain.methods import METHODS
 from rationale.nn.gates import GATES
+from rationale.runs import by_text
 from rationale.runs.compare import COLUMNS, KIND, rows_of_all, with_variant
 from rationale.runs.differences import (
     ATTENTIONS,
@@ -84,6 +85,9 @@ FIGURES = (  # below OUTPUTS; copied if the run is there
     f"{OF_TEXTS}/text2_mails-softmax-seed1.svg",
     f"{OF_TEXTS}/text2_mails-fusedmax-seed1.svg",
 )
+
+
+BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one value per layer: "0.98 0.31" of a probe
 
 
 def reference_folder() -> Path:
@@ -153,9 +157,33 @@ def num_texts(corpus: str, settings: str, split: str = "test") -> int | None:
     return None if there is None else min(asked, there) if asked else there
 
 
-def read_history() -> pd.DataFrame:
-    """Read `history.csv`, one row per epoch of a committed run."""
-    return pd.read_csv(reference_folder() / "history.csv")
+def read_history(path: Path | None = None) -> pd.DataFrame:
+    """Read `history.csv`, one row per epoch of a committed run; `by_layer` reads its columns `BY_LAYER`."""
+    return pd.read_csv(path or reference_folder() / "history.csv", dtype=dict.fromkeys(BY_LAYER, str))
+
+
+def by_layer(history: pd.DataFrame, run: str, method: str, name: str) -> pd.DataFrame:
+    """A value of each layer after each epoch of a probe: one row per epoch, one column per layer.
+
+    Parameters
+    ----------
+    history : of `read_history`
+    run, method : str
+        A committed run, and one of its probes.
+    name : one of `BY_LAYER`
+        The kept share, or the divergence in nats, on dev.
+
+    Raises
+    ------
+    BadInput
+        If history.csv has no such values: runs that were committed before it had them have none.
+    """
+    history = history.reindex(columns=[*history.columns.union([name])])  # no run may have it
+    rows = history[(history["run"] == run) & (history["method"] == method) & history[name].notna()]
+    if rows.empty:
+        raise BadInput(f"history.csv: no {name} of each layer for {method} of {run}; newer runs of probes have it")
+    values = [[float(part) for part in text.split()] for text in rows[name]]
+    return pd.DataFrame(values, index=pd.Index(rows["epoch"], name="epoch"))
 
 
 def read_published() -> pd.DataFrame:
@@ -164,6 +192,12 @@ def read_published() -> pd.DataFrame:
     `known` says whether a number was read in the text of the paper, or recalled and not read there again.
     """
     return pd.read_csv(reference_folder() / "published.csv")
+
+
+def read_by_text() -> pd.DataFrame:
+    """Read `by_text.csv`, the scores of the test texts of committed runs; without rows if there is no such file."""
+    path = reference_folder() / "by_text.csv"
+    return by_text.read_table(path) if path.is_file() else pd.DataFrame(columns=by_text.COLUMNS)
 
 
 def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
@@ -256,14 +290,17 @@ def behind_softmax(table: pd.DataFrame) -> pd.Series:
 
 
 # Masks are compared with the smallest masks that satisfy the same constraint, or (answer_*) that keep the prediction.
-SEARCH_METRICS = ("precision", "recall", "f1", "masked", "optimality", "answer_f1", "answer_optimality")
+SEARCH_METRICS = ("f1", "optimality", "feasible", "feasible_draws", "settled", "precision", "recall", "masked",
+                  "answer_f1", "answer_optimality")  # fmt: skip
+BEHIND_GATE = ("f1", "optimality", "feasible")  # in which the score functions are compared with the relaxed gate
+SMALLEST = ("smallest", "answer_smallest")  # the number of positions of these smallest masks
 
 
 def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
     part = results[(results["task"] == "probes") & results["network"].str.startswith("gru")]
     masks = [name for name, method in METHODS.items() if method.is_mask]
-    part = part[part["model"].isin(masks) & part["metric"].isin(SEARCH_METRICS)]
+    part = part[part["model"].isin(masks) & part["metric"].str.partition("_at_")[0].isin([*SEARCH_METRICS, *SMALLEST])]
     searched = part["model"].map(lambda model: not METHODS[model].needs_margin)
     part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_without_margin)))
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
@@ -271,3 +308,36 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
 
 def _without_margin(line: str) -> str:
     return write_settings({name: value for name, value in read_settings(line).items() if name != "margin"})
+
+
+def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """How far the score functions are from the relaxed gate after each quarter of the steps.
+
+    Parameters
+    ----------
+    rows : of `search_rows`
+    scores : of `read_by_text`, or the `by_text.table_of` one's own runs
+
+    Returns
+    -------
+    DataFrame
+        One row per method, margin, runs (a tuple of names) and number of steps, and per metric of `BEHIND_GATE` the
+        difference from `masks` of the same runs, a `Difference` with its bootstrap interval over texts and seeds. None
+        where texts have no scores.
+    """
+    table = []
+    usual = defaults_of("14_train_probes")
+    for method in ("masks_by_score", "masks_by_released_score"):
+        for line, part in rows[rows["model"] == method].groupby("settings"):
+            runs, settings = tuple(sorted(set(part["run"]))), usual | read_settings(line)
+            last = settings["num_steps"]
+            for steps in (*(last * k // 4 for k in (1, 2, 3)), last):
+                end = "" if steps == last else f"_at_{steps}"
+                pairs = {name: [f"{model} {name}{end}" for model in (method, "masks")] for name in BEHIND_GATE}
+                found = {name: by_text.difference(scores, runs, *pair) for name, pair in pairs.items()}
+                if any(one is not None for one in found.values()):
+                    row = {"method": method, "margin": settings["margin"], "runs": runs, "steps": steps}
+                    table.append(row | found)
+    columns = ["method", "margin", "runs", "steps"]
+    table = pd.DataFrame(table, columns=[*columns, *BEHIND_GATE], dtype=object)
+    return table.sort_values(columns, ascending=[False, True, True, True], ignore_index=True)

@@ -65,7 +65,7 @@ SETTINGS = {
 }
 BUILDERS = {"extraction": ("models.extractor", "build_extractor"), "alignment": ("models.aligner", "build_aligner")}
 # What lines of attributions.jsonl have beside the methods.
-FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer"}
+FACTS = {"split", "tokens", "second", "gold", "informative", "word_labels", "label", "answer", "scores"}
 
 
 def save_run(
@@ -165,8 +165,8 @@ def save_probes(
 
     metrics.json has `methods`, {method: {"dev": ..., "test": ..., "seconds": ...}}, and history.csv has the column
     `method`. attributions.jsonl has one text per line: split, tokens, second (a query, or null), gold and word_labels
-    where there are any, label, answer (the prediction without masking), and for each method one row per layer, one
-    column per position.
+    where there are any, label, answer (the prediction without masking), for each method one row per layer, one column
+    per position, and `scores`, {method: {metric: value}} of the methods that are scored text by text.
 
     Parameters
     ----------
@@ -195,6 +195,12 @@ def save_probes(
             for method, one in results.items():
                 if i < len(one.values[split]):
                     row[method] = [_short(layer, 4) for layer in one.values[split][i].tolist()]
+            scores = {method: one.by_text for method, one in results.items() if split == "test" and one.by_text}
+            if scores:
+                row["scores"] = {
+                    method: {name: round(values[i].item(), 4) for name, values in of_method.items() if i < len(values)}
+                    for method, of_method in scores.items()
+                }
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     tensors = {f"{name}.{key}": value for name, state in weights.items() for key, value in state.items()}
     write_tensors(folder / "model.safetensors", tensors, {"format": FORMAT, "task": "probing", "parameters": vars(p)})

@@ -21,7 +21,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from rationale.errors import BadInput, optional
-from rationale.runs.committed import num_texts, reference_folder
+from rationale.runs import by_text
+from rationale.runs.committed import num_texts, read_by_text, reference_folder
 from rationale.runs.compare import KIND
 from rationale.runs.workspace import notebook_path
 from rationale.statistics import Difference, mean_interval, share_difference, welch_test, wilson_interval
@@ -149,8 +150,11 @@ def _beside_runs(
 ) -> Verdict:
     a, b = ours["value"].tolist(), theirs["value"].tolist()
     num = _num_texts(ours, split, metric)
-    found: Difference | None = None
-    if min(len(a), len(b)) > 1:
+    found = _in_the_same_runs(ours, theirs, metric) if split == "test" else None
+    on_texts = " and their texts" if found is not None else ""
+    if found is not None:
+        pass
+    elif min(len(a), len(b)) > 1:
         found = welch_test(a, b)
     elif len(a) == len(b) == 1 and num is not None:
         found = share_difference(a[0], b[0], num)
@@ -164,8 +168,17 @@ def _beside_runs(
     }
     holds, fails = decide[rule](found)
     seeds = _seeds(len(a)) if len(a) == len(b) else f"{len(a)} and {_seeds(len(b))}"
-    evidence = f"difference {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), {seeds}"
+    evidence = f"difference {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), {seeds}{on_texts}"
     return Verdict(REPRODUCED if holds else CONTRADICTED if fails else OPEN, evidence)
+
+
+def _in_the_same_runs(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> Difference | None:
+    """The bootstrap over texts and seeds of two methods that explained the same models; None without such scores."""
+    runs = sorted(set(ours["run"]))
+    if runs != sorted(set(theirs["run"])):
+        return None
+    methods = (f"{rows['model'].iloc[0]} {metric}" for rows in (ours, theirs))
+    return by_text.difference(read_by_text(), runs, *methods)
 
 
 def _num_texts(rows: pd.DataFrame, split: str, metric: str) -> int | None:

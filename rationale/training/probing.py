@@ -27,6 +27,7 @@ from rationale.explain import attributions
 from rationale.explain.diffmask import BilinearVotes, MLPVotes, Probe, ProbeObjective, mean_states
 from rationale.explain.frozen import FrozenModel, divergence
 from rationale.explain.methods import METHODS
+from rationale.explain.search import mask_divergence
 from rationale.metrics import class_scores
 from rationale.models import transformers
 from rationale.models.digit_counter import DigitCounter
@@ -227,6 +228,8 @@ class AttributionResult:
     best_epoch: int = 0
     probe: Probe | None = None
     converged: int | None = None  # for probes, the epoch at which dev said enough (`stop_after`)
+    by_text: dict[str, Tensor] = field(default_factory=dict)  # scores of the test texts, [N] each, by name
+    earlier: dict[int, list[Tensor]] = field(default_factory=dict)  # of fits: masks after so many steps, bool [1, T_i]
 
 
 def attribute(
@@ -249,13 +252,43 @@ def attribute(
     report_phase(f"attributions: {method}")
     start = time.perf_counter()
     moments = attributions.state_moments(frozen, batches["train"].in_order()) if facts.needs_moments else None
-    test, values = batches["test"], []
+    one = AttributionResult({"test": []}, {"dev": {}, "test": {}})
+    test, marks = batches["test"], []
     for rows in torch.arange(p.num_explained or len(test.examples))[: len(test.examples)].split(1024):
         batch = test.rows(rows)
-        padded = attribute_batch(method, p, frozen, batch, moments).cpu()
+        watch = attributions.Quarters(p.num_steps) if facts.is_fitted_mask else None
+        padded = attribute_batch(method, p, frozen, batch, moments, watch).cpu()
         lengths = frozen.mask(batch).sum(1).tolist()
-        values += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
-    return AttributionResult({"test": values}, {"dev": {}, "test": {}}, time.perf_counter() - start)
+        one.values["test"] += [layers[:, :length] for layers, length in zip(padded, lengths, strict=True)]
+        if watch:
+            for step, masks in watch.masks.items():
+                cut = [mask[None, :length].cpu() for mask, length in zip(masks, lengths, strict=True)]
+                one.earlier[step] = one.earlier.get(step, []) + cut
+            marks.append(_marks_of_fit(p, frozen, batch, padded[:, 0], watch))
+    one.by_text |= {name: torch.cat([part[name] for part in marks]) for name in (marks[0] if marks else ())}
+    one.metrics["test"] |= {name: scores.mean().item() for name, scores in one.by_text.items()}
+    one.seconds = time.perf_counter() - start
+    return one
+
+
+def _marks_of_fit(
+    p: "ProbingSettings", frozen: FrozenModel, batch: Batch, keep: Tensor, watch: attributions.Quarters
+) -> dict[str, Tensor]:
+    """Scores of masks that were fitted to the first layer of single texts, [B] each.
+
+    feasible: 1 if the mask P(z != 0) > 1/2 meets the margin (feasible_at_S: after S steps). feasible_draws: 1 if the
+    mean divergence of the draws of the last quarter of the steps meets it. settled: 1 if this quarter did not change
+    the mask.
+    """
+    kept = (keep > 0.5).to(batch.mask.device)
+
+    def feasible(mask: Tensor) -> Tensor:
+        return mask_divergence(frozen, batch, 0, mask) <= p.margin
+
+    found = {"feasible": feasible(kept), "feasible_draws": watch.divergence <= p.margin}
+    found |= {"settled": ((kept == watch.masks[watch.steps[-1]]) | ~batch.mask).all(1)}
+    found |= {f"feasible_at_{step}": feasible(mask) for step, mask in watch.masks.items()}
+    return {name: one.double().cpu() for name, one in found.items()}
 
 
 def attribute_batch(
@@ -264,6 +297,7 @@ def attribute_batch(
     frozen: FrozenModel,
     batch: Batch,
     moments: list[tuple[Tensor, Tensor]] | None = None,
+    watch: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Tensor:
     """Attributions of a method that is not a probe to the states of every layer, [B, L + 1, T].
 
@@ -273,6 +307,7 @@ def attribute_batch(
     p : parameters
         Uses num_steps, margin, searchable.
     moments : of `attributions.state_moments`, or None if the method does not need them
+    watch : watches the fit of masks to the first layer, see `attributions.masks`; other methods have none
     """
     facts, options = METHODS[method], {}
     if facts.needs_short_texts and p.searchable:
@@ -285,6 +320,8 @@ def attribute_batch(
     for layer in range(len(frozen.layers)):
         if facts.needs_moments:
             options["mean"], options["std"] = moments[layer]
+        if facts.is_fitted_mask:
+            options["watch"] = watch if layer == 0 else None
         layers.append(facts.function(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
