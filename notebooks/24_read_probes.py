@@ -251,11 +251,11 @@ for path in folders["toy"][:1]:
 #
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
 # otherwise it may be small for the wrong reason. And the fit has to be *at its end*. The multiplier begins at 0.1 and
-# grows by at most 5 % per step, so after a few hundred steps many masks are still on their way. The table therefore has
-# three more columns. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with
-# $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last quarter of
-# the steps meets it, which is what the constraint asks. `settled` is the share of masks that this last quarter did not
-# change. And `smallest` is the mean number of word pieces in a smallest mask.
+# grows by at most 5 % per step, so after a few hundred steps many masks are still on their way. This is why you see
+# four more columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the
+# words with $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last
+# quarter of the steps meets it, which is what the constraint asks. `settled` is the share of masks that this last
+# quarter did not change. And `smallest` is the mean number of word pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
@@ -290,8 +290,8 @@ if len(table):
 # %% [markdown]
 # Which gradient is better? Both methods of a run explain the same model, and the search gave both the same smallest
 # masks. So we take the difference sentence by sentence, and draw sentences and runs anew for its interval
-# (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps. A positive number
-# means that the score function is ahead of the relaxed gate.
+# (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps. If you see a
+# positive number, the score function is ahead of the relaxed gate.
 
 # %%
 ahead = committed.search_steps(searched, texts_scored)
@@ -328,7 +328,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # other one, more of the relaxed gate's masks meet the margin, but they keep more word pieces than they need.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with
-# $P(z \ne 0) > 1/2$ is only the most probable draw. A comparison with smallest masks should always tell you this share.
+# $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report this share.
 # We have measured all this with one GRU, so the intervals cover the choice of the sentences and not that of the model.
 
 # %% tags=["check"]

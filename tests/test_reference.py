@@ -507,3 +507,4 @@ def test_a_score_function_is_compared_with_the_gate_of_its_runs_after_each_quart
     first, end = found["optimality"]
     assert first.value == 0.5 and end.value == end.low == end.high == 0 and found["f1"].isna().all()
     assert committed.search_steps(rows, scores.head(0).set_axis(["run", "metric", "texts", "values"], axis=1)).empty
+    assert committed.search_rows(rows.head(0).assign(value=1.0)).empty, "no run has searched"

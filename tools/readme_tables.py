@@ -148,10 +148,7 @@ def probes_table(results: pd.DataFrame) -> str:
 
 
 def search_table(results: pd.DataFrame) -> str:
-    """The tables of masks of single sentences against exact search, in Markdown, in per cent; published values last.
-
-    The second table has the score function beside the relaxed gate, after each quarter of the steps.
-    """
+    """The table of masks of single sentences against exact search, in Markdown, in per cent; published values last."""
     results, scores = search_rows(results), read_by_text()
     names = list(SEARCH_METRICS)
     rows = []
@@ -170,16 +167,16 @@ def search_table(results: pd.DataFrame) -> str:
         numbers = [_printed(100 * values.get(name, float("nan"))) for name in names]
         rows.append([f"{model.replace('_', ' ')}, published", *numbers, "", ""])
     heads = ["method", *(name.replace("_", " ") for name in names), "positions of a smallest mask", "seeds"]
-    table = with_legend(markdown(heads, rows), bootstrapped=True)
-    return f"{table}\n\n{_steps_table(results, scores)}"
+    return with_legend(markdown(heads, rows), bootstrapped=True)
 
 
-def _steps_table(results: pd.DataFrame, scores: pd.DataFrame) -> str:
+def search_steps_table(results: pd.DataFrame) -> str:
+    """The table of the score functions beside the relaxed gate after each quarter of the steps, in Markdown."""
     rows = []
-    for row in search_steps(results, scores).to_dict("records"):
+    for row in search_steps(search_rows(results), read_by_text()).to_dict("records"):
         cells = [row["method"].replace("_", " "), f"{row['margin']:g}", f"{row['steps']:,}"]
         rows.append([*cells, *(with_interval(row[name], scale=100) for name in BEHIND_GATE)])
-    return markdown(["score function", "margin", "steps", *BEHIND_GATE], rows)
+    return with_legend(markdown(["score function", "margin", "steps", *BEHIND_GATE], rows), bootstrapped=True)
 
 
 def masking_table(results: pd.DataFrame) -> str:
@@ -311,6 +308,7 @@ TABLES |= {
     "texts": texts_table,
     "probes": probes_table,
     "search": search_table,
+    "search_steps": search_steps_table,
     "masking": masking_table,
     "claims": claims_table,
     "tuning": tuning_table,

@@ -300,7 +300,8 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
     part = results[(results["task"] == "probes") & results["network"].str.startswith("gru")]
     masks = [name for name, method in METHODS.items() if method.is_mask]
-    part = part[part["model"].isin(masks) & part["metric"].str.partition("_at_")[0].isin([*SEARCH_METRICS, *SMALLEST])]
+    names = part["metric"].map(lambda name: name.partition("_at_")[0])  # "f1_at_500": after 500 steps
+    part = part[part["model"].isin(masks) & names.isin([*SEARCH_METRICS, *SMALLEST])]
     searched = part["model"].map(lambda model: not METHODS[model].needs_margin)
     part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_without_margin)))
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
