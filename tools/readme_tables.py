@@ -19,11 +19,14 @@ from rationale.runs.committed import (
     setting,
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
+from rationale.runs.differences import read_settings
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
+
+LARGEST_VECTORS = "imdb.w2v.300d"  # of the rows of SST with which other encoders are compared
 
 
 def _printed(value: float, form: str = "{:.1f}") -> str:
@@ -45,6 +48,28 @@ def sst_table(results: pd.DataFrame) -> str:
         cells += [cell(t, name, scale=100) if target else "" for name in ("rate_expected", "rate_selected")]
         rows.append([*cells, str(d["seeds"])])
     return with_legend(markdown(heads.split(","), rows), "full text with the same vectors", marked=signs)
+
+
+def encoders_table(results: pd.DataFrame) -> str:
+    """The table of SST with pretrained encoders, in Markdown, beside the same models with the LSTM."""
+    on_sst = results[results["run"].str.startswith("12_train_sst/")]
+    encoder = on_sst["settings"].map(lambda line: read_settings(line).get("encoder", "lstm"))
+    usual = rows_of_figure_4(on_sst)
+    asked = on_sst[~encoder.isin(["lstm", "rcnn"])]
+    alike = usual["target"].isin(asked["target"]) & usual["vectors"].eq(LARGEST_VECTORS)
+    runs = pd.concat([asked, usual[alike & usual["model"].isin(asked["model"]) & usual["sparsity"].eq(0)]])
+    rates = ["rate_expected", "rate_selected", "word_precision", "count_tells"]
+    dev, test = (summary(runs, ["accuracy", *rates], s) for s in ("dev", "test"))
+    heads = "encoder,model,target,dev accuracy,test accuracy,expected rate,selected words,precision,told,seeds"
+    rows, found = [], test.to_dict("records")
+    signs = marks(runs, found, "accuracy", lambda a, b: b["model"] == "full_text" and a["network"] == b["network"])
+    for d, t, sign in zip(dev.to_dict("records"), found, signs, strict=True):
+        target = setting(d["model"], d["target"], d["sparsity"])
+        cells = [read_settings(d["settings"]).get("encoder", "lstm"), d["model"].replace("_", " "), target]
+        cells += [cell(d, "accuracy", scale=100, split="dev"), cell(t, "accuracy", scale=100) + sign]
+        cells += [cell(t, name, scale=100) if target else "" for name in rates]
+        rows.append([*cells, str(d["seeds"])])
+    return with_legend(markdown(heads.split(","), rows), "full text with the same encoder", marked=signs)
 
 
 def reviews_table(results: pd.DataFrame) -> str:
@@ -303,7 +328,13 @@ def scale_table(_: pd.DataFrame) -> str:
     return f"{table}\n\n{settings[0].upper()}{settings[1:]}. {where}"
 
 
-TABLES = {"sst": sst_table, "faithfulness": faithfulness_table, "reviews": reviews_table, "nli": nli_table}
+TABLES = {
+    "sst": sst_table,
+    "encoders": encoders_table,
+    "faithfulness": faithfulness_table,
+    "reviews": reviews_table,
+    "nli": nli_table,
+}
 TABLES |= {
     "texts": texts_table,
     "probes": probes_table,
