@@ -42,7 +42,7 @@ def kernel_ahead(notebook: str | Path, threads: int | None) -> Iterator[Execute]
     """
     try:
         kernel = StartedKernel(notebook_path(notebook), threads) if os.name == "posix" else None
-    except BadInput:  # which the runner will tell
+    except (BadInput, OSError):  # which the runner will tell
         kernel = None
     if kernel is None:
         yield papermill_kernel
@@ -115,14 +115,19 @@ class StartedKernel(WaitingKernel):
     def __init__(self, notebook: Path, threads: int | None) -> None:
         self.returncode = None
         there, here = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", BEGIN, str(there), str(notebook)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[there],
-            start_new_session=True,
-            env=dict(os.environ) | kernel_settings(threads) | INLINE_PICTURES,
-        )
-        os.close(there)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BEGIN, str(there), str(notebook)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there],
+                start_new_session=True,
+                env=dict(os.environ) | kernel_settings(threads) | INLINE_PICTURES,
+            )
+        except OSError:
+            os.close(here)
+            raise
+        finally:
+            os.close(there)
         self.pid = self._process.pid
         self._pipe = os.fdopen(here, "w")
 
