@@ -84,8 +84,8 @@ def test_methods_that_explained_the_same_models_are_compared_within_their_runs(t
     for name in ("f1", "optimality"):
         found = by_text.difference(table, names, f"masks {name}", f"masks_by_score {name}")
         assert found.value == pytest.approx(0.25) and found.low == 0.0 and found.high <= 1
-        assert by_text.interval(table, names, f"masks {name}").value == pytest.approx(5 / 8)
+        assert by_text.difference(table, names, f"masks {name}").value == pytest.approx(5 / 8)
     assert by_text.difference(table, names, "masks f1", "masks_by_score masked") is None, "not scored text by text"
-    assert by_text.interval(table, [*names, "14_train_probes/lost"], "masks f1") is None
+    assert by_text.difference(table, [*names, "14_train_probes/lost"], "masks f1") is None
     with pytest.raises(BadInput, match="no row of x with the metric masks f1; accepted are 14_train_probes/s1"):
         by_text.stacked(table, ["x"], "masks f1")

@@ -182,7 +182,7 @@ def search_table(results: pd.DataFrame) -> str:
         runs = sorted(set(same["run"]))
         cells = [row["model"].replace("_", " ") + row["network"].removeprefix("gru")]
         for name in names:
-            found = by_text.interval(scores, runs, f"{row['model']} {name}")
+            found = by_text.difference(scores, runs, f"{row['model']} {name}")
             cells.append(with_interval(found, scale=100) if found else cell(row, name, scale=100))
         smallest = SMALLEST[row["smallest"] != row["smallest"]]  # erasure has no margin
         rows.append([*cells, cell(row, smallest, "{:.2f}"), str(int(row["seeds"]))])

@@ -135,31 +135,24 @@ def stacked(table: pd.DataFrame, runs: Sequence[str], metric: str = "") -> Tenso
     return torch.stack([read_scores(row.metric, int(row.texts), row.values_) for row in _named(rows)])
 
 
-def difference(table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str) -> Difference | None:
+def difference(table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str = "") -> Difference | None:
     """The difference of two methods that explained the same models in the same runs; None if a run has no scores.
 
     Both methods of a run have the same model and the same smallest masks. So the bootstrap draws texts and runs for the
-    differences within the runs.
+    differences within the runs. Without `theirs` it is the mean of `ours`, with its interval.
 
     Parameters
     ----------
     runs : runs that differ in the seed
     ours, theirs : "METHOD METRIC" each
     """
-    names = set(zip(table["run"], table["metric"], strict=True))
-    if not runs or any((run, metric) not in names for run in runs for metric in (ours, theirs)):
+    asked = [ours, theirs] if theirs else [ours]
+    there = set(zip(table["run"], table["metric"], strict=True))
+    if not runs or any((run, metric) not in there for run in runs for metric in asked):
         return None
-    apart = stacked(table, runs, ours) - stacked(table, runs, theirs)
+    scores, *others = (stacked(table, runs, metric) for metric in asked)
+    apart = scores - others[0] if others else scores
     return paired_bootstrap(apart, torch.zeros(1, apart.shape[1]))
-
-
-def interval(table: pd.DataFrame, runs: Sequence[str], metric: str) -> Difference | None:
-    """The mean of a metric over runs and texts with its bootstrap interval; None if a run has no such scores."""
-    names = set(zip(table["run"], table["metric"], strict=True))
-    if not runs or any((run, metric) not in names for run in runs):
-        return None
-    scores = stacked(table, runs, metric)
-    return paired_bootstrap(scores, torch.zeros(1, scores.shape[1]))
 
 
 def _named(rows: pd.DataFrame):

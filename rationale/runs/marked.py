@@ -22,7 +22,7 @@ def has_marked(folder: Path) -> bool:
     """Whether a corpus with marked texts is known for the corpus and the aspect of a run, and the run has a model."""
     p = saved.read_parameters(folder)
     other = find_corpus(p["corpus"]).marked_by if "corpus" in p else ""
-    return bool(other) and p["aspect"] in find_corpus(other).aspects and p["model"] != "svm"
+    return bool(other) and p["aspect"] in find_corpus(other).aspects and (folder / "model.safetensors").is_file()
 
 
 def marked_scores(folder: Path) -> dict[str, float]:
