@@ -219,8 +219,8 @@ assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook
 #
 # > The package reads the uniform number as the *survival* probability $s = 1-u$, and so it can take $\ln s$ directly.
 # > Both tails then keep all digits of the generator. A draw deep in the upper tail needs a small $s$. A draw deep in
-# > the lower tail needs an $s$ near 1, and $\ln s$ is exact there too. The usual code draws $u$ from (0.001, 0.999). We
-# > count in `03_hardkuma` what that does to a gate.
+# > the lower tail needs an $s$ near 1, and $\ln s$ is exact there too. Published implementations draw $u$ from
+# > (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
 #
 # Let us draw samples and compare their histogram with (K1). We also evaluate (K3) in float32 at three small $u$, once
 # as it is written on the left and once as the package computes it.

@@ -232,10 +232,10 @@ steep = HardKuma(*torch.tensor([7.0, 1.0], dtype=torch.float32), p.left, p.right
 print(f"a = 7, b = 1: P(H = 0) = {steep.prob_zero:.3e}; textbook in float32: {1 - (1 - k0**steep.a):.3e}")
 
 # %% [markdown]
-# Sampling needs the same care. The usual code draws $u$ from (0.001, 0.999). A gate with $\pi_0 > 0.999$ is then
-# *always* closed, and a gate with $\pi_0 < 0.001$ is never closed, but the constraint uses the true mass. The package
-# draws $u$ from the whole interval (0, 1). To see what this changes, we take a gate that opens once in ten thousand
-# draws, and we count how often it does.
+# Sampling needs the same care. Published implementations draw $u$ from (0.001, 0.999). A gate with $\pi_0 > 0.999$ is
+# then *always* closed, and a gate with $\pi_0 < 0.001$ is never closed, but the constraint uses the true mass. The
+# package draws $u$ from the whole interval (0, 1). To see what this changes, we take a gate that opens once in ten
+# thousand draws, and we count how often it does.
 
 # %%
 rare = HardKuma(1.0, math.log(1e-4) / math.log1p(-k0), p.left, p.right)  # P(H != 0) = 1e-4
