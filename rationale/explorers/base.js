@@ -88,6 +88,22 @@ function line(points, attributes) {
   return shape("path", { d, fill: "none", "stroke-width": 2, ...attributes });
 }
 
+// A picture with what it shows in words, for a tooltip and for those who do not see it.
+function say(picture, text) {
+  picture.setAttribute("aria-label", text);
+  picture.prepend(shape("title", {}, text));
+  return picture;
+}
+
+// A word on orange, the darker the larger `shade` in [0, 1] is; bold if it is selected, underlined if it is gold.
+function markedWord(word, { shade, selected, gold, title }) {
+  const made = element("span", { title }, word);
+  made.style.background = `rgba(230, 159, 0, ${(0.65 * shade).toFixed(3)})`;
+  if (selected) made.style.fontWeight = "bold";
+  if (gold) made.style.textDecoration = "underline";
+  return made;
+}
+
 // The state in the address of a static page: #name?key=value&key=value. A notebook's address is left alone.
 function readAddress(name, model, keys) {
   const [found, query] = decodeURIComponent(location.hash.slice(1)).split("?");

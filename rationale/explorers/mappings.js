@@ -198,9 +198,7 @@ function render({ model, el }) {
       );
     });
     const heard = `${name}: ${y.map((v, i) => `${i + 1}: ${shown(v)}`).join(", ")}`;
-    frame.picture.setAttribute("aria-label", heard);
-    frame.picture.prepend(shape("title", {}, heard));
-    return frame.picture;
+    return say(frame.picture, heard);
   }
 
   return close;

@@ -82,11 +82,7 @@ function render({ model, el }) {
   }
 
   function word({ word, value, gold }) {
-    const made = element("span", { title: shown(value) }, word);
-    made.style.background = `rgba(230, 159, 0, ${(0.65 * value).toFixed(3)})`;
-    if (value > methods[method()].level) made.style.fontWeight = "bold";
-    if (gold) made.style.textDecoration = "underline";
-    return made;
+    return markedWord(word, { shade: value, selected: value > methods[method()].level, gold, title: shown(value) });
   }
 
   function over({ title, xlabel, x: places, y: values }, size) {
@@ -103,9 +99,7 @@ function render({ model, el }) {
         shape("circle", { cx: x(places[i]), cy: y(v), r: i === row() ? 6 : 3, fill: model.get("palette")[0] })),
     );
     const told = `${title}, by ${xlabel}: ${values.map((v, i) => `${rows()[i].title} ${shown(v)}`).join(", ")}.`;
-    picture.setAttribute("aria-label", told);
-    picture.prepend(shape("title", {}, told));
-    return picture;
+    return say(picture, told);
   }
 
   return close;

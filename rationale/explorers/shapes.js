@@ -186,12 +186,6 @@ function render({ model, el }) {
     return `${list.join(", ")} nats. At test time z = ${shown(z)} (${won}).`;
   }
 
-  function say(picture, text) {
-    picture.setAttribute("aria-label", text);
-    picture.prepend(shape("title", {}, text));
-    return picture;
-  }
-
   let tiles = { key: "" };
   function map(size) {
     // the plane of (a, b), coloured by the decision, with a point to drag for each gate

@@ -84,11 +84,8 @@ function render({ model, el }) {
   }
 
   function word({ word, open, z, gold }) {
-    const made = element("span", { title: `P(z ≠ 0) = ${shown(open)}, z = ${shown(z)}` }, word);
-    made.style.background = `rgba(230, 159, 0, ${(0.65 * open).toFixed(3)})`;
-    if (z > 0) made.style.fontWeight = "bold";
-    if (gold) made.style.textDecoration = "underline";
-    return made;
+    const title = `P(z ≠ 0) = ${shown(open)}, z = ${shown(z)}`;
+    return markedWord(word, { shade: open, selected: z > 0, gold, title });
   }
 
   function over(title, size, lines, target = null) {
@@ -106,9 +103,7 @@ function render({ model, el }) {
     }
     const now = lines.map(({ values, name }) => `${name} ${shown(values[epoch() - 1])}`).join(", ");
     const told = `${title} over ${last} epochs. At epoch ${epoch()}: ${now}.`;
-    picture.setAttribute("aria-label", told);
-    picture.prepend(shape("title", {}, told));
-    return picture;
+    return say(picture, told);
   }
 
   return () => {
