@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
@@ -97,6 +97,19 @@ class BadInput(ValueError):
 
     def __init__(self, message: str):
         super().__init__(without_middle(printable(message)))
+
+
+def require_known(name: str, value: str, accepted: Collection[str]) -> None:
+    """Raise `BadInput` if the value of a parameter is not among those that are accepted."""
+    if value not in accepted:
+        raise BadInput(f"{name}: {value!r} is unknown; accepted: {', '.join(accepted)}")
+
+
+def require_positive(**counts: int | None) -> None:
+    """Raise `BadInput` for the first of these parameters that is below 1; None is accepted."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
 
 
 def command(main: Callable[..., int]) -> Callable[..., int]:

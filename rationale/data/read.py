@@ -12,7 +12,7 @@ from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example, Question
 from rationale.data.own import OwnTexts, is_own, read_own
 from rationale.data.targets import Targets
-from rationale.errors import BadInput
+from rationale.errors import BadInput, require_known
 from rationale.files import write_text
 
 AGREEMENT = 0.9  # correlation of the opinions in made-up reviews that are written to a table
@@ -71,8 +71,8 @@ def read_extraction(p: ReadSettings) -> Labelled:
     if _names_own(p):
         return _own(p)
     corpus, aspect = _corpus_for("extraction", p), vars(p).get("aspect", "")
-    if corpus.aspects and aspect not in corpus.aspects:
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(corpus.aspects)}")
+    if corpus.aspects:
+        require_known("aspect", aspect, corpus.aspects)
     splits = _first(parsed.read(corpus, "extraction", _request(corpus, p)), p)
     for name, part in splits.items():
         if not part:

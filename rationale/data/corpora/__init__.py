@@ -11,7 +11,7 @@ from functools import cache
 from rationale.data.archives import Archive
 from rationale.data.corpus import OWN_CORPORA, TASKS, Corpus
 from rationale.data.own.settings import is_own
-from rationale.errors import BadInput
+from rationale.errors import BadInput, require_known
 
 MADE_UP = "synthetic"  # the corpus that needs no files
 
@@ -30,8 +30,7 @@ def find_corpus(name: str) -> Corpus:
         return Corpus(name, "texts of one's own")  # its labels are told from its files, see `data.own`
     if name in OWN_CORPORA and name not in _files(tuple(__path__)):
         return OWN_CORPORA[name]
-    if name not in corpus_names():
-        raise BadInput(f"corpus: {name!r} is unknown; accepted: {', '.join(corpus_names())}")
+    require_known("corpus", name, corpus_names())
     module = importlib.import_module(f"{__name__}.{name}")
     corpus = getattr(module, "CORPUS", None)
     if not isinstance(corpus, Corpus) or corpus.name != name:

@@ -14,7 +14,7 @@ from rationale.data.archives import Archive, missing
 from rationale.data.corpus import Corpus
 from rationale.data.example import Example, data_folder, filled
 from rationale.data.files import count_differences, only_file, parse_json, read_text, readable
-from rationale.errors import BadInput, cut, excerpt
+from rationale.errors import BadInput, cut, excerpt, require_known, require_positive
 
 T = TypeVar("T")
 SCORES = ("look", "smell", "palate", "taste", "overall")  # the columns of the files
@@ -47,10 +47,8 @@ def read_beer(aspect: str, path: Path | str | None = None, max_tokens: int = 256
     BadInput
         Unknown aspect, a missing file, a malformed line (file and line are named).
     """
-    if aspect not in ASPECT_FILES:
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(ASPECT_FILES)}")
-    if max_tokens < 1:
-        raise BadInput(f"max_tokens: {max_tokens}; accepted: a whole number from 1")
+    require_known("aspect", aspect, ASPECT_FILES)
+    require_positive(max_tokens=max_tokens)
     place = Path(path) if path is not None else data_folder() / "beer"
     column = None if aspect == "all" else SCORES.index(aspect)
     splits = {}

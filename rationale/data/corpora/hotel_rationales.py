@@ -16,7 +16,7 @@ from rationale.data.archives import Archive, missing
 from rationale.data.corpus import Corpus, in_turn
 from rationale.data.example import Example, data_folder, filled
 from rationale.data.files import count_differences, read_lines, readable
-from rationale.errors import BadInput, excerpt
+from rationale.errors import BadInput, excerpt, require_known, require_positive
 
 LABELS = ("negative", "positive")
 TASKS = {"service": "hotel_Service", "location": "hotel_Location", "cleanliness": "hotel_Cleanliness"}
@@ -52,10 +52,8 @@ def read_hotel_rationales(
     BadInput
         Unknown aspect, a missing file, a malformed line (file and line are named).
     """
-    if aspect not in TASKS:
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(TASKS)}")
-    if max_tokens < 1:
-        raise BadInput(f"max_tokens: {max_tokens}; accepted: a whole number from 1")
+    require_known("aspect", aspect, TASKS)
+    require_positive(max_tokens=max_tokens)
     place = Path(path) if path is not None else data_folder() / "hotel_rationales"
     rows = {split: list(_rows(place, name.format(TASKS[aspect]), split == "test")) for split, name in FILES.items()}
     marked = {tokens for tokens, _, _ in rows["test"]}

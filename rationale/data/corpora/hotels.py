@@ -21,7 +21,7 @@ from rationale.data.corpus import SPLITS, Corpus, Request
 from rationale.data.example import Example, filled
 from rationale.data.files import count_differences, decoded, members, only_file, readable
 from rationale.data.tokenise import split_words
-from rationale.errors import BadInput, excerpt
+from rationale.errors import BadInput, excerpt, require_known, require_positive
 
 RATINGS = ("overall", "value", "rooms", "location", "cleanliness", "front desk", "service", "business")
 SCORES = ("value", "rooms", "location", "cleanliness", "service")
@@ -59,11 +59,8 @@ def read_hotels(
     BadInput
         Unknown aspect, a missing or damaged archive, a malformed line (file and line are named).
     """
-    if aspect not in (*SCORES, "all"):
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(SCORES)}, all")
-    for name, value in (("max_tokens", max_tokens), ("limit", limit)):
-        if value is not None and value < 1:
-            raise BadInput(f"{name}: {value}; accepted: a whole number from 1")
+    require_known("aspect", aspect, (*SCORES, "all"))
+    require_positive(max_tokens=max_tokens, limit=limit)
     columns = [RATINGS.index(name) for name in (SCORES if aspect == "all" else [aspect])]
     rows: dict[str, list[tuple[bytes, str, tuple[float, ...]]]] = {split: [] for split in SPLITS}
     place = locate(ARCHIVE, path, "*_parsed.txt")

@@ -13,7 +13,7 @@ from rationale.data.files import count_differences, read_lines, readable
 from rationale.data.parallel_lines import read_column
 from rationale.data.targets import END, Targets
 from rationale.data.tokenise import split_words
-from rationale.errors import BadInput
+from rationale.errors import BadInput, require_known
 
 LANGUAGES = ("de", "fr", "cs")
 SPLIT_FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
@@ -35,8 +35,7 @@ def read_captions(language: str = "de", path: Path | str | None = None, max_toke
     BadInput
         A file is missing or damaged, a line is blank, or two files have different numbers of lines.
     """
-    if language not in LANGUAGES:
-        raise BadInput(f"language: {language!r} is unknown; accepted: {', '.join(LANGUAGES)}")
+    require_known("language", language, LANGUAGES)
     place = Path(path) if path is not None else data_folder() / "multi30k" / "task1_raw"
     splits, references = {}, {}
     for split, name in SPLIT_FILES.items():

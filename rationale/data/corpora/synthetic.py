@@ -29,7 +29,7 @@ from statistics import NormalDist
 
 from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example
-from rationale.errors import BadInput
+from rationale.errors import BadInput, require_known
 
 ASPECTS = ("look", "smell", "palate", "taste", "overall")  # the columns of the beer files, in their order
 MENTIONED = (1.0, 1.0, 0.15, 1.0, 0.1)  # share of reviews that mention the aspect
@@ -511,8 +511,7 @@ def _pick(rng: random.Random, items):
 
 
 def _column(aspect: str) -> int:
-    if aspect not in ASPECTS:
-        raise BadInput(f"aspect: {aspect!r} is unknown; accepted: {', '.join(ASPECTS)}")
+    require_known("aspect", aspect, ASPECTS)
     return ASPECTS.index(aspect)
 
 
