@@ -4,7 +4,8 @@
     for answer in model(["A warm, funny film."]):
         answer.label, answer.probability, answer.rationale
 
-No notebook is needed, and several threads may ask one model at the same time: nothing is kept between two calls.
+No notebook is needed, and several threads may ask one model at the same time. Between two calls, a run keeps nothing
+but the numbers of new words, if its encoder reads word pieces.
 """
 
 import copy
@@ -135,17 +136,17 @@ class SavedRun:
         return split_text(text, self.tokeniser)
 
 
-def add_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> None:
+def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["RationaleModel[Any]", Vocabulary]:
     """Number the words of new texts that a run does not know, if its encoder has pieces for them.
 
     The numbers of known words stay. If the table has become longer by `MOST_ADDED` numbers, the words of earlier texts
-    are forgotten, so that a service can go on for as long as it likes. See `with_words` for what threads need.
+    are forgotten, so that a service can go on for as long as it likes.
+
+    Returns
+    -------
+    model, Vocabulary
+        They know these words, whatever other threads add or forget later.
     """
-    with_words(run, texts)
-
-
-def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["RationaleModel[Any]", Vocabulary]:
-    """`add_words`; the model and the vocabulary that know these words, whatever other threads add or forget later."""
     if not getattr(run.model, "reads_pieces", False):
         return run.model, run.vocabulary
     with ADDING:
@@ -198,7 +199,7 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     tokens = [tuple(split(one.text)) for one in found]
     seconds = [tuple(split(one.second)) for one in found]
     asked = [i for i, words in enumerate(tokens) if words and (seconds[i] or not run.of_pairs)]
-    add_words(run, (*tokens, *seconds))  # once, as the table of all words is written anew
+    with_words(run, (*tokens, *seconds))  # once, as the table of all words is written anew
     for batch in batched(asked, [len(words) + len(other) for words, other in zip(tokens, seconds, strict=True)]):
         firsts = [(NULL,) * run.of_pairs + tokens[i] for i in batch]
         others = [(NULL, *seconds[i]) for i in batch] if run.of_pairs else []

@@ -52,12 +52,12 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
     BadInput
         If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
-    from rationale.runs.answers import add_words, compute
+    from rationale.runs.answers import compute, with_words
 
     texts, start = iter(texts), 1
     while part := list(islice(texts, window)):
         sides = [_sides(run, tokens, number) for number, tokens in enumerate(part, start)]
-        add_words(run, (side for pair in sides for side in pair))
+        with_words(run, (side for pair in sides for side in pair))
         order = sorted((i for i, pair in enumerate(sides) if pair[0]), key=lambda i: sum(map(len, sides[i])))
         rows: dict[int, dict] = {}
         for first in range(0, len(order), batch_size):
