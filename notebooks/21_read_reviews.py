@@ -115,7 +115,7 @@ if judged:
 # same measures. If not, the cell says where to get them.
 
 # %%
-if marked.has_marked(source):
+if marked.marked_for(source) is not None:
     try:
         display(figures.show_table(pd.DataFrame(marked.marked_scores(source).items(), columns=["measure", "value"])))
     except BadInput as missing:

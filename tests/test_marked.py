@@ -43,7 +43,7 @@ def test_other_runs_are_not_compared(run):
     for settings in ({"aspect": "rooms"}, {"corpus": "movies", "aspect": "overall"}, {}):
         if not settings:
             (run / "model.safetensors").unlink()  # a baseline that is not a network has none
-        assert not marked.has_marked(of(run, **settings)), settings
+        assert marked.marked_for(of(run, **settings)) is None, settings
         with pytest.raises(BadInput, match="nobody has marked"):
             marked.marked_scores(of(run, **settings))
 

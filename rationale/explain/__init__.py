@@ -13,6 +13,7 @@ from rationale.explain.attributions import (
     masks_by_released_score,
     masks_by_score,
     masks_with_baseline,
+    quarters,
     score_term,
     state_moments,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "mean_by_category",
     "mean_states",
     "plausibility",
+    "quarters",
     "recorded",
     "replaced",
     "score_term",

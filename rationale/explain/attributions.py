@@ -244,6 +244,11 @@ def masks(
     return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
 
 
+def quarters(num_steps: int) -> tuple[int, ...]:
+    """The numbers of steps after one, two and three quarters of a fit."""
+    return tuple(num_steps * k // 4 for k in (1, 2, 3))
+
+
 class Quarters:
     """Watches `masks`: the masks after each quarter of the steps, and what the draws of the last quarter cost.
 
@@ -261,7 +266,7 @@ class Quarters:
     """
 
     def __init__(self, num_steps: int):
-        self.steps = [num_steps * k // 4 for k in (1, 2, 3)]
+        self.steps = quarters(num_steps)
         self.num_last = num_steps - self.steps[-1]
         self.masks: dict[int, Tensor] = {}
         self.divergence = torch.zeros(())

@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from rationale.errors import BadInput, optional, shown
-from rationale.explain.methods import METHODS
+from rationale.explain import METHODS, quarters
 from rationale.nn.gates import GATES
 from rationale.runs import by_text
 from rationale.runs.compare import COLUMNS, KIND, rows_of_all, with_variant
@@ -332,7 +332,7 @@ def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
         for line, part in rows[rows["model"] == method].groupby("settings"):
             runs, settings = tuple(sorted(set(part["run"]))), usual | read_settings(line)
             last = settings["num_steps"]
-            for steps in (*(last * k // 4 for k in (1, 2, 3)), last):
+            for steps in (*quarters(last), last):
                 end = "" if steps == last else f"_at_{steps}"
                 pairs = {name: [f"{model} {name}{end}" for model in (method, "masks")] for name in BEHIND_GATE}
                 found = {name: by_text.difference(scores, runs, *pair) for name, pair in pairs.items()}

@@ -11,18 +11,19 @@ import torch
 
 from rationale.data.archives import how_to_get
 from rationale.data.corpora import find_corpus
-from rationale.data.corpus import Request
+from rationale.data.corpus import Corpus, Request
 from rationale.digests import data_folder
 from rationale.errors import BadInput
 from rationale.runs import predict, saved
 from rationale.training.evaluation import rationale_metrics
 
 
-def has_marked(folder: Path) -> bool:
-    """Whether a corpus with marked texts is known for the corpus and the aspect of a run, and the run has a model."""
+def marked_for(folder: Path) -> Corpus | None:
+    """The corpus with marked texts for the corpus and the aspect of a run; None if there is none, or no saved model."""
     p = saved.read_parameters(folder)
-    other = find_corpus(p["corpus"]).marked_by if "corpus" in p else ""
-    return bool(other) and p["aspect"] in find_corpus(other).aspects and (folder / "model.safetensors").is_file()
+    name = find_corpus(p["corpus"]).marked_by if "corpus" in p else ""
+    corpus = find_corpus(name) if name and (folder / "model.safetensors").is_file() else None
+    return corpus if corpus is not None and p["aspect"] in corpus.aspects else None
 
 
 def marked_scores(folder: Path) -> dict[str, float]:
@@ -34,12 +35,11 @@ def marked_scores(folder: Path) -> dict[str, float]:
         If no marked texts are known for this run, or their files are not in the data folder; the message says how to
         get them.
     """
-    if not has_marked(folder):
+    corpus = marked_for(folder)
+    if corpus is None:
         raise BadInput(f"{folder}: nobody has marked texts like those of this run; accepted: a network on such texts")
-    p = saved.read_parameters(folder)
-    corpus = find_corpus(find_corpus(p["corpus"]).marked_by)
     if corpus.archive is not None and not corpus.archive.files(data_folder()):
         raise BadInput(f"{corpus.name}: not in {data_folder() / corpus.name}. {how_to_get(corpus.archive)}")
-    texts = corpus.read["extraction"](Request(aspect=p["aspect"]))["test"]
+    texts = corpus.read["extraction"](Request(aspect=saved.read_parameters(folder)["aspect"]))["test"]
     found = predict.predict(saved.load_run(folder), [list(example.tokens) for example in texts])
     return rationale_metrics([torch.tensor(row["z"]) for row in found], texts)
