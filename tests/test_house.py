@@ -1,9 +1,11 @@
 """The house: what a run's fingerprint covers, and what importing the package costs."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,19 @@ def test_prose_is_no_code_and_a_string_is():
     assert fingerprint._code('text = """\n# kept\n\n"""') == 'text = """\n# kept\n\n"""', "its lines too"
     assert fingerprint._code('text = f"""\n\n{1}"""') == 'text = f"""\n\n{1}"""', "and those of a formatted one"
     assert fingerprint._code("def f(:") == "def f(:", "what does not parse counts as it is"
+
+
+def test_comments_are_those_that_python_finds():
+    """The expression that finds them is compared with Python's tokenizer, on odd texts and on this repository."""
+    odd = [r"x = 'a\'#' # b", r'r"\"#"#', r"f'{1}#'#\n#", r'"""\"""#"""#', "'''#\n''#'''# c", "''# a", '"" "#"']
+    files = [path for name in ("rationale", "notebooks", "tests", "tools") for path in (root() / name).rglob("*.py")]
+    for text in [*odd, *(path.read_text(encoding="utf-8") for path in files)]:
+        lines = text.split("\n")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column]
+        assert fingerprint.without_comments(text) == "\n".join(lines), text[:200]
 
 
 def test_a_run_is_stale_after_a_default_changed_and_not_after_prose_or_another_corpus_did(tmp_path, monkeypatch):
