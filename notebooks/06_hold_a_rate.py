@@ -150,8 +150,8 @@ for at in (50, 130, 330):
 #
 # > Why the factor $\tau(1-\tau)$? It makes the slope of $c$ by $S$ equal to 1 at the target, so near the target the
 # > two measures agree, $c = S - \tau + O((S-\tau)^2)$. Far from the target they differ. As $S \to 0$, the slope of
-# > $c$ by $v$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau on the right
-# > of the figure.
+# > $c$ by $v$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau at the right
+# > end of the figure.
 
 # %% tags=["check"]
 pull = torch.tensor(1 - (-p.left / (p.right - p.left)) ** closing.a[0].item()).log()  # ln(1 - k0^a)

@@ -100,10 +100,10 @@ def in_words(name: str) -> str:
 # | sq-pnorm-max | $\frac12\lVert y\rVert_p^2$, $1 < p \le 2$ |
 # | entmax | $\frac{1}{\alpha(\alpha-1)}\sum_i (y_i^\alpha - y_i)$, $\alpha > 1$ |
 #
-# For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. On the left we
-# plot by how much the smoothed maximum exceeds $\max(t, 0)$. For this we add the penalty of a corner,
-# $\gamma\,\Omega(1, 0)$, so that the excess is 0 where all weight is on one score. On the right you see the first
-# weight.
+# For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. In the first panel
+# we plot by how much the smoothed maximum exceeds $\max(t, 0)$. For this we add the penalty of a corner,
+# $\gamma\,\Omega(1, 0)$, so that the excess is 0 where all weight is on one score. In the second panel you see the
+# weight of the first score.
 
 # %%
 PENALTIES = {
@@ -153,7 +153,7 @@ figures.save_figure(fig, folder, "two_scores")
 figures.show(fig)
 
 # %% [markdown]
-# You see on the right that softmax comes near 0 and 1 but never reaches them. Fusedmax is constant at 1/2 in the
+# You see in the second panel that softmax comes near 0 and 1 but never reaches them. Fusedmax is constant at 1/2 in the
 # middle, because scores that differ by less than $2\lambda$ get equal weights. For oscarmax this interval is half as
 # wide. On the simplex $\max(y_1, y_2) = (1 + \lvert y_1 - y_2\rvert)/2$, so with two scores oscarmax is fusedmax at
 # half the price.
@@ -391,9 +391,10 @@ figures.save_figure(fig, folder, "entmax")
 figures.show(fig)
 
 # %% [markdown]
-# On the left you see how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never reaches 1.
+# The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never
+# reaches 1.
 # For $\alpha$ between 1 and 2 it is a smooth curve that does. At $\alpha = 2$ it is the straight line of sparsemax, and
-# beyond 2 it is steepest at its ends. On the right, zeros appear when $\alpha > 1$. A small $\gamma$ has the same
+# beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same
 # effect on their number as a large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how
 # these weights depend on the scores.
 #
