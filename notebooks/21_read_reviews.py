@@ -14,8 +14,8 @@
 # **You will** examine the predictions and the rationales of a saved run. You will see where in a review the selected
 # words are, and whether they form phrases.
 #
-# **You will learn** to compare a precision with the precision that you would get without looking at the text. You
-# will also learn to recognise a selector that has found a place in the review instead of a reason.
+# **You will learn** to compare a precision with the precision that you would get without looking at the text. You will
+# also learn to recognise a selector that selects a place in the review instead of the words that give a reason.
 #
 # **You need** a finished run (`make run NOTEBOOK=11_train_reviews`). The page takes seconds.
 
@@ -52,8 +52,8 @@ print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}
 # %% [markdown]
 # ## 1. Predictions
 #
-# How good are the predictions? If the model predicts scores, we compare its error with the error of a model that
-# always predicts the mean. If it predicts classes, you see which classes are taken for which.
+# How good are the predictions? If the model predicts scores, we compare its error with the error of a model that always
+# predicts the mean. If it predicts classes, you see how often each class is predicted for the reviews of each class.
 
 # %%
 if classes:
@@ -80,12 +80,13 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 #
 # This is the *micro* precision. The *macro* precision is the mean of the precisions of the single reviews.
 #
-# A selection that never looks at the text has a precision too. It may be a random run of words of the same size, or
-# always the beginning of the review. Compare the precision of a model with these numbers, and not with 0. They are
+# A selection that never looks at the text has a precision too. Such a selection may be a random run of as many words,
+# or always the beginning of the review. Compare the precision of a model with these numbers, and not with 0. They are
 # the last rows of the table.
 #
-# Made-up reviews have a second gold. It consists of those words of the gold rationale that carry the score, which are
-# opinion words and the words that negate or grade them. The rows that end with *informative* compare with these words.
+# Made-up reviews have a second gold rationale. It consists of those words of the first one that carry the score, which
+# are opinion words and the words that negate or grade them. The rows whose names end with *informative* compare the
+# selection with these words.
 
 # %%
 share = torch.cat(chosen).double().mean().item()
@@ -110,9 +111,9 @@ if judged:
     display(figures.show(fig))
 
 # %% [markdown]
-# The reviews of the corpus `hotels` have no gold rationale. But in other reviews of hotels, people have marked words
-# for three of its aspects (Bao et al. 2018). If you have these files, the saved model now reads them, and you see the
-# same measures. If not, the cell says where to get them.
+# The reviews of the corpus `hotels` have no gold rationale. But for three aspects of the corpus, people have marked
+# words in other reviews of hotels (Bao et al. 2018). If you have the files of these reviews, the saved model now reads
+# them, and you see the same measures. If not, the cell prints where you can get them.
 
 # %%
 if marked.marked_for(source) is not None:
@@ -126,10 +127,10 @@ else:
 # %% [markdown]
 # ## 3. Where in the review?
 #
-# We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute
-# the share of selected words in each part. A selector may prefer a place because the gold rationales of people are
-# there. It may also prefer a place because the selector and the predictor agree on a place more easily than on a
-# reason. In the second case you will see that the curve of the selected words leaves the curve of the gold words.
+# We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute the
+# share of selected words in each part. A selector may prefer a place because the gold rationales of people are there.
+# It may also prefer a place because the selector and the predictor agree on a place more easily than on a reason. In
+# the second case the curve of the selected words differs from the curve of the gold words.
 
 
 # %%
@@ -162,7 +163,7 @@ figures.show(fig)
 # ## 4. Words or phrases?
 #
 # Here you see the lengths of the spans of consecutive selected words. The constraint on the switches favours long
-# spans. The gold rationales show us how long the spans are that people mark.
+# spans. If there are gold rationales, you can compare these lengths with those of the spans that people mark.
 
 # %%
 lengths = {"selected": metrics.span_lengths(chosen)}
@@ -190,9 +191,9 @@ figures.show(fig)
 # ## 5. Nothing is a message, too
 #
 # We constrain only the *average* rate. So a selector may leave a review empty. A predictor in mode `compact` then has
-# one fixed answer, and in mode `zero` it depends on the length of the review only. *Whether* words are selected and
-# *how many* can therefore pass on what the words themselves should tell. We call this a code (eq. R16 of
-# `31_selection_rates`).
+# one fixed answer, and in mode `zero` it depends on the length of the review only. So the selector can pass on an
+# answer by *whether* it selects words and by *how many*, and not by the words themselves. We call this a code (eq. R16
+# of `31_selection_rates`).
 #
 # How much of the answers can we predict from the number of selected words alone? We divide the reviews into six
 # groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
@@ -223,8 +224,8 @@ if trained["predictor"] == "compact" and empty.any():
 # %% [markdown]
 # ## 6. Reviews
 #
-# Selected words are coloured, and gold words are underlined (Figure 1 of the paper). We show the first reviews in
-# which something is selected. Of a long review you see 150 words around the first selected word.
+# Selected words are coloured, and gold words are underlined (Figure 1 of the paper). We show the first reviews in which
+# something is selected. Of a long review you see 150 words, which begin up to 20 words before the first selected word.
 
 # %%
 for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:

@@ -17,8 +17,8 @@
 #
 # **You will learn** what a selection rate of 40 % means for a single sentence, and which words are dropped.
 #
-# **You need** a finished run. The page takes seconds. You can make the run that it reads by default with
-# `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
+# **You need** a finished run. The page takes seconds. You can make the run that the page reads by default with `make
+# run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs
@@ -52,7 +52,7 @@ print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
 #
 # $$C_{ij} = \#\{\text{sentences of class } i \text{ predicted as } j\}.$$
 #
-# The right predictions are on the diagonal. Next to it you find predictions that are one class off, such as
+# The right predictions are on the diagonal. Next to the diagonal you find predictions that are one class off, such as
 # *positive* for *very positive*.
 
 # %%
@@ -104,9 +104,9 @@ figures.show(fig)
 
 # %% [markdown]
 # You see that most of the dropped words are neutral. But most of *all* words are neutral, so this says little by
-# itself. Compare the bars instead. If a model selected words at random, it would keep the same share in each group.
-# So their differences show you what the selector learned about single words, although it never saw a label of a
-# single word.
+# itself. Compare the shares above the bars instead. If a model selected words at random, it would keep the same share
+# in each group. So the differences between the shares show you what the selector learned about single words, although
+# it never saw a label of a single word.
 
 # %% [markdown]
 # ## 3. How much of each sentence?
@@ -115,9 +115,9 @@ figures.show(fig)
 #
 # $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0].$$
 #
-# There are two averages. The *micro* rate is the share of all words that are selected. The *macro* rate is the mean
-# of $r_i$ over the sentences. Before you look at the figure, guess how far the sentences are spread around the
-# target.
+# There are two averages. The *micro* rate is the share of all words that are selected. The *macro* rate is the mean of
+# $r_i$ over the sentences. Before you look at the figure, guess how far the rates of the sentences are spread around
+# the target.
 
 # %%
 rates = np.array([np.mean(np.array(z) != 0) for z in rows.z])
@@ -175,10 +175,10 @@ print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your gue
 # %% [markdown]
 # ## 5. Your own sentence
 #
-# Now type a sentence of your own. Selected words are orange. The bar below a word shows its gate, with $P(z = 1)$ in
-# a dark colour, $P(0 < z < 1)$ in a light one, and $P(z = 0)$ empty. If you click a word, its gate is forced open,
-# with the next click it is forced shut, and with the third it is free again. Before you click, predict how far the
-# prediction will change.
+# Now type a sentence of your own. Selected words are orange. The bar below a word shows its gate, with $P(z = 1)$ in a
+# dark colour, $P(0 < z < 1)$ in a light one, and $P(z = 0)$ empty. A click on a word forces its gate open. A second
+# click forces the gate shut, and a third sets it free again. Before you click, predict how far the prediction will
+# change.
 
 # %% tags=["interactive"]
 saved_models = [source] if (source / "model.safetensors").is_file() else []
@@ -188,9 +188,9 @@ explore_sentence(saved_models, command=command)
 # %% [markdown]
 # ## Summary
 #
-# You answered three questions and read rationales, all from the files of a run alone. We needed the model only for
-# your own sentence.
+# You answered three questions and read rationales, and for this we needed only the files of a run. We needed the model
+# only for your own sentence.
 #
 # ## Next
 #
-# In `31_selection_rates` we compare many runs over the selection rate.
+# In `31_selection_rates` we compare many runs with different selection rates.

@@ -50,7 +50,7 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 #
 # - *Open cells* (`rate_selected`) is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0.
 #   A map has weights in both directions, and we count those that a premise word gives to the hypothesis.
-# - *Target* is the share of open cells that HardKuma's constraint was asked for. The maps have no target.
+# - *Target* is the share of open cells that we set as the target of HardKuma's constraint. The maps have no target.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
 # - *Behind softmax* is the accuracy of softmax on the same corpus minus that of the row. `accuracy_std` is the
@@ -104,9 +104,9 @@ if len(table):
 # `40_sparse_attention`, in which all weights are equal and have no gradient.
 #
 # HardKuma whose gates are trained from scratch is four to five points behind softmax, and Bastings et al. report about
-# one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number
-# of cells that the gates may open hardly matters, because with a twentieth of them the accuracy is as high as with a
-# fifth. The recurrent baseline, which aligns nothing, is six points behind (one seed).
+# one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number of cells
+# that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as with a fifth. The
+# recurrent baseline, which aligns nothing, is six points behind (one seed).
 
 # %% tags=["check"]
 if is_ours:
@@ -161,14 +161,14 @@ for k, label in enumerate(LABELS):
 # %% [markdown]
 # ## 3. Words that meet nothing
 #
-# With a map, each premise word has to give away a weight of 1, and it can give it to `@@NULL@@`. With HardKuma gates,
-# all cells of a row may be closed. How often does this happen?
+# With a map, the weights of each premise word sum to 1, and all of this can go to `@@NULL@@`. With HardKuma gates, all
+# cells of a row may be closed. How often does this happen?
 #
-# The table below counts the hypothesis words that a premise word meets, which means that their cell is open. A row is
-# *settled* if all of its weights that are not 0 form one group. You know from (A10) in `40_sparse_attention` that a
-# map has no gradient there. Each HardKuma gate has a gradient of its own, so you find no number for them in this
-# column. *Weight given* is the sum of the weights of a row, which is 1 for a map, and the last column is the part of
-# it that goes to `@@NULL@@`.
+# We say that a premise word *meets* a hypothesis word if their cell is open. The table below counts the words that a
+# premise word meets. A row is *settled* if all of its weights that are not 0 form one group. You know from (A10) in
+# `40_sparse_attention` that a map has no gradient there. Each HardKuma gate has a gradient of its own, so this column
+# has no number for HardKuma. *Weight given* is the sum of the weights of a row, which is 1 for a map. The last column
+# is the part of this sum that goes to `@@NULL@@`.
 
 # %%
 facts = []
@@ -221,13 +221,13 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two?
-# Their rate is not the answer, because you saw that they are no better with twice the cells. So we change how the
-# gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train
-# gates on its layers for four, and they start open in the tenth of the cells with the largest scores (`13_train_nli`,
-# section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is the accuracy
-# that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The second table
-# has the smallest and the largest multiplier at the end of an epoch.
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? Their
+# rate is not the answer, because in section 1 gates with twice as many open cells were no better. So we change how the
+# gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train gates
+# on the layers of this model for four epochs. The gates start open in the tenth of the cells with the largest scores
+# (`13_train_nli`, section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is
+# the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. For
+# each run, the second table has the smallest and the largest value of the multiplier at the end of an epoch.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -248,18 +248,18 @@ if is_ours:
     display(figures.show_table(multipliers))
 
 # %% [markdown]
-# *Reading* (three seeds of each). Compare runs of the same seed. After the same number of passes, gates that start
-# from softmax attention lose less than two points on test, and gates from scratch four to six. If we shut all cells,
-# these models are right on fewer than half of the pairs (a third would be chance), so what they have learned is in
-# the few cells that are open. You also see a difference in the multiplier. From scratch it is negative in every
-# epoch, so the constraint pays for open cells throughout. With the warm start it stays near 0, and the constraint has
-# little left to do.
+# *Reading* (three seeds of each). Compare runs of the same seed. After the same number of passes, gates that start from
+# softmax attention lose less than two points on test, and gates from scratch four to six. If we shut all cells, the
+# models with the warm start are right on fewer than half of the pairs (a third would be chance). So their accuracy
+# depends on the few cells that are open. You also see a difference in the multiplier. From scratch it is negative in
+# every epoch, so the constraint rewards open cells throughout. With the warm start it stays near 0, and the constraint
+# has little left to do.
 #
-# > So the share of open cells, which both kinds of run have in common, does not explain the four points, and the start
-# > does. We changed three parts of it together. These are the layers, the scores that the gates begin with, and the
-# > number of passes that train gates, which is four and not twelve. We have not run them apart. Nor have we run, from
-# > scratch, `multiplier_min: 0`, `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether
-# > these would close the gap as well.
+# > Both kinds of runs have about the same share of open cells, so this share does not explain the four points. The
+# > start does. We changed three parts of the start together. These are the layers, the scores that the gates begin
+# > with, and the number of passes that train gates, which is four and not twelve. We have not changed them one at a
+# > time. Nor have we run, from scratch, `multiplier_min: 0`, `constraint_from: 2`, several draws (`samples`) or more
+# > epochs. We do not know whether these would close the gap as well.
 
 # %% tags=["check"]
 if is_ours:

@@ -9,13 +9,13 @@
 # %% [markdown]
 # # Read probes
 #
-# In `14_train_probes` you trained probes of a frozen model and called other methods beside them. On this page we
-# compare what they found.
+# In `14_train_probes` you trained probes of a frozen model and computed the attributions of other methods. On this page
+# we compare the results.
 #
 # **You will** compare the attributions with the truth over several seeds, and look at one sequence of digits through
 # every method. You will also see which words each layer of a transformer can do without.
 #
-# **You will learn** how far the shortcuts of single answers are from what a model does. And you will see why an
+# **You will learn** how far an explanation of a single answer can be from what a model does. And you will see why an
 # attribution for each *layer* tells you more than one for the input.
 #
 # **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
@@ -65,15 +65,15 @@ print(f"{results['run'].nunique()} runs of the toy task")
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
-# We begin with the toy task, because there we know the truth. It is uniform over the positions of the query's digits,
-# at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from the
-# truth, in nats. You see their means over the test texts that contain a digit of the query, and then over seeds. The
-# paper gives no spread.
+# We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
+# digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
+# the truth, in nats. You see the means of both over the test texts that contain a digit of the query, and then over
+# seeds. A name that ends with `_1` belongs to layer 1. The paper gives no spread.
 #
-# > For erasure you find no Kullback-Leibler divergence, because it is infinite. If erasure keeps nothing, there is no
-# > distribution at all, and `empty` is the share of such texts. The paper's row for erasure comes from a rule in its
-# > code and not from a search. This rule keeps one digit, the first *n* if the answer is yes and the first *m*
-# > otherwise (`41_diffmask`, section 1).
+# > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
+# > truth. If erasure keeps nothing, there is no distribution at all. The column `empty_1` has the share of such texts.
+# > The paper's row for erasure comes from a rule in its code and not from a search. This rule keeps one digit, the
+# > first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
 
 # %%
 def by_method(metrics, split="test"):
@@ -117,8 +117,8 @@ if len(table):
 #
 # The table gave you a distance. Now look at a sequence. Each row is scaled by its largest value, and grey cells are
 # exactly zero. The row `truth` shows the gold positions. The two rows of `states` are the two layers of one probe. At
-# layer 0, which holds the embeddings of the digits, the probe can drop hardly anything, because nothing there knows
-# the query.
+# layer 0, which holds the embeddings of the digits, the probe can drop hardly anything, because the embeddings do not
+# depend on the query.
 #
 # Without `runs`, you see committed pictures in this section and in the next.
 
@@ -146,11 +146,11 @@ for path in folders["toy"][:1]:
         display(export.figure(fig, f"digits_{k_of}"))
 
 # %% [markdown]
-# ## 3. What the second layer knows (Figure 12)
+# ## 3. What the states of the second layer show (Figure 12)
 #
-# After the query was seen, each state has only two numbers, so we can draw it as a point. The picture shows you that
-# the model uses them to tell *n*, *m* and the other digits apart. This layer works as a filter, and it is the reason
-# why we take the positions of *n* and *m* as the truth.
+# The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
+# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. This layer works as a
+# filter, and it is the reason why we take the positions of *n* and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 
@@ -233,29 +233,30 @@ for path in folders["toy"][:1]:
 # %% [markdown]
 # ## 4. Masks of single sentences against exact search (Table 2)
 #
-# For a sentence of SST nobody knows the truth. But for a short one we can search. We look for the smallest sets of
-# words that keep what a GRU makes of the sentence, and compare the masks with them.
+# For a sentence of SST nobody knows the truth. But if the sentence is short, we can search. We look for the smallest
+# sets of words that keep the answer of a GRU, and compare the masks with these sets.
 #
-# You will find two kinds of masks. DiffMask without amortisation (`masks`) has free logits for each sentence. The
-# other kind has the same logits, but computes their gradient by the score function (`08_reinforce`). Precision,
-# recall and F1 are those against the smallest mask that fits best. They are means over sentences, in per cent.
+# You will find two kinds of masks. DiffMask without amortisation (`masks`) has free logits for each sentence. The other
+# kind has the same logits, but computes their gradient by the score function (`08_reinforce`). Precision, recall and F1
+# are those against the smallest mask that fits best. `optimality` is the share of masks that are one of the smallest,
+# and `masked` is the share of positions that a mask drops. All of these are means over sentences, in per cent.
 #
-# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin. So the search
-# that solves the same problem is the one under $D(y, \hat y) \le m$. We also compare with erasure, which keeps only
-# the answer, and these columns begin with `answer`. The paper does not say which of the two searches it used.
+# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $m$. So the search
+# that solves the same problem is the one under $D(y, \hat y) \le m$. We also compare with erasure, which keeps only the
+# answer, and these columns begin with `answer`. The paper does not say which of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, which the paper calls
 # > "REINFORCE+"). If it is scaled as the Lagrangian asks, it is `masks_by_score`. Our embeddings, sentences and model
-# > are not the paper's. The released method does not use the margin. It has one weight for the sparsity, which is right
-# > only for one margin.
+# > are not the paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which
+# > suits only one margin.
 #
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
-# otherwise it may be small for the wrong reason. And the fit has to be *at its end*. The multiplier begins at 0.1 and
-# grows by at most 5 % per step, so after a few hundred steps many masks are still on their way. This is why you see
-# four more columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the
-# words with $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last
-# quarter of the steps meets it, which is what the constraint asks. `settled` is the share of masks that this last
-# quarter did not change. And `smallest` is the mean number of word pieces in a smallest mask.
+# otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
+# grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more
+# columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with $P(z
+# \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last quarter of the
+# steps meets the margin, which is what the constraint asks for. `settled` is the share of masks that this last quarter
+# did not change. And `smallest` is the mean number of word pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
@@ -288,10 +289,10 @@ if len(table):
     display(export.figure(fig, "search"))
 
 # %% [markdown]
-# Which gradient is better? Both methods of a run explain the same model, and the search gave both the same smallest
-# masks. So we take the difference sentence by sentence, and draw sentences and runs anew for its interval
-# (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps. If you see a
-# positive number, the score function is ahead of the relaxed gate.
+# Which gradient is better? All methods of a run explain the same model, and we compare them with the same smallest
+# masks. So we take the difference to the relaxed gate (`masks`) sentence by sentence. For its interval we resample
+# sentences and runs (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps.
+# If you see a positive number, the score function is ahead of the relaxed gate.
 
 # %%
 ahead = committed.search_steps(searched, texts_scored)
@@ -316,20 +317,22 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     display(export.figure(fig, f"search_steps_{margin}"))
 
 # %% [markdown]
-# *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this
-# for the result. At the larger margin, which is the paper's, it only says that its fits are faster. There, the two are
-# level at the end: every interval contains 0. The relaxed gate masks too much at first, since its multiplier is still
-# small, and many of its masks do not meet the margin yet. The released score function keeps too much at this margin.
-# More of its masks meet it, but far fewer are smallest. So the paper's order holds for the released score function,
-# and it vanishes with the multiplier in its place.
+# *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this for
+# the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
+# two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
+# is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
+# margin. More of its masks meet it, but far fewer are smallest. So the paper's order holds for the released score
+# function. It vanishes once the score function has the multiplier in its place.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
-# end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. For the
-# other one, more of the relaxed gate's masks meet the margin, but they keep more word pieces than they need.
+# end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
+# with the other score function, more of the relaxed gate's masks meet the margin, but they keep more word pieces than
+# they need.
 #
-# Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with
-# $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report this share.
-# We have measured all this with one GRU, so the intervals cover the choice of the sentences and not that of the model.
+# Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with $P(z \ne
+# 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the share that meets
+# the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the choice of the
+# sentences and not that of the model.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
@@ -354,8 +357,9 @@ if is_ours:
 # ## 5. A transformer on SST
 #
 # Which words does each layer of a transformer need? The first table has the published numbers. In the tables of our
-# probes, `kept` is the expected share that is kept, and `masked_macro_f1` is the macro-F1 that is left when the masks
-# of a layer are drawn. You can compare it with the macro-F1 of the model alone.
+# probes, `kept` is the expected share of positions that are kept. We then draw the masks of a layer. `divergence` is
+# how far the answer moves, in nats, `agreement` is the share of texts whose answer stays the same, and
+# `masked_macro_f1` is the macro-F1 that is left. You can compare this macro-F1 with the macro-F1 of the model alone.
 #
 # There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
 # `states`, only the states of this one layer are masked.
@@ -396,9 +400,9 @@ if by_layer:
 
 # %% [markdown]
 # Here is one sentence through every method, layer by layer (Figures 5 and 7). Dropped positions are grey. The `masks`
-# are free numbers of this one sentence (Figure 7d). If they have a baseline of their own, they mask more (Figure 7c,
-# where in the paper they mask everything). Some attributions are no probabilities, and we scale these by the largest
-# of their layer.
+# are free numbers of this one sentence (Figure 7d). If the sentence also has a baseline of its own
+# (`masks_with_baseline`), more is masked (Figure 7c). In the paper, everything is then masked. Some attributions are
+# not probabilities, and we scale these by the largest of their layer.
 #
 # Without `runs`, you see committed pictures of the probes here and in the rest of the section.
 
@@ -439,9 +443,9 @@ if "masks_with_baseline" in by_method:
         assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "with a baseline of its own, a text masks more"
 
 # %% [markdown]
-# What happens to the separators (Figure 6)? And do layers keep some kinds of words longer than others (Figure 8)? To
-# answer this we sort the words of the test sentences by their part of speech, and by the sentiment that people gave
-# to them. A tagger (HanTa) determines the parts of speech.
+# What happens to the separators (Figure 6)? And are some kinds of words kept in more layers than others (Figure 8)? To
+# answer this we sort the words of the test sentences by their part of speech, and by the sentiment that people gave to
+# them. A tagger (HanTa) determines the parts of speech.
 
 # %% tags=["figure"]
 def draw_kept(method, table, kinds, name):
@@ -515,8 +519,8 @@ means = alone.groupby("metric")["value"].mean()
 print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no run on questions yet")
 
 # %% [markdown]
-# Here is one question by layers (Figure 9). The model's answer is orange, and you see the words of the paragraph that
-# are near the answer. After it we show for all test questions how many layers keep a word, by its part of speech
+# Here is one question, layer by layer (Figure 9). The model's answer is orange, and you see the words of the paragraph
+# that are near the answer. Then we show how many layers keep a word, by its part of speech and over all test questions
 # (Figure 10). Without `runs`, you see committed pictures.
 
 # %%

@@ -51,10 +51,9 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # Niculae and Blondel (2017) train on news in ten pairs of languages. There all maps are within one BLEU point of the
 # best. They also train on the headlines of Gigaword (their Table 2, which you see below ours).
 #
-# We do not have these data. In the place of the news we take the captions of **Multi30k**. In the place of the
-# headlines we take the subject lines of e-mails in **AESLC**, which have references by several people. So you should
-# not compare our scores with the published ones. What you can compare is the *order* of the maps, and how far they
-# are apart.
+# We do not have these data. Instead of the news we take the captions of **Multi30k**. Instead of the headlines we take
+# the subject lines of e-mails in **AESLC**, which have references by several people. So you should not compare our
+# scores with the published ones. What you can compare is the *order* of the maps, and how far they are apart.
 #
 # > Our oscarmax is the exact map. The paper's oscarmax is a composition that sorts by absolute value
 # > (`40_sparse_attention`, section 5).
@@ -106,14 +105,16 @@ for (task, corpus, pair), table in tables.items():
     print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
 
 # %% [markdown]
-# *Reading* (one seed of each). We find a larger difference than the paper. With its `gamma` of 1, every sparse map is
-# three to six BLEU points behind softmax on captions, and in the paper all maps are within one point. From French,
-# sparsemax is far behind, because its attention never left the first words of the source (you see it in section 3).
+# *Reading* (one seed of each). We find a larger difference than the paper. With the paper's `gamma` of 1, every sparse
+# map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one point.
+# The exception is sparsemax from French. It is much further behind, because its attention never left the first words of
+# the source (you see it in section 3).
 #
-# Why? Rows are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`).
-# Once a sparse map has put all weight on one word, there is no gradient that could change this. The softmax has a
-# gradient for every word. So we tried flatter maps (sweep `translation_flatter`). With `gamma: 4`, all four maps from
-# French are level with softmax or ahead of it, as in the paper, and about nine of ten weights are still exactly 0.
+# Why? The rows of weights are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10),
+# `40_sparse_attention`). Once a sparse map has put all weight on one word, there is no gradient that could change this.
+# The softmax has a gradient for every word. So we tried flatter maps (sweep `translation_flatter`). With `gamma: 4` and
+# captions from French, all four sparse maps are level with softmax or ahead of it, as in the paper, and about nine of
+# ten weights are still exactly 0.
 #
 # On e-mails all models are weak, with a ROUGE-1 of 13, and all but oscarmax are within half a point of softmax.
 
@@ -191,12 +192,13 @@ for names in together.values():
 #
 # - *Words seen* is the number of words of the source that get weight when one word is written. You find its mean and
 #   its median.
-# - *Neighbours fused* is the share of neighbours with exactly equal weight, among neighbours that both have weight.
-# - *Settled* is the share of words whose weights form one group, apart from zeros. Such a word passes no gradient
+# - *Neighbours fused* is the share of pairs of neighbours with exactly equal weight, among the pairs in which both
+#   weights are not 0.
+# - *Settled* is the share of written words whose weights that are not 0 form one group. Such a word passes no gradient
 #   back to the scores ((A10), `40_sparse_attention`).
 # - *Different words* tells you whether the attention moves. Each written word has a source word with the largest
-#   weight. We count how many different ones there are, per written word. At 1 each written word has another source
-#   word. Near 0 all written words have the same one, so the attention is stuck.
+#   weight. We count how many different ones there are, per written word. At 1 each written word has a different source
+#   word. Near 0 all written words have the same source word, so the attention is stuck.
 # - *Cut off* is the share of texts that reached the limit (`longest`). The search judges a text by its
 #   log-probability per word. If a model repeats itself with certainty ("! ! ! !"), each further word improves this
 #   number. You do not see this in ROUGE, because it does not count punctuation.

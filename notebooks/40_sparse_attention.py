@@ -100,8 +100,8 @@ def in_words(name: str) -> str:
 # | sq-pnorm-max | $\frac12\lVert y\rVert_p^2$, $1 < p \le 2$ |
 # | entmax | $\frac{1}{\alpha(\alpha-1)}\sum_i (y_i^\alpha - y_i)$, $\alpha > 1$ |
 #
-# For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. In the first panel
-# we plot by how much the smoothed maximum exceeds $\max(t, 0)$. For this we add the penalty of a corner,
+# For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. In the first
+# panel we plot by how much the smoothed maximum exceeds $\max(t, 0)$. For this we add the penalty of a corner,
 # $\gamma\,\Omega(1, 0)$, so that the excess is 0 where all weight is on one score. In the second panel you see the
 # weight of the first score.
 
@@ -394,9 +394,9 @@ figures.show(fig)
 # The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never
 # reaches 1.
 # For $\alpha$ between 1 and 2 it is a smooth curve that does. At $\alpha = 2$ it is the straight line of sparsemax, and
-# beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same
-# effect on their number as a large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how
-# these weights depend on the scores.
+# beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the
+# same effect on their number as a large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides
+# how these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
 # elsewhere. We differentiate (A6), in which $u$ changes such that the weights still sum to 1, and get
