@@ -17,8 +17,8 @@
 #
 # **You will learn** what a selection rate of 40 % means for a single sentence, and which words are dropped.
 #
-# **You need** a finished run. The page takes seconds. You can make the run that the page reads by default with `make
-# run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
+# **You need** a finished run. The page takes seconds. You can make the run that the page reads by default with
+# `make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=1"`.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs

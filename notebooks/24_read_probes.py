@@ -253,10 +253,10 @@ for path in folders["toy"][:1]:
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
 # otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
 # grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more
-# columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with $P(z
-# \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last quarter of the
-# steps meets the margin, which is what the constraint asks for. `settled` is the share of masks that this last quarter
-# did not change. And `smallest` is the mean number of word pieces in a smallest mask.
+# columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with
+# $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last quarter of
+# the steps meets the margin, which is what the constraint asks for. `settled` is the share of masks that this last
+# quarter did not change. And `smallest` is the mean number of word pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
@@ -329,10 +329,10 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # with the other score function, more of the relaxed gate's masks meet the margin, but they keep more word pieces than
 # they need.
 #
-# Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with $P(z \ne
-# 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the share that meets
-# the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the choice of the
-# sentences and not that of the model.
+# Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with
+# $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the share
+# that meets the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the choice of
+# the sentences and not that of the model.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
