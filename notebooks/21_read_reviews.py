@@ -188,7 +188,7 @@ figures.save_figure(fig, folder / "figures", "runs")
 figures.show(fig)
 
 # %% [markdown]
-# ## 5. Nothing is a message, too
+# ## 5. The number of selected words can pass on an answer
 #
 # We constrain only the *average* rate. So a selector may leave a review empty. A predictor in mode `compact` then has
 # one fixed answer, and in mode `zero` it depends on the length of the review only. So the selector can pass on an
