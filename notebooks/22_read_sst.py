@@ -193,4 +193,5 @@ explore_sentence(saved_models, command=command)
 #
 # ## Next
 #
-# In `31_selection_rates` we compare many runs with different selection rates.
+# In `31_selection_rates` we compare many runs with different selection rates. In its section 16 and in RESULTS.md you
+# also find runs in which a pretrained transformer, MiniLM, reads the sentences in the place of an LSTM.
