@@ -234,16 +234,19 @@ for path in folders["toy"][:1]:
 # ## 4. Masks of single sentences against exact search (Table 2)
 #
 # For a sentence of SST nobody knows the truth. But if the sentence is short, we can search. We look for the smallest
-# sets of words that keep the answer of a GRU, and compare the masks with these sets.
+# sets of words that keep the prediction of a GRU, which we call its answer, and compare the masks with these sets.
 #
-# You will find two kinds of masks. DiffMask without amortisation (`masks`) has free logits for each sentence. The other
-# kind has the same logits, but computes their gradient by the score function (`08_reinforce`). Precision, recall and F1
-# are those against the smallest mask that fits best. `optimality` is the share of masks that are one of the smallest,
-# and `masked` is the share of positions that a mask drops. All of these are means over sentences, in per cent.
+# You will find three kinds of masks that are fitted to single sentences. DiffMask without amortisation (`masks`) has
+# free logits for each sentence. The other two kinds (`masks_by_score` and `masks_by_released_score`) have the same
+# logits, but compute their gradient by the score function (`08_reinforce`). The row `erasure` is not a fit, but the
+# exact search for the answer. Precision, recall and F1 are those against the smallest mask that fits best. `optimality`
+# is the share of masks that are one of the smallest, and `masked` is the share of positions that a mask drops. All of
+# these are means over sentences, in per cent.
 #
-# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $m$. So the search
-# that solves the same problem is the one under $D(y, \hat y) \le m$. We also compare with erasure, which keeps only the
-# answer, and these columns begin with `answer`. The paper does not say which of the two searches it used.
+# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
+# in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
+# compare with erasure, which keeps only the answer, and these columns begin with `answer`. The paper does not say which
+# of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, which the paper calls
 # > "REINFORCE+"). If it is scaled as the Lagrangian asks, it is `masks_by_score`. Our embeddings, sentences and model
@@ -254,9 +257,10 @@ for path in folders["toy"][:1]:
 # otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
 # grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more
 # columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with
-# $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share for which the mean over draws of the last quarter of
-# the steps meets the margin, which is what the constraint asks for. `settled` is the share of masks that this last
-# quarter did not change. And `smallest` is the mean number of word pieces in a smallest mask.
+# $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share of sentences for which the mean divergence over the
+# draws meets the margin, which is what the constraint asks for. These draws are those of the last quarter of the steps.
+# `settled` is the share of masks that this last quarter did not change. And `smallest` is the mean number of word
+# pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
@@ -276,13 +280,16 @@ display(figures.show_table(wide.dropna(axis=1, how="all").reset_index(), digits=
 if len(table):
     assert (table.loc[[name.startswith("erasure") for name in table.index], "answer_optimality"] == 1).all(), (
         "erasure is the search for the answer")
+if is_ours:
+    fitted = {"masks", "masks_by_score", "masks_by_released_score"}
+    assert set(table["model"]) == fitted | {"erasure"}, "three kinds of masks and the search"
 
 # %% tags=["figure"]
 if len(table):
     fig, ax = figures.new_figure(size=(10, 4.6))
     rows = [name for name in table.index if not name.startswith("erasure")]
     bars = {mark: 100 * table.loc[rows, mark].astype(float) for mark in ("f1", "optimality", "feasible")}
-    names = [name.replace("masks_by_", "").replace("_", "\n").replace(", margin=", "\nm = ") for name in rows]
+    names = [name.replace("masks_by_", "").replace("_", "\n").replace(", margin=", "\nε = ") for name in rows]
     nearest = max(rows, key=lambda name: table["optimality"][name])
     title = f"{nearest} finds a smallest mask most often"
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}", title=title)
@@ -299,7 +306,7 @@ ahead = committed.search_steps(searched, texts_scored)
 for row in ahead.to_dict("records"):
     parts = [f"{name} {100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f}){' ≈' * (not d.is_significant)}"
              for name, d in row.items() if name in committed.BEHIND_GATE and d is not None]
-    print(f"{row['method']}, m = {row['margin']}, {row['steps']:,} steps: " + ", ".join(parts))
+    print(f"{row['method']}, ε = {row['margin']}, {row['steps']:,} steps: " + ", ".join(parts))
 
 # %% tags=["figure"]
 for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupby(["margin", "runs"]):
@@ -311,7 +318,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
             ends = ["" if steps == last else f"_at_{steps}" for steps in part["steps"]]
             lines[f"{method}, {name}"] = [100 * means[method, f"{name}{end}"] for end in ends]
     lead = [100 * one.value for one in part["optimality"]]
-    title = f"m = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
+    title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
                        ylabel="per cent of the sentences", markers=True)
     display(export.figure(fig, f"search_steps_{margin}"))
@@ -329,10 +336,10 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # with the other score function, more of the relaxed gate's masks meet the margin, but they keep more word pieces than
 # they need.
 #
-# Even at the end, not every mask meets the margin. The constraint is on the mean over draws, and the mask with
-# $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the share
-# that meets the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the choice of
-# the sentences and not that of the model.
+# Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
+# mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the
+# share that meets the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the
+# choice of the sentences and not that of the model.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
