@@ -129,9 +129,9 @@ figures.show_source(shown.forward)
 #
 # With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. Its layers are those with
 # which the aligner with gates starts. With `start: target` its network $F$ also becomes $A$, and we set the bias of
-# the first shape so that the expected rate of the cells is the target. The gates that are likely to be open are then
-# those of the cells with the largest scores. After the training we also measure `accuracy_shut`, the accuracy of gates
-# with all cells shut. How far it lies below the accuracy says what the gates add.
+# the first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be open
+# if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with all
+# cells shut. How far it lies below the accuracy says what the gates add.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)

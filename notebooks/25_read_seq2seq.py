@@ -220,7 +220,10 @@ for name, rows in read.items():
     facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
                   different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
 columns = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
-export.table(pd.DataFrame(facts, columns=columns), "weights")
+if facts:
+    display(export.table(pd.DataFrame(facts, columns=columns), "weights"))
+else:
+    print("no table: `runs` names no run that has written a text")
 
 # %% tags=["check"]
 for name, rows in read.items():

@@ -78,6 +78,10 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "without alignment": (f"{SELECTED} 'recurrent'", 0.5, 0),
         "six points": ("model == 'recurrent' and metric == 'accuracy'", 1, -0.1),
     }),
+    ("23_read_nli", {
+        "hardly any cell": ("network == 'measure=training' and metric == 'rate_selected'", 1, 0.1),
+        "fewer than half": ("metric == 'accuracy_shut'", 1, 0.5),
+    }),
     ("24_read_probes", {
         "nearer to the truth": ("model == 'states' and metric == 'js_1'", 1, 1),
         "erasure is the search": ("model == 'erasure' and metric == 'answer_optimality'", 0.5, 0),
@@ -110,6 +114,12 @@ def test_what_a_page_says_of_the_committed_results_is_checked(notebook, changes,
     errors = told(failed)
     for message in changes:
         assert any(message in error for error in errors), f"{message!r} has not failed, but: {errors}"
+
+
+@pytest.mark.parametrize("notebook", ["23_read_nli", "25_read_seq2seq"])
+def test_a_page_without_runs_says_in_one_line_that_a_table_is_missing(notebook, tmp_path, monkeypatch, capsys):
+    failed, _ = run_cells(notebook, tmp_path, monkeypatch)
+    assert not told(failed) and capsys.readouterr().out.count("no table: `runs` names no run") == 1
 
 
 # --- own runs, of which only the measured numbers are read
