@@ -35,6 +35,7 @@ TASKS = (
     tasks.ExtractionSettings,
     tasks.SSTSettings,
     tasks.FirstSettings,
+    tasks.FailureSettings,
     tasks.ReviewSettings,
     tasks.AlignmentSettings,
     tasks.GenerationSettings,

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from rationale.errors import BadInput
-from rationale.runs import committed, compare, differences, notebook_path, origin, root
+from rationale.runs import committed, compare, differences, failed_rationales, notebook_path, origin, root
 from rationale.runs.cells import defaults
-from tests.finished import finished_run, select
+from tests.finished import failed_run, finished_run, select
 from tests.in_process import run_cells
 from tools import collect, readme_tables
 
@@ -126,6 +126,25 @@ def test_collecting_again_replaces_the_rows_of_the_same_run_and_keeps_the_others
     records = json.loads((home / "outputs/reference/runs.json").read_text())
     assert [record["run"] for record in records] == sorted(found)
     assert len(pd.read_csv(home / "outputs/reference/history.csv")) == 6
+
+
+def test_runs_that_were_made_to_fail_are_one_row_each_and_only_what_their_page_reads_is_committed(home):
+    finished_run(home / "runs")
+    failed_run(home / "runs", "a", precision=0.2, skew="selector", skew_steps=800)
+    failed_run(home / "runs", "b", skew="predictor", skew_steps=400, shared_encoder=True, seed=2)
+    failed_run(home / "runs", "c", skew="none", correlation=0.9, guidance=1.0, guided=0.1, seed=3)
+    table = collect.collect(home / "runs")
+    ours = table["task"] == failed_rationales.TASK
+    kept = set(table[ours]["metric"])
+    assert "precision" in kept and "blind_random_words" not in kept and kept <= {*failed_rationales.METRICS}
+    assert set(committed.read_history()["run"]) == {"12_train_sst/hardkuma-selection0.4-seed1"}
+    rows = failed_rationales.by_run(table)
+    assert rows.index.tolist() == [f"16_failures/{name}" for name in "abc"]
+    assert rows["start"].tolist() == ["selector, 800 batches", "predictor, 400 batches", "not skewed"]
+    assert rows["start"].cat.categories.tolist() == ["not skewed", "predictor, 400 batches", "selector, 800 batches"]
+    assert rows["remedy"].tolist() == ["no remedy", "shared encoder", "some gold words"]
+    assert rows["correlation"].tolist() == [0, 0, 0.9] and rows["fails"].tolist() == [True, False, False]
+    assert rows["told_at_start"].eq(0.7).all() and rows["recall"].isna().all()
 
 
 def test_prices_are_a_column_of_their_own_and_0_where_a_run_knew_none(tmp_path):
@@ -482,6 +501,7 @@ def test_a_run_in_the_folder_of_another_notebook_is_refused_by_name(tmp_path, ho
     ("reader", "accepted"),
     [("21_read_reviews", "10_first_rationale or 11_train_reviews"), ("22_read_sst", "12_train_sst"),
      ("23_read_nli", "13_train_nli"), ("24_read_probes", "14_train_probes"), ("25_read_seq2seq", "15_train_seq2seq"),
+     ("26_read_failures", "16_failures"),
      ("31_selection_rates", "12_train_sst"), ("32_reviews", "10_first_rationale or 11_train_reviews")],
 )  # fmt: skip
 def test_a_run_of_another_notebook_is_refused_by_each_page_by_name(reader, accepted, tmp_path, monkeypatch):

@@ -517,6 +517,7 @@ def test_a_sweep_of_ones_own_has_all_its_runs(play):
 NOTEBOOKS_OF = {  # which notebooks the files of a folder below params/ are for
     "attention": ["13_train_nli", "15_train_seq2seq"],
     "beer": ["11_train_reviews"],
+    "failures": ["16_failures"],
     "nli": ["13_train_nli"],
     "probes": ["14_train_probes"],
     "reviews": ["11_train_reviews"],

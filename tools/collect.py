@@ -26,6 +26,8 @@ from rationale.runs.committed import (
     reference_folder,
 )
 from rationale.runs.compare import TASKS, agreements, rows_of
+from rationale.runs.failed_rationales import METRICS as OF_FAILURES
+from rationale.runs.failed_rationales import TASK as FAILURES
 from rationale.runs.origin import read_environment
 from rationale.runs.verdicts import read_claims, with_verdicts
 from rationale.runs.workspace import TRIALS, root
@@ -70,11 +72,14 @@ def collect(outputs: Path) -> pd.DataFrame:
         for run, name in zip(runs, names, strict=True)
     ]
     rows = pd.concat([rows_of(*runs), *agreements(runs)])
+    small = rows["task"] == FAILURES
+    rows = rows[~small | rows["metric"].isin(OF_FAILURES)]
     if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
         before = read_results().query("metric == 'agreement' and run in @names")
         rows = pd.concat([rows, before[~before["run"].isin(rows.loc[rows["metric"] == "agreement", "run"])]])
     table = _merged("results.csv", rows, names)
     epochs = pd.concat(history).astype({"epoch": int})  # a run without epochs would turn the column into text
+    epochs = epochs[~epochs["run"].isin(rows.loc[rows["task"] == FAILURES, "run"])]
     epochs = _merged("history.csv", epochs.reindex(columns=HISTORY), names)
     epochs = epochs.drop(columns=[name for name in BY_LAYER if epochs[name].isna().all()])
     path = reference_folder() / "runs.json"

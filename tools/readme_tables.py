@@ -5,6 +5,7 @@ import json
 import pandas as pd
 
 from rationale.explain.diffmask import PROBE_TARGETS
+from rationale.nn.gates import GATES
 from rationale.runs import by_text
 from rationale.runs.committed import (
     BEHIND_GATE,
@@ -20,9 +21,11 @@ from rationale.runs.committed import (
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
 from rationale.runs.differences import read_settings
+from rationale.runs.failed_rationales import by_run
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
+from rationale.statistics import wilson_interval
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -100,6 +103,32 @@ def reviews_table(results: pd.DataFrame) -> str:
 
 def _is_full_text(_: dict, other: dict) -> bool:
     return other["model"] == "full_text" and not other["network"]
+
+
+def failures_table(results: pd.DataFrame) -> str:
+    """The table of rationales that were made to fail, in Markdown: test split, means over seeds."""
+    metrics = {
+        "accuracy": "accuracy",
+        "accuracy_uncorrelated": "on uncorrelated reviews",
+        "precision": "precision",
+        "recall_informative": "recall of informative words",
+        "selected_aspects": "selected words about other aspects",
+    }
+    heads = ["model", "correlation", "skewed start", "remedy", *metrics.values(), "failed", "seeds"]
+    rows = []
+    kinds = by_run(results).groupby(["model", "correlation", "start", "remedy"], observed=True)
+    for (model, correlation, start, remedy), part in kinds:
+        row = {"corpus": "synthetic", "settings": ""}
+        row |= {name: part[name].mean() for name in metrics} | {f"{name}_std": part[name].std() for name in metrics}
+        failed, num = int(part["fails"].sum()), len(part)
+        low, high = (f"{100 * end:.0f}" for end in wilson_interval(failed / num, num))
+        cells = [model.replace("_", " "), f"{correlation:g}", start, remedy]
+        cells += [cell(row, name, scale=100) for name in metrics]
+        cells += [f"{100 * failed / num:.0f} ({low} to {high})"]
+        if model not in GATES:  # nothing is selected
+            cells[6:] = [""] * 4
+        rows.append([*cells, str(num)])
+    return with_legend(markdown(heads, rows))
 
 
 def nli_table(results: pd.DataFrame) -> str:
@@ -333,6 +362,7 @@ TABLES = {
     "encoders": encoders_table,
     "faithfulness": faithfulness_table,
     "reviews": reviews_table,
+    "failures": failures_table,
     "nli": nli_table,
 }
 TABLES |= {

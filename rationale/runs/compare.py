@@ -54,12 +54,14 @@ TASKS = {  # by notebook
     "13_train_nli": "nli",
     "14_train_probes": "probes",
     "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
+    "16_failures": "failures",
 }
 OWN = {"17_train_own_texts": "own texts"}  # by notebook; nobody else has these texts, so they are no committed results
 SUBJECT = "subject"  # value of the column `model` in rows about the probed model itself (task `probes`)
 CORPORA = {
     "10_first_rationale": "synthetic",
     "12_train_sst": "sst",
+    "16_failures": "synthetic",
 }  # of notebooks in which the corpus is not a parameter
 
 

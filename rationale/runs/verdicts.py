@@ -37,6 +37,7 @@ NOT_TESTED = "the cause was not tested"  # how the `why` of a contradiction with
 RULES = {
     "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin",
     "at_least": "the 95 % interval of our mean lies above the value",
+    "at_most": "the 95 % interval of our mean lies below the value",
     "above": "ours is above theirs, by the 95 % interval of the difference",
     "below": "ours is below theirs, by the 95 % interval of the difference",
     "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
@@ -103,7 +104,7 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
     of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
     ours = _rows(of_metric, claim["ours"], where)
     value, margin = (float(claim[name] or 0) for name in ("value", "margin"))
-    if claim["rule"] in ("contains", "at_least"):
+    if claim["rule"] in ("contains", "at_least", "at_most"):
         return _beside_a_number(claim["rule"], ours, split, metric, value, margin)
     return _beside_runs(claim["rule"], ours, _rows(of_metric, claim["theirs"], where), split, metric, margin)
 
@@ -140,9 +141,12 @@ def _beside_a_number(rule: str, ours: pd.DataFrame, split: str, metric: str, val
     evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
     if rule == "at_least":
         verdict = REPRODUCED if low >= value else CONTRADICTED if high < value else OPEN
+    elif rule == "at_most":
+        verdict = REPRODUCED if high <= value else CONTRADICTED if low > value else OPEN
     else:
         verdict = REPRODUCED if low <= value + margin and value - margin <= high else CONTRADICTED
-    return Verdict(verdict, f"{evidence}; published {_short(value)}")
+    beside = "published" if rule == "contains" else rule.replace("_", " ")
+    return Verdict(verdict, f"{evidence}; {beside} {_short(value)}")
 
 
 def _beside_runs(

@@ -9,7 +9,7 @@ from rationale.training.evaluation import (
     rationale_metrics,
     score_when_shut,
 )
-from rationale.training.extraction import Result, require_words, train, train_extractor
+from rationale.training.extraction import Result, prepare_extractor, require_words, train, train_extractor
 from rationale.training.generation import GenerationResult, train_seq2seq
 from rationale.training.linear_baseline import COSTS, features, score_by_rate, train_svm, word_scores
 from rationale.training.loop import build_optimizer, build_scheduler, choose_device, fit
@@ -62,6 +62,7 @@ __all__ = [
     "load_weights",
     "notes_about",
     "predict_answers",
+    "prepare_extractor",
     "rationale_metrics",
     "read_tensors",
     "require_words",

@@ -13,7 +13,7 @@ from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary, require_vectors
 from rationale.data.word_pieces import build_pieces
 from rationale.errors import BadInput
-from rationale.models.extractor import build_extractor
+from rationale.models.extractor import Extractor, build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.nn.encoders import find_encoder
@@ -79,6 +79,33 @@ def require_precision(p: "ExtractionSettings") -> None:
         raise BadInput("bfloat16: true is not accepted on a CPU; give false, or train on a machine with a GPU")
 
 
+def prepare_extractor(
+    p: "ExtractionSettings", splits: dict[str, list[Example]], head: str, num_outputs: int
+) -> tuple[Extractor, dict[str, Batches]]:
+    """A newly initialised extractor and the batches of its splits, as `train` takes them.
+
+    The parameters are those of `train_extractor`; splits may have any names.
+    """
+    device = choose_device(p.device)
+    require_precision(p)
+    torch.manual_seed(p.seed)
+    encoder = find_encoder(p.encoder)
+    if encoder.reads_pieces:
+        vocabulary, vectors = build_pieces(splits, encoder.tokenizer(p))
+    else:
+        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+    model = build_extractor(p, vectors, head, num_outputs).to(device)
+    limits, guidance = {"train": StepSettings.of(p).batch_tokens}, GuidanceSettings.of(p)
+    guided = {"train": guidance.guided if guidance.guidance else 0.0}
+    batches = {
+        name: Batches(
+            examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name), guided.get(name, 0.0)
+        )
+        for name, examples in splits.items()
+    }
+    return model, batches
+
+
 def train_extractor(
     p: "ExtractionSettings",
     splits: dict[str, list[Example]],
@@ -103,31 +130,17 @@ def train_extractor(
     watched : sequence of int
         Numbers of dev texts whose gates are saved after each epoch (`EpochRecorder`). This changes no result.
     """
-    device = choose_device(p.device)
-    require_precision(p)
-    torch.manual_seed(p.seed)
-    encoder = find_encoder(p.encoder)
-    if encoder.reads_pieces:
-        vocabulary, vectors = build_pieces(splits, encoder.tokenizer(p))
-    else:
-        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
-    model = build_extractor(p, vectors, head, num_outputs).to(device)
-    limits, guidance = {"train": StepSettings.of(p).batch_tokens}, GuidanceSettings.of(p)
-    guided = {"train": guidance.guided if guidance.guidance else 0.0}
-    batches = {
-        name: Batches(
-            examples, vocabulary, p.batch_size, p.seed, p.bucketed, device, limits.get(name), guided.get(name, 0.0)
-        )
-        for name, examples in splits.items()
-    }
+    model, batches = prepare_extractor(p, splits, head, num_outputs)
     watch = None
     if watched:
-        texts = Batches([splits["dev"][i] for i in watched], vocabulary, p.batch_size, p.seed, p.bucketed, device)
+        dev = batches["dev"]
+        of_dev = [splits["dev"][i] for i in watched]
+        texts = Batches(of_dev, dev.vocabulary, p.batch_size, p.seed, p.bucketed, dev.device)
         watch = EpochRecorder(model, texts, p.selection, folder)
     result = train(p, model, batches, folder, watch)
     if p.model == "attention" and p.rule == "top_k":  # the same budget over all reviews, instead of in each of them
         model.rule, model.threshold = "threshold", importance_quantile(model, batches["dev"], p.budget)
-        objective = build_objective(p, has_gates=model.has_gates).to(device)
+        objective = build_objective(p, has_gates=model.has_gates).to(batches["dev"].device)
         for name, evaluation in result.evaluations.items():
             scores = evaluate_extractor(model, batches[name], objective).metrics
             evaluation.metrics.update({f"global_{metric}": value for metric, value in scores.items()})

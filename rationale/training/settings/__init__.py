@@ -7,7 +7,7 @@ that the notebook is about, with their values there; every other setting has the
 
 from rationale.training.settings.alignment import AlignmentSettings
 from rationale.training.settings.common import CommonSettings
-from rationale.training.settings.extraction import ExtractionSettings, FirstSettings, ReviewSettings
+from rationale.training.settings.extraction import ExtractionSettings, FailureSettings, FirstSettings, ReviewSettings
 from rationale.training.settings.generation import GenerationSettings
 from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.settings.probing import ProbingSettings
@@ -17,6 +17,7 @@ __all__ = [
     "AlignmentSettings",
     "CommonSettings",
     "ExtractionSettings",
+    "FailureSettings",
     "FirstSettings",
     "GenerationSettings",
     "OwnTextSettings",

@@ -17,6 +17,7 @@ from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
 from rationale.training.settings.common import CommonSettings
+from rationale.training.skewed import SkewSettings
 from rationale.training.steps import StepSettings
 
 
@@ -192,3 +193,15 @@ class FirstSettings(
 
     aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores", "[0, 1]")
+
+
+class FailureSettings(
+    FirstSettings,
+    SkewSettings,
+    defaults={"measure": "expected", "tolerance": 0.05, "num_train": 3000, "num_test": 1000},
+):
+    """An extractor that is made to fail: made-up reviews of two classes, correlated aspects, a skewed start."""
+
+    def refused(self) -> Iterator[Refusal]:
+        without = self.skew == "selector" and self.model not in GATES
+        yield Refusal(without, "skew", f"with model {self.model}", "none, predictor, or a model with gates")

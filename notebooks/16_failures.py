@@ -1,0 +1,342 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Make rationales fail
+#
+# A model can predict well although its rationale explains nothing. On real texts you would hardly notice, because
+# nobody knows the true reasons. We know them on this page, because our reviews are made up. So we can make a rationale
+# fail on purpose, and look on.
+#
+# There are two ways to fail. The *data* may mislead the model. If beers that look good also smell good, the smell tells
+# the look. Or *selector and predictor* may agree on a code. Then the selector finds the class and opens gates that say
+# which one it is, and the words behind these gates mean nothing.
+#
+# **You will** train an extractor on reviews whose aspects are correlated, or from a start in which one of its parts has
+# learned the wrong words. You will see which words it selects, and whether one of three remedies helps.
+#
+# **You will learn** why a good accuracy says nothing about a rationale, and how little a code costs. You will also
+# learn how the remedies of three papers change our objective. These remedies are an encoder that both parts share (Liu
+# et al. 2022), a second predictor that reads the whole text (Yu et al. 2021), and gold rationales for some of the texts
+# (DeYoung et al. 2020).
+#
+# **You need** no data and no GPU. A run takes about a minute on one core.
+
+# %% tags=["parameters"]
+seed: int = 1  # of data order, initial weights and samples
+correlation: float = 0.0  # between the judgements of two aspects, in training; 0.9 misleads the model
+skew: str = "selector"  # the part that learns the wrong words first: selector, predictor or none
+skew_steps: int = 1600  # batches from which it learns them
+model: str = "hardkuma"  # how words are selected; full_text: all of them
+selection: float | None = 0.1  # share of words to keep
+shared_encoder: bool = False  # the first remedy: selector and predictor share one encoder
+closeness: float = 0.0  # the second remedy, such as 1: the price of being far from a predictor that reads everything
+guidance: float = 0.0  # the third remedy, such as 1: the price of missing gold words
+guided: float = 1.0  # the share of texts whose gold words are known, where there is guidance
+epochs: int = 12  # passes over the training texts
+learning_rate: float = 0.002  # step size of Adam
+
+# %%
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import display
+
+from rationale import figures, training
+from rationale.data.batches import Batches
+from rationale.data.corpora import synthetic
+from rationale.nn.heads import HEADS
+from rationale.objectives import guidance as missed_gold
+from rationale.runs import claims, results_folder, saved, validated
+from rationale.training import skewed
+from rationale.training.settings import FailureSettings
+
+# %%
+p = validated(globals(), FailureSettings)
+folder = results_folder("16_failures")
+
+# %% [markdown]
+# ## 1. Reviews of two classes
+#
+# We use the reviews of `10_first_rationale`, and we turn the score of our aspect into two classes, as the papers on
+# failing rationales do. Class 1 holds the reviews whose score is at least 0.6, and class 0 those with at most 0.4. We
+# leave out the reviews between them.
+#
+# The split `uncorrelated` is a second test split. Its aspects are independent, whatever `correlation` says about the
+# other splits. With it, you can ask what a model does when the world changes.
+
+# %%
+column = synthetic.ASPECTS.index(p.aspect)
+sizes = {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
+made = {name: synthetic.reviews(size, name, p.correlation, seed=0) for name, size in sizes.items()}
+made["uncorrelated"] = synthetic.reviews(p.num_test, "test", 0.0, seed=0)
+reviews = {name: [one for one in part if abs(one.scores[column] - 0.5) >= 0.1] for name, part in made.items()}
+splits = {}
+for name, part in reviews.items():
+    examples = [one.example(p.aspect) for one in part]
+    splits[name] = [replace(example, label=int(example.label[0] > 0.5)) for example in examples]
+labels = [f"bad {p.aspect}", f"good {p.aspect}"]
+example = splits["dev"][0]
+figures.highlight_html(example.tokens, example.rationale, example.rationale, labels[example.label])
+
+# %% tags=["check"]
+share_good = np.mean([e.label for e in splits["train"]])
+gold_share = np.mean([np.mean(e.rationale) for e in splits["dev"]])
+print(f"{len(splits['train'])} reviews to learn from, {share_good:.0%} of them in class 1")
+print(f"{gold_share:.1%} of the words are gold")
+assert len(splits["train"]) < 1000 or abs(share_good - 0.5) < 0.05, "neither class is rare"
+
+# %% [markdown]
+# ## 2. Data that mislead
+#
+# Reviewers who like the look of a beer may also like its smell. In our grammar, each aspect has a normal variable, and
+# a judgement is good if this variable is positive. Let $A$ and $B$ be the variables of two aspects, and $\rho$ their
+# correlation. If you know only whether the smell is good, how often do you guess right whether the look is?
+#
+# $$P(A > 0, B > 0) + P(A < 0, B < 0) = \frac{1}{2} + \frac{\arcsin \rho}{\pi} \tag{F1}$$
+#
+# You can see why without an integral. We write $A = N_1$ and $B = \rho N_1 + \sqrt{1 - \rho^2}\, N_2$ with independent
+# normal $N_1$ and $N_2$. Both signs depend only on the direction of the point $(N_1, N_2)$, and every direction is
+# equally likely. The signs differ in two of the four sectors between the lines $A = 0$ and $B = 0$, and each of these
+# two has the angle $\arccos \rho$. So they differ with probability $\arccos(\rho) / \pi$, and (F1) is what is left.
+# In the table, you see what this is for four correlations.
+
+# %%
+told = {rho: 0.5 + math.asin(rho) / math.pi for rho in (0.0, 0.3, 0.6, 0.9)}
+pd.DataFrame({"correlation": told.keys(), "told by one other aspect": told.values()}).round(3)
+
+# %% tags=["check"]
+generator = torch.Generator().manual_seed(0)
+first, second = torch.randn(2, 200_000, dtype=torch.float64, generator=generator)
+for rho, share in told.items():
+    other = rho * first + math.sqrt(1 - rho**2) * second
+    same = ((first > 0) == (other > 0)).double().mean().item()
+    assert abs(same - share) < 0.005, "five standard errors of 200,000 draws"
+assert told[0.0] == 0.5, "independent aspects tell nothing"
+
+# %% [markdown]
+# At a correlation of 0.9, you guess right far more often than by chance. So does a model that reads only the smell, and
+# no term of our objective says that it should not. A word about the smell costs as much as a word about the look. If
+# the reviews of tomorrow are not correlated, the model will be wrong. We can only hope that its rationale has warned
+# us.
+#
+# ## 3. Parts that agree on a code
+#
+# We train selector and predictor *together*, to make one loss small. For a given selector, the best predictor reaches
+# the entropy of the class given what it sees:
+#
+# $$\min_{\text{predictor}} \mathbb{E}\left[-\ln p(y \mid z \odot x)\right] = H(Y \mid z \odot x). \tag{F2}$$
+#
+# This is the trap. The selector reads the whole review, so it can find the class by itself. Suppose that it opens the
+# gate of the *first word* if the class is 1, and shuts it if the class is 0. Then $H(Y \mid z \odot x) = 0$, whichever
+# word comes first. The loss is as small as it can be, and the rationale is worthless.
+#
+# How many words does such a code select? It selects one word in half of the texts, which is far below any target that
+# we would set. So neither the loss nor the constraint prevents it, as you can confirm below.
+
+# %% tags=["check"]
+rate_of_code = np.mean([e.label / len(e.tokens) for e in splits["train"]])
+print(f"the code opens {rate_of_code:.2%} of the words; the target is {p.selection or 1:.0%}")
+assert rate_of_code < (p.selection or 1), "the constraint allows the code"
+
+# %% [markdown]
+# Does training find such a code by itself? You can try it with `skew=none`. To see the failure for certain, the papers
+# *skew* the start, and so do we. The selector first learns, alone, to open the first gate in texts of class 1. Or the
+# predictor first learns, alone, to predict from the first sentence of each text, whatever it is about. Then we train
+# both together as usual. Here you see how the selector is skewed.
+
+# %%
+figures.show_source(skewed.first_word_guide, skewed.skew_selector)
+
+# %% [markdown]
+# ## 4. Three remedies
+#
+# **One encoder for both.** Liu et al. (2022) let selector and predictor share their encoder. The loss of the predictor
+# then also shapes the features that the selector decides with. This changes no term of our objective, only the number
+# of parameters.
+#
+# **A second predictor.** Yu et al. (2021) add a predictor that reads *every* word, weighted by the probability that its
+# gate is open. We train its prediction $y''$ as well, and we hold the two predictions close by their Jensen-Shannon
+# divergence $\mathrm{JS}$. The price $c$ of this divergence is the setting `closeness`:
+#
+# $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + c\, \mathrm{JS}(p', p''). \tag{F3}$$
+#
+# **Some gold rationales.** In the ERASER benchmark, DeYoung et al. (2020) train selectors on rationales that people
+# have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Then a text of $T$ words adds this term, and
+# you set its price with `guidance`:
+#
+# $$-\frac{1}{T} \sum_t g_t \ln P(z_t \ne 0) + (1 - g_t) \ln P(z_t = 0). \tag{F4}$$
+#
+# Let us compute the two new terms by hand for a small example.
+
+# %%
+one, two = torch.tensor([[0.9, 0.1]]), torch.tensor([[0.4, 0.6]])  # class probabilities of the two predictors
+middle = (one + two) / 2
+apart = ((one * (one / middle).log()).sum() + (two * (two / middle).log()).sum()) / 2
+open_gates, gold = torch.tensor([[0.8, 0.3, 0.1]]), torch.tensor([[1, 1, 0]])
+missed = -torch.where(gold == 1, open_gates, 1 - open_gates).log().mean()
+print(f"divergence {apart:.3f} nats, at most {math.log(2):.3f}; missed gold {missed:.3f} nats per word")
+
+# %% tags=["check"]
+assert torch.allclose(apart, HEADS["classes"](1, 2).divergence(one.log(), two.log())), "(F3)"
+assert torch.allclose(missed, missed_gold(open_gates.log(), (1 - open_gates).log(), gold)), "(F4)"
+
+# %% [markdown]
+# ## 5. Training
+#
+# First we skew one part, if `skew` says so. How often does the first gate alone give you the class of a text after
+# that? You would be right for half of the texts by tossing a coin. Then the usual training begins.
+
+# %%
+model_of_run, batches = training.prepare_extractor(p, splits, head="classes", num_outputs=2)
+if p.skew != "none":
+    skewed.SKEWS[p.skew](model_of_run, batches["train"], p.skew_steps, p.learning_rate)
+at_start = skewed.told_by_first_word(model_of_run, batches["dev"])
+print("the model has no gates" if at_start is None else f"the first gate tells {at_start:.0%} of the classes")
+
+# %%
+result = training.train(p, model_of_run, batches, folder)
+
+# %% tags=["figure"]
+history = pd.DataFrame(result.history)
+shown = {"dev_accuracy": "accuracy", "dev_precision": "precision: gold words",
+         "dev_rate_selected": "selected share of words"}  # fmt: skip
+shown = {key: name for key, name in shown.items() if key in history}
+last = history.iloc[-1]
+title = f"At the end {last['dev_accuracy']:.0%} of the classes are right"
+if "dev_precision" in shown:
+    title += f", and {last['dev_precision']:.0%} of the selected words are gold"
+fig, ax = figures.new_figure(size=(9, 5))
+figures.draw_lines(history["epoch"], {name: history[key] for key, name in shown.items()}, ax, title=title,
+                   xlabel="epoch", ylabel="share", markers=True)  # fmt: skip
+figures.save_figure(fig, folder / "figures", "history")
+figures.show(fig)
+
+# %% [markdown]
+# The title says how the accuracy and the precision end. If both are high, the rationale is as good as the prediction.
+# If only the accuracy is, you cannot see the failure in what we usually report.
+
+# %% [markdown]
+# ## 6. Which words are selected?
+#
+# We now look at the accuracy and at the rationale side by side. In the table below you find these rows.
+#
+# - *Accuracy*, and the accuracy on *uncorrelated* reviews.
+# - *Told by the first gate*: how often the first gate alone gives the class.
+# - *Our opinions*: the share of the selected words that carry the class of our aspect. *Rest of our phrases*: the
+#   other gold words. *Other aspects*: words of phrases about another aspect. *Other words*: all that is left.
+# - *Recall: informative words*: the share of the words that carry the class which are selected.
+
+# %%
+def kinds_of(review):
+    """For each word of a review, the number of its kind: 0 our opinion, 1 our phrase, 2 other aspect, 3 other word."""
+    others = [review.rationale(aspect) for aspect in synthetic.ASPECTS if aspect != p.aspect]
+    flags = torch.tensor([review.informative(p.aspect), review.rationale(p.aspect), np.any(others, axis=0).tolist()])
+    return torch.where(flags.any(0), flags.int().argmax(0), 3)
+
+
+KINDS = {"selected_opinions": "our opinions", "selected_phrases": "rest of our phrases",
+         "selected_aspects": "other aspects", "selected_others": "other words"}  # fmt: skip
+for name, evaluation in result.evaluations.items():
+    chosen = torch.cat([kinds_of(one)[z != 0] for one, z in zip(reviews[name], evaluation.z, strict=True)])
+    counts = torch.bincount(chosen, minlength=4) / max(len(chosen), 1)
+    evaluation.metrics.update(zip(KINDS, counts.tolist(), strict=True))
+    if result.model.has_gates:
+        evaluation.metrics["told_by_first_word"] = skewed.told_by_first_word(result.model, batches[name])
+if at_start is not None:
+    result.evaluations["dev"].metrics["told_at_start"] = at_start
+with torch.no_grad():
+    tomorrow = [result.model.head.score(result.model(b.tokens, b.mask).prediction, b.target)
+                for b in batches["uncorrelated"].in_order()]  # fmt: skip
+result.evaluations["test"].metrics["accuracy_uncorrelated"] = torch.cat(tomorrow).double().mean().item()
+scores = saved.save_run(folder, result, p, labels)
+in_words = {"accuracy": "accuracy", "accuracy_uncorrelated": "accuracy, uncorrelated reviews",
+            "told_by_first_word": "told by the first gate", "rate_selected": "selected share of words", **KINDS,
+            "recall_informative": "recall: informative words"}  # fmt: skip
+table = pd.Series(scores["test"]).reindex(in_words).dropna().rename(in_words)
+table.to_frame("test").round(3)
+
+# %% tags=["check"]
+test = scores["test"]
+assert abs(sum(test[name] for name in KINDS) - 1) < 1e-6 or not test["rate_selected"], "each word is of one kind"
+gold_kinds = test["selected_opinions"] + test["selected_phrases"]
+if all(any(example.rationale) for example in splits["test"]):  # all reviews speak of our aspect
+    assert abs(gold_kinds - test["precision"]) < 1e-6, "the first two kinds are the gold words"
+if claims.apply_to(p, "16_failures"):
+    assert test["accuracy"] > 0.9, "the model predicts well"
+    assert test["recall_informative"] < 0.2, "and its rationale misses nearly all reasons"
+
+# %% [markdown]
+# Look at some reviews yourself. Selected words are coloured, and the gold rationale is underlined.
+
+# %%
+evaluation = result.evaluations["test"]
+first_of_class = {example.label: i for i, example in reversed(list(enumerate(splits["test"])))}
+for label, i in sorted(first_of_class.items()):
+    example, title = splits["test"][i], f"{labels[label]}, predicted: {labels[evaluation.answer[i]]}"
+    display(figures.highlight_html(example.tokens, evaluation.z[i].tolist(), example.rationale, title))
+
+# %% [markdown]
+# With the default settings, we skewed the selector and used no remedy. If the coloured words are not the underlined
+# ones, ask yourself how the model can be right at all. It can, because the selector has read the review. It then opens
+# other gates for class 1 than for class 0, and the predictor learns from the open gates what the selector has found.
+# The accuracy does not tell you so.
+#
+# **Exercise 1** (predict, change, explain; 10 minutes). Which part of the model needs the words that carry the class?
+# You can find out by taking these words away. *Predict* when the share of right classes falls to about a half: if the
+# gates are *held* as they were in the unchanged review, or if the selector decides them *anew* (`guess`, "held" or
+# "anew", which is compared and not marked). *Change* the test split. Call it `changed`, a list of examples in which
+# each `informative` word is replaced by the word `the` (`replace(example, tokens=...)` gives you a changed example).
+# Then compute the two shares `held` and `anew`. The batches of both splits come in the same order. *Explain* what the
+# pair of numbers says about the rationale.
+
+# %% tags=["prediction"]
+guess = "held"
+
+# %% tags=["solution"]
+changed = []
+for example in splits["test"]:
+    words = ["the" if flag else token for token, flag in zip(example.tokens, example.informative, strict=True)]
+    changed.append(replace(example, tokens=tuple(words)))
+with_held_gates, with_new_gates = [], []
+model_read, head = result.model, result.model.head
+with torch.no_grad():
+    of_changed = Batches(changed, result.vocabulary, p.batch_size).in_order(max_batch=64)
+    for old, new in zip(batches["test"].in_order(max_batch=64), of_changed, strict=True):
+        z = model_read(old.tokens, old.mask).z
+        prediction = model_read.predictor(model_read.embed(new.tokens), new.mask, z)
+        with_held_gates.append(head.score(prediction, new.target))
+        with_new_gates.append(head.score(model_read(new.tokens, new.mask).prediction, new.target))
+held, anew = (torch.cat(part).double().mean().item() for part in (with_held_gates, with_new_gates))
+# With the gates held, the predictor is still right, so it does not read the words that carry the class. With new gates
+# it is wrong, so the selector does read them. The rationale tells what the predictor read, and the class was decided
+# before that, by the selector, from words that the rationale does not show.
+
+# %% tags=["check"]
+for old, new in zip(splits["test"], changed, strict=True):
+    kept = [a == b or flag for a, b, flag in zip(old.tokens, new.tokens, old.informative, strict=True)]
+    assert len(new.tokens) == len(old.tokens) and all(kept), "only informative words are replaced"
+print(f"right: unchanged {test['accuracy']:.1%}, gates held {held:.1%}, gates decided anew {anew:.1%}")
+assert guess in ("held", "anew"), '`guess` is "held" or "anew"'
+if claims.apply_to(p, "16_failures"):
+    assert held > 0.9 and anew < 0.65, "the selector reads the opinions, and the predictor does not"
+
+# %% [markdown]
+# ## Summary
+#
+# You made a rationale fail. Correlated data let a model read the wrong aspect, and a skewed start lets selector and
+# predictor agree on a code. You saw that the accuracy shows neither. You also know three remedies. They tie the
+# selector to features that both parts use, to a predictor that reads everything, or to gold words.
+#
+# ## Next
+#
+# In `26_read_failures` you compare many such runs: how much correlation it takes, how strong a skew, and how often each
+# remedy rescues a rationale.
