@@ -443,7 +443,8 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 #
 # > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
 # > price. The published objective has no such term. (If you know variational inference, you see that it is a KL term
-# > with a uniform prior and a small weight.)
+# > with a uniform prior and a small weight.) For gates with values between 0 and 1, such as HardKuma, `entropy` rewards
+# > the same quantity, with the probability $P(z \ne 0)$ that the gate is open as $p$.
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import mpmath as mp
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.data import Batch
-from rationale.distributions import Bernoulli, HardKuma
+from rationale.distributions import Bernoulli, HardConcrete, HardKuma
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.protocol import Output
@@ -26,6 +27,7 @@ from rationale.objectives import (
     expected_selection,
     expected_transitions,
     log_mean,
+    openness_entropy,
     steps_of_task,
     steps_to_multiplier,
 )
@@ -120,6 +122,80 @@ def test_log_mean_keeps_value_and_gradient_at_saturated_gates(a, b):
         assert value.item() == pytest.approx(getattr(gates, name)[0, 0].item(), rel=1e-5, abs=1e-6)
         for letter, gradient in zip("ab", torch.autograd.grad(value, shapes, retain_graph=True), strict=True):
             assert gradient.isfinite().all(), f"d {name} / d {letter} at a={a:g}, b={b:g}"
+
+
+# --- the entropy of whether a gate is open
+
+
+def openness_by_mpmath(a: float, b: float, left: float = -0.1, right: float = 1.1) -> tuple[float, float, float]:
+    """H(p) for p = P(H != 0) = (1 - k^a)^b, k = -left / (right - left), and its derivatives by a and b: 60 digits."""
+    with mp.workdps(60):
+        k = mp.mpf(-left) / (mp.mpf(right) - mp.mpf(left))
+
+        def entropy(shape_a: mp.mpf, shape_b: mp.mpf) -> mp.mpf:
+            p = (1 - k**shape_a) ** shape_b
+            return -p * mp.log(p) - (1 - p) * mp.log(1 - p)
+
+        a, b = mp.mpf(a), mp.mpf(b)
+        slopes = mp.diff(entropy, (a, b), (1, 0)), mp.diff(entropy, (a, b), (0, 1))
+        return float(entropy(a, b)), float(slopes[0]), float(slopes[1])
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 0.5), (0.01, 20.0), (0.1, 60.0), (2.0, 1e-3), (30.0, 0.3)])
+def test_the_entropy_of_openness_is_exact_in_both_tails(a, b):
+    shapes = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (a, b)]
+    gate = HardKuma(*shapes)
+    value = openness_entropy(gate.log_prob_nonzero, gate.log_prob_zero)
+    found = (value.item(), *(slope.item() for slope in torch.autograd.grad(value, shapes)))
+    assert found == pytest.approx(openness_by_mpmath(a, b), rel=1e-8), f"P(0) = {gate.prob_zero.item():.3g}"
+
+
+def test_the_entropy_of_openness_is_finite_where_nothing_is_left_of_a_mass():
+    logs = torch.tensor([0.0, -math.inf, -1e4, math.log(0.5)], requires_grad=True)
+    rest = torch.tensor([-math.inf, 0.0, 0.0, math.log(0.5)], requires_grad=True)
+    value = openness_entropy(logs, rest)
+    assert value.tolist() == pytest.approx([0, 0, 0, math.log(2)])
+    for gradient in torch.autograd.grad(value.sum(), (logs, rest)):
+        assert gradient.isfinite().all()
+
+
+def test_the_entropy_of_openness_of_a_bernoulli_is_its_entropy():
+    gate = Bernoulli(logits=torch.linspace(-30, 30, 61, dtype=torch.float64))
+    found = openness_entropy(gate.log_prob_nonzero, gate.log_prob_zero)
+    torch.testing.assert_close(found, gate.entropy(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("model", ["hardkuma", "hard_concrete", "straight_through", "bernoulli"])
+def test_every_gate_is_rewarded_for_the_entropy_of_being_open(model):
+    torch.manual_seed(0)
+    p = parameters(model=model, selection=None, sparsity=0.3, entropy=0.5, dropout=0.0)
+    extractor, objective = build_extractor(p, torch.randn(20, 8), "classes", 3), build_objective(p)
+    mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    output = extractor(torch.randint(2, 20, mask.shape).where(mask, 1), mask)
+    gates = output.gates
+    is_open = Bernoulli(probs=1 - gates.prob_zero.double())  # a coin that falls on 1 as often as the gate is open
+    by_hand = torch.where(mask, 0.3 * is_open.prob_one - 0.5 * is_open.entropy(), 0.0).sum(1)
+    torch.testing.assert_close(objective._price(output, mask).double(), by_hand, rtol=1e-5, atol=1e-6)
+    if gates.binary:  # to the bit
+        exact = 0.3 * torch.where(mask, gates.log_prob_nonzero.exp(), 0.0).sum(1)
+        assert objective._price(output, mask).equal(exact - 0.5 * torch.where(mask, gates.entropy(), 0.0).sum(1))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda raw: HardKuma(raw[0].exp(), raw[1].exp()), lambda raw: HardConcrete(raw[0], 0.5)]
+)
+def test_with_a_price_and_a_reward_the_mass_of_an_open_gate_settles_as_that_of_a_bernoulli(make):
+    """Without any worth of its value, every kind of gate goes to the log-odds -price / entropy of (R8)."""
+    raw = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([raw], lr=0.05)
+    for _ in range(1000):
+        gate = make(raw)
+        loss = 0.03 * gate.log_prob_nonzero.exp() - 0.02 * openness_entropy(gate.log_prob_nonzero, gate.log_prob_zero)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    gate = make(raw)
+    assert (gate.log_prob_nonzero - gate.log_prob_zero).item() == pytest.approx(-0.03 / 0.02, abs=1e-3)
 
 
 # --- the constraint on a gate with one parameter

@@ -49,7 +49,7 @@ class Gate(nn.Module):
     stretched : bool
         Whether the gate has a support (left, right), which `build` then takes from the settings.
     binary : bool
-        Whether draws are exactly 0 or 1; the entropy of such a gate has a closed form.
+        Whether draws are exactly 0 or 1.
     needs_zeroed_words : bool
         Whether the gradient of a closed gate passes through its word. Such a word must be replaced by zeros,
         because a word that is removed passes no gradient.

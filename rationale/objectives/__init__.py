@@ -10,6 +10,7 @@ from rationale.objectives.penalties import (
     guidance,
     log_mean,
     masked_mean,
+    openness_entropy,
 )
 from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
 from rationale.objectives.words import WordLoss
@@ -32,6 +33,7 @@ __all__ = [
     "leave_one_out",
     "log_mean",
     "masked_mean",
+    "openness_entropy",
     "score_function",
     "steps_of_task",
     "steps_to_multiplier",

@@ -26,7 +26,14 @@ from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings, steps_of_task
-from rationale.objectives.penalties import count_selected, count_switches, expected_transitions, guidance, log_mean
+from rationale.objectives.penalties import (
+    count_selected,
+    count_switches,
+    expected_transitions,
+    guidance,
+    log_mean,
+    openness_entropy,
+)
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
 from rationale.settings import Refusal, Settings, setting
 
@@ -40,7 +47,7 @@ class PriceSettings(Settings):
     sparsity: float = setting(0.0, "price of a selected word, in units of the task loss", "[0, inf)")
     coherence: float = setting(0.0, "price of a switch between kept and not", "[0, inf)")
     penalty: Literal["expected", "sampled"] = setting("expected", "prices in closed form, or counted on the draw")
-    entropy: float = setting(0.0, "reward for a nat of a gate's entropy; keeps gates from saturating", "[0, inf)")
+    entropy: float = setting(0.0, "reward for a nat of entropy of whether a gate is open", "[0, inf)")
     warmup: float = setting(0.0, "epochs over which the prices rise from 0", "[0, inf)")
 
 
@@ -94,8 +101,10 @@ class RationaleObjective(nn.Module):
     warmup : int, >= 0
         Training steps over which the prices rise from 0; evaluation uses the full prices.
     entropy : float, >= 0
-        Reward per nat of entropy of a Bernoulli gate (that is, a price on its KL divergence from a fair coin): a gate
-        whose word is worth v nats converges to the logit (v - sparsity) / entropy, eq. (R8), and cannot saturate.
+        Reward per nat of entropy of *whether* a gate is open, see `penalties.openness_entropy` (that is, a price on the
+        KL divergence of this from a fair coin). A Bernoulli gate whose word is worth v nats converges to the logit
+        (v - sparsity) / entropy, eq. (R8), and cannot saturate. Of a gate with values between 0 and 1, it is P(Z != 0)
+        that is rewarded for being near 1/2, and nothing is said of the values.
     held_after : int, >= 0
         Training steps before the constraints act; until then no rate is measured and no multiplier moves.
     closeness : float, >= 0
@@ -277,7 +286,8 @@ class RationaleObjective(nn.Module):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
-            price = price - self.entropy * torch.where(mask, gates.entropy(), 0.0).sum(1)
+            nats = gates.entropy() if gates.binary else openness_entropy(gates.log_prob_nonzero, gates.log_prob_zero)
+            price = price - self.entropy * torch.where(mask, nats, 0.0).sum(1)
         return price
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:

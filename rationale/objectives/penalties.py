@@ -143,6 +143,32 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, shares, -math.inf).logsumexp((0, 1))
 
 
+def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
+    """Entropy, in nats, of whether a gate is open, [...] and [...] -> [...].
+
+        H(p) = -p ln p - (1 - p) ln(1 - p),   p = P(Z != 0)
+
+    It lies in [0, ln 2], for every kind of gate. The entropy of a whole gate with values between 0 and 1, eq. (H10),
+    may be negative and is largest for a gate that is rarely 0 or 1. With o = ln p - ln(1 - p), the derivative of H by o
+    is -o p (1 - p), as in eq. (R8), notebooks/08_reinforce.py. Both masses are passed as logarithms, so that value and
+    gradient stay accurate where one of them is tiny. A gate whose mass is exactly 0 or 1 has entropy 0.
+
+    Parameters
+    ----------
+    log_prob_nonzero, log_prob_zero : [...], <= 0
+
+    Examples
+    --------
+    >>> p = torch.tensor([0.5, 1e-30])
+    >>> openness_entropy(p.log(), (-p).log1p())  # ln 2, and 1e-30 (1 + ln 1e30)
+    tensor([6.9315e-01, 7.0078e-29])
+    """
+    lowest = torch.finfo(log_prob_nonzero.dtype).min  # 0 times it is 0, and 0 times -inf is not
+    masses = (log_prob_nonzero.clamp(min=lowest), log_prob_zero.clamp(min=lowest))
+    first, second = (log_mass.exp() * log_mass for log_mass in masses)
+    return -(first + second)
+
+
 def guidance(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:
     """How badly gates agree with gold words: the mean cross-entropy, in nats, of the words that the guide speaks of.
 

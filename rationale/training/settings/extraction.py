@@ -58,6 +58,7 @@ class ExtractionSettings(
             yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
             yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates", meaningless=True)
             yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates", meaningless=True)
+            yield Refusal(self.entropy > 0, "entropy", model, "0, or a model with gates", meaningless=True)
             yield Refusal(self.samples > 1, "samples", model, "1, or a model with gates", meaningless=True)
         scored = gate is not None and not gate.has_rsample
         yield Refusal(
@@ -67,8 +68,6 @@ class ExtractionSettings(
             "false, or dependent gates whose draws pass gradients",
             meaningless=True,
         )
-        binary = gate is not None and gate.binary
-        yield Refusal(self.entropy > 0 and not binary, "entropy", model, "0, or model=bernoulli", meaningless=True)
         yield Refusal(
             self.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli", meaningless=True
         )
