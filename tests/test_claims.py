@@ -45,6 +45,22 @@ def test_settings_are_ours_only_if_they_are_the_defaults_or_those_of_a_committed
     assert set(first) == set(compare.TASKS), "each notebook that trains has a committed run"
 
 
+def test_what_16_says_of_its_default_run_is_not_asked_of_the_other_runs_of_its_sweeps(capsys):
+    usual, rescued = (notebook_settings(notebook_path("16_failures"), **changes)
+                      for changes in ({}, {"skew": "none", "guidance": 1.0, "guided": 0.1}))  # fmt: skip
+    assert claims.apply_to(usual, "16_failures", only_defaults=True) and not capsys.readouterr().out
+    assert claims.apply_to(rescued, "16_failures"), "a committed run"
+    said = [cell for cell in cells("16_failures") if "claims.apply_to" in cell and "recall_informative" in cell]
+    assert len(said) == 1
+    kinds = dict.fromkeys(("selected_opinions", "selected_phrases", "selected_aspects", "selected_others"), 0.25)
+    found = {"accuracy": 0.99, "recall_informative": 0.9, "rate_selected": 0.1, "precision": 0.5, **kinds}
+    place = {"scores": {"test": found}, "splits": {"test": []}, "KINDS": kinds, "claims": claims}
+    exec(said[0], place | {"p": rescued})
+    assert OWN in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="misses nearly all reasons"):
+        exec(said[0], place | {"p": usual})
+
+
 # --- what is said of the committed results
 
 

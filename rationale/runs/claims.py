@@ -15,7 +15,7 @@ from rationale.runs.parameters import WITHOUT_EFFECT, modernised
 from rationale.runs.workspace import notebook_path, root
 
 
-def apply_to(p: Any, notebook: str = "") -> bool:
+def apply_to(p: Any, notebook: str = "", only_defaults: bool = False) -> bool:
     """Whether what a page says of our results is to be checked. If not, one line says so.
 
     Parameters
@@ -26,12 +26,15 @@ def apply_to(p: Any, notebook: str = "") -> bool:
     notebook : str
         The notebook that made the run. It is one of ours if all its settings, `WITHOUT_EFFECT` apart, are the
         notebook's defaults or those of a committed run.
+    only_defaults : bool
+        True: the page says it of a run with the notebook's defaults, and of no other committed run.
     """
     if not notebook:
         ours, whose = not p.runs, "these runs are your own"
     else:
-        ours = _fixed(p if isinstance(p, Mapping) else vars(p)) in _ours(notebook)
-        whose = "the settings of this run are your own"
+        known = _ours(notebook)[:1] if only_defaults else _ours(notebook)
+        ours = _fixed(p if isinstance(p, Mapping) else vars(p)) in known
+        whose = "this run has other settings" if only_defaults else "the settings of this run are your own"
     if not ours:
         print(f"not checked here: what this page says of the committed results ({whose})")
     return ours
@@ -39,7 +42,7 @@ def apply_to(p: Any, notebook: str = "") -> bool:
 
 @cache
 def _ours(notebook: str) -> list[dict[str, Any]]:
-    """The settings of the committed runs of a notebook, and its defaults."""
+    """The defaults of a notebook, and after them the settings of its committed runs."""
     usual = defaults(notebook_path(notebook))
     file = root() / "outputs" / "reference" / "runs.json"
     records = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
