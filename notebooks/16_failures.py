@@ -56,7 +56,7 @@ from rationale.data.corpora import synthetic
 from rationale.nn.heads import HEADS
 from rationale.objectives import guidance as missed_gold
 from rationale.runs import claims, results_folder, saved, validated
-from rationale.training import skewed
+from rationale.training import counterfactual, skewed
 from rationale.training.settings import FailureSettings
 
 # %%
@@ -257,6 +257,9 @@ with torch.no_grad():
     tomorrow = [result.model.head.score(result.model(b.tokens, b.mask).prediction, b.target)
                 for b in batches["uncorrelated"].in_order()]  # fmt: skip
 result.evaluations["test"].metrics["accuracy_uncorrelated"] = torch.cat(tomorrow).double().mean().item()
+replaced = counterfactual.scores_without_informative(result.model, batches["test"])  # see exercise 1
+if replaced is not None:
+    result.evaluations["test"].metrics |= {f"accuracy_{name}": value for name, value in replaced._asdict().items()}
 scores = saved.save_run(folder, result, p, labels)
 in_words = {"accuracy": "accuracy", "accuracy_uncorrelated": "accuracy, uncorrelated reviews",
             "told_by_first_word": "told by the first gate", "rate_selected": "selected share of words", **KINDS,
@@ -326,6 +329,9 @@ for old, new in zip(splits["test"], changed, strict=True):
     assert len(new.tokens) == len(old.tokens) and all(kept), "only informative words are replaced"
 print(f"right: unchanged {test['accuracy']:.1%}, gates held {held:.1%}, gates decided anew {anew:.1%}")
 assert guess in ("held", "anew"), '`guess` is "held" or "anew"'
+if result.model.has_gates:
+    for share, name in ((held, "held"), (anew, "anew")):
+        assert abs(share - test[f"accuracy_{name}"]) < 1e-6, f"{name}: the run measured {test[f'accuracy_{name}']:.3f}"
 if claims.apply_to(p, "16_failures", only_defaults=True):
     assert held > 0.9 and anew < 0.65, "the selector reads the opinions, and the predictor does not"
 

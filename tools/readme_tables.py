@@ -61,9 +61,9 @@ def encoders_table(results: pd.DataFrame) -> str:
     asked = on_sst[~encoder.isin(["lstm", "rcnn"])]
     alike = usual["target"].isin(asked["target"]) & usual["vectors"].eq(LARGEST_VECTORS)
     runs = pd.concat([asked, usual[alike & usual["model"].isin(asked["model"]) & usual["sparsity"].eq(0)]])
-    rates = ["rate_expected", "rate_selected", "word_precision", "count_tells"]
+    rates = ["rate_expected", "rate_selected", "word_precision", "count_tells", "answer_share"]
     dev, test = (summary(runs, ["accuracy", *rates], s) for s in ("dev", "test"))
-    heads = "encoder,model,target,dev accuracy,test accuracy,expected rate,selected words,precision,told,seeds"
+    heads = "encoder,model,target,dev accuracy,test accuracy,expected rate,selected words,precision,told,floor,seeds"
     rows, found = [], test.to_dict("records")
     signs = marks(runs, found, "accuracy", lambda a, b: b["model"] == "full_text" and a["network"] == b["network"])
     for d, t, sign in zip(dev.to_dict("records"), found, signs, strict=True):

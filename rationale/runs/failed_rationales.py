@@ -22,6 +22,8 @@ REMEDIES = {"shared_encoder": "shared encoder", "closeness": "second predictor",
 METRICS = (
     "accuracy",
     "accuracy_uncorrelated",
+    "accuracy_held",
+    "accuracy_anew",
     "rate_selected",
     "precision",
     "recall",
