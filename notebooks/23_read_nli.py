@@ -105,9 +105,9 @@ if len(table):
 # *Reading* (means of three seeds, but one seed for `recurrent` and for `measure=training`). Oscarmax is level with
 # softmax, and every other sparse map is less than two points behind it, with a sixth to three fifths of the cells open.
 # In Niculae and Blondel's table every sparse map is *ahead* of softmax by up to one point, which we do not find.
-# Fusedmax opens a fifth of the cells in one seed. In the other two it opens three quarters, because many of its rows
-# stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are equal and have no
-# gradient.
+# Fusedmax opens a fifth of the cells in one seed. In the other two it opens three quarters. Rows that stayed uniform
+# would explain this. They are in the region (A9) of `40_sparse_attention`, in which all weights are equal and have no
+# gradient. With runs of your own, you can count such rows in section 3 (*settled*).
 #
 # HardKuma whose gates are trained from scratch is four to five points behind softmax, and Bastings et al. report about
 # one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number of cells

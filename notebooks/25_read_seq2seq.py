@@ -107,8 +107,8 @@ for (task, corpus, pair), table in tables.items():
 # %% [markdown]
 # *Reading* (one seed of each). We find a larger difference than the paper. With the paper's `gamma` of 1, every sparse
 # map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one point.
-# The exception is sparsemax from French. It is much further behind, because its attention never left the first words of
-# the source (you see it in section 3).
+# The exception is sparsemax from French, which is much further behind. In the picture of section 3, its attention never
+# leaves the first words of the source.
 #
 # Why? The rows of weights are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10),
 # `40_sparse_attention`). Once a sparse map has put all weight on one word, there is no gradient that could change this.
@@ -158,8 +158,8 @@ for group in steps:
     assert min(lower[name] for name in ("sparsemax", "fusedmax", "oscarmax")) > 0.9, "nine tenths"
 
 # %% [markdown]
-# Each of the paper's sparse maps is more than nine tenths as fast as softmax here. So the paper's claim, three quarters,
-# holds for a training step of this size, with one thread and with two.
+# Each of the paper's sparse maps is more than nine tenths as fast as softmax here. The paper claims three quarters, so
+# its claim holds for a training step of this size, with one thread and with two.
 #
 # ## 3. One text, every attention
 #

@@ -393,17 +393,17 @@ if authors_on:
     display(export_committed.figure(fig, "collapse", pd.concat(authors_on.values())["run"]))
 
 # %% [markdown]
-# Why is nothing selected at first? In the first epoch the predictor has learned nothing yet, and each word that it
-# reads adds noise to its output. So the probabilities of all gates fall below 1/2 together. A fifth to two fifths of
-# the words are then drawn on average, but by the threshold none is selected. The draws go on, so the predictor still
-# learns, from random parts of the text. Some probabilities may rise above 1/2 later. This depends on how much one
-# word improves the prediction, compared with the noise of a cost from which nothing is subtracted. With the IMDb
-# vectors it happens after some epochs, also if we divide them by three. With the shorter vectors of GloVe it does not
-# happen at all.
+# Why is nothing selected at first? Our explanation is a guess, which we have not tested, and each of these runs has one
+# seed. In the first epoch the predictor has learned nothing yet, and each word that it reads adds noise to its output.
+# So the probabilities of all gates fall below 1/2 together. A fifth to two fifths of the words are then drawn on
+# average, but by the threshold none is selected. The draws go on, so the predictor still learns, from random parts of
+# the text. Some probabilities may rise above 1/2 later, if one word improves the prediction by more than the noise of a
+# cost from which nothing is subtracted. With the IMDb vectors it happens after some epochs, also if we divide them by
+# three. With the shorter vectors of GloVe it does not happen at all.
 #
-# Less noise alone is not enough. If the price is in closed form and acts from the first step on, it is the only
-# consistent signal while the predictor is still bad. So we add a reward for entropy, which is the default of the
-# package (`08_reinforce`, section 4).
+# Less noise alone is not enough, as the next picture shows. If the price is in closed form and acts from the first step
+# on, the gates shut. It may be the only consistent signal while the predictor is still bad. So we add a reward for
+# entropy, which is the default of the package (`08_reinforce`, section 4).
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}

@@ -5,6 +5,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,9 +47,7 @@ def train(folder: Path, **changes) -> training.Result:
 
 def classified(splits: dict) -> dict:
     """The same reviews with two classes, low and high."""
-    return {
-        name: [type(e)(e.tokens, int(e.label[0] > 0.5), e.rationale) for e in part] for name, part in splits.items()
-    }
+    return {name: [replace(e, label=int(e.label[0] > 0.5)) for e in part] for name, part in splits.items()}
 
 
 # --- death on the spot

@@ -21,6 +21,7 @@ def test_a_number_has_its_spread_its_interval_or_the_sign_for_neither():
     assert measured.cell(ROW, "accuracy", scale=100) == "50.0 (47.9 to 52.1)", "2,210 sentences"
     assert measured.cell(ROW, "accuracy", scale=100, split="dev") == "50.0 (47.1 to 52.9)", "1,101 sentences"
     assert measured.cell(ROW | {"settings": "num_test=100"}, "accuracy", scale=100) == "50.0 (40.4 to 59.6)"
+    assert measured.cell(ROW | {"count_tells": 0.5}, "count_tells") == "0.5 (0.5 to 0.5)", "a share of the sentences"
     assert measured.cell(ROW, "mse", "{:.4f}") == "0.0123°"
     assert measured.cell(ROW | {"corpus": "beer"}, "accuracy") == "0.5°", "nobody knows how many texts"
     assert measured.cell(ROW | {"mse": float("nan")}, "mse") == ""
@@ -55,13 +56,13 @@ def test_the_legend_explains_the_signs_of_its_table_and_no_others():
 
 
 FREE = {  # columns without a spread: what was asked for, what was published, and what is known exactly
-    "seeds", "target or price", "target", "published KL", "published JS", "seconds", "margin", "steps",
+    "seeds", "target or price", "target", "published KL", "published JS", "seconds", "margin", "steps", "correlation",
 }  # fmt: skip
 
 
 def test_every_measured_number_in_the_tables_of_results_says_how_far_it_is_known():
     page = (root() / "RESULTS.md").read_text(encoding="utf-8")
-    names = "sst encoders faithfulness reviews nli texts probes search search_steps masking".split()
+    names = "sst encoders faithfulness reviews failures nli texts probes search search_steps masking".split()
     for name in names:
         table = page.split(f"<!-- results: {name} -->")[1].split("<!-- end -->")[0].strip().splitlines()
         heads, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|"))

@@ -387,6 +387,9 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     table = readme_tables.masking_table(pd.DataFrame(rows)).splitlines()
     assert table[2] == "| sst | inputs | 30.0° | 25.0° | 40.0° | 35.0° | 50.0° | 90.0° | 0.050° | 1 |", table
     assert table[3] == "| sst | inputs, published | 37.9 | 38.3 |  |  | 53.7 |  |  |  |", table
+    again = [row | {"seed": 2, "run": "14_train_probes/b", "settings": "subject=outputs/a"} for row in rows]
+    table = readme_tables.masking_table(pd.DataFrame([*rows, *again])).splitlines()
+    assert table[2].startswith("| sst | inputs | 30.0° |"), "a model that is probed twice has no spread"
 
 
 def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():

@@ -17,13 +17,14 @@ from rationale.runs.compare import KIND
 from rationale.statistics import Difference, share_difference, welch_test, wilson_interval
 
 SPREAD = "±: the standard deviation over the seeds."
-INTERVAL = "In brackets: a 95 % interval; that of an accuracy of one seed is Wilson's, over the texts of the split."
+INTERVAL = "In brackets: a 95 % interval; that of a share of the texts, such as an accuracy, of one seed is Wilson's."
 BOOTSTRAP = "In brackets: a 95 % interval by the bootstrap over texts, and over seeds where there are several."
 NONE = "°: from one seed, and no interval can be computed from what is committed."
 ALIKE = "≈: not significantly different from {reference}, at 5 %, each test by itself ({tests})."
 UNKNOWN = "?: this difference cannot be tested, because one of the two has one seed."
 NO_TEST = "No difference from {reference} can be tested, because each row has one seed."
 TESTS = {"welch": "Welch's test over seeds", "texts": "Newcombe's interval over texts, where both have one seed"}
+OF_TEXTS = ("accuracy", "count_tells", "answer_share")  # metrics that are shares of the texts of a split
 SIGNS = {"±": SPREAD, " to ": INTERVAL, "°": NONE}
 
 
@@ -43,7 +44,7 @@ def cell(row: dict[str, Any], name: str, form: str = "{:.1f}", scale: float = 1,
     text = form.format(scale * value)
     if spread == spread:
         return f"{text} ± {form.format(scale * spread)}"
-    num = num_texts(row["corpus"], row["settings"], split) if name == "accuracy" else None
+    num = num_texts(row["corpus"], row["settings"], split) if name in OF_TEXTS else None
     if num is None:
         return f"{text}°"
     low, high = wilson_interval(value, num)

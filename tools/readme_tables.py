@@ -243,7 +243,9 @@ def masking_table(results: pd.DataFrame) -> str:
     probed = probed[~probed["network"].str.startswith("gru") & probed["split"].isin(["dev", "test"])]
     for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
-        alone = part.query("model == @SUBJECT and metric == @f1").groupby("split")["value"].agg(["mean", "std"])
+        probed_again = part["settings"].map(read_settings).map(lambda settings: "subject" in settings)
+        alone = part[~probed_again].query("model == @SUBJECT and metric == @f1")  # each model once
+        alone = alone.groupby("split")["value"].agg(["mean", "std"])
         is_masked = part["metric"].str.fullmatch(rf"masked_{f1}_\d+")
         # The mean over layers is taken for each run, so that the spread is one over seeds.
         layers = part[is_masked].groupby([*KIND, "settings", "seed", "split", "run"], dropna=False)["value"]

@@ -47,7 +47,8 @@ def scores_without_informative(model: Extractor, batches: Batches) -> Scores | N
     if not model.has_gates:
         return None
     model.eval()
-    changed = Batches(without_informative(batches.examples), batches.vocabulary, batches.batch_size, device=batches.device)
+    examples = without_informative(batches.examples)
+    changed = Batches(examples, batches.vocabulary, batches.batch_size, device=batches.device)
     held, anew = [], []
     for old, new in zip(batches.in_order(), changed.in_order(), strict=True):
         z = model.chosen(old.tokens, old.mask)[0]
