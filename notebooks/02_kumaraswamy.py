@@ -120,8 +120,8 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
 # $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is smaller than half the distance between neighbouring numbers near 1,
-# because the inner difference then rounds to 1. We avoid this if we compute the *survival* probability $P(K > k)$
-# first, and if we compute its logarithm:
+# because the inner difference then rounds to 1. We avoid this if we first compute the logarithm of the *survival*
+# probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
@@ -218,9 +218,9 @@ assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook
 # function of a Beta has no such closed form.
 #
 # > The package reads the uniform number as the *survival* probability $s = 1-u$, and so it can take $\ln s$ directly.
-# > Both tails then keep all digits of the generator. A draw deep in the upper tail needs a small $s$. A draw deep in
-# > the lower tail needs an $s$ near 1, and $\ln s$ is exact there too. Published implementations draw $u$ from
-# > (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
+# > Both ends then keep all digits of the generator. A draw near 1 comes from a small $s$, which a float represents
+# > accurately. A draw near 0 comes from an $s$ near 1, and there $\ln s$ is accurate, too. Published implementations
+# > draw $u$ from (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
 #
 # Let us draw samples and compare their histogram with (K1). We also evaluate (K3) in float32 at three small $u$, once
 # as it is written on the left and once as the package computes it.

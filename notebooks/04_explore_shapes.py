@@ -10,8 +10,8 @@
 # # Explore the shapes of HardKuma
 #
 # In `03_hardkuma` you derived a gate with two shapes, $a$ and $b$. A network will later compute these two numbers for
-# each word. What can it say with them? This notebook answers with pictures, and at its end you take the sliders
-# yourself.
+# each word. Which gates can it make with them? This notebook answers with pictures, and at its end you take the
+# sliders yourself.
 #
 # **You will** see which gates two numbers can make. A gate can be nearly always closed, nearly always open, undecided
 # between 0 and 1, or spread over the interval.
@@ -61,7 +61,8 @@ torch.set_default_dtype(torch.float64)  # pictures and checks with all digits
 # $$K \sim \mathrm{Kuma}(a, b), \qquad T = l + (r - l)\,K, \qquad H = \min(1, \max(0, T)).$$
 #
 # Bastings et al. (2019, sec. 3) start from a distribution over the open interval (0, 1). They stretch its support to
-# $(l, r)$ with $l < 0$ and $r > 1$. Then they collapse the mass below 0 to {0} and the mass above 1 to {1}.
+# $(l, r)$ with $l < 0$ and $r > 1$. Then they collapse the mass below 0 to {0} and the mass above 1 to {1}. In this
+# notebook we write P(0) for $\pi_0 = P(H = 0)$ and P(1) for $\pi_1 = P(H = 1)$, as the pictures do.
 #
 # > A *mass* is a probability, and a *density* is a probability per unit. We cannot draw them on one scale, so the
 # > picture has two. The curves belong to the left scale and the two lollipops belong to the right one. If you measure
@@ -420,9 +421,9 @@ fig
 # and the derivatives (H6). With a second gate you can compare two shapes.
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
-# words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where $z = 0$, also some
-# of the gold rationale. In each review a word or a short phrase goes the other way. With the slider `word`, or with a
-# click on a word, you look at the gate of that word.
+# words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of
+# section 4 is $z = 0$, and these include some words of the gold rationale. In each review a word or a short phrase
+# ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))

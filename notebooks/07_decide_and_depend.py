@@ -238,13 +238,13 @@ for row in (-1, 0):
 # The first product needs the masses of the second word *after a zero*, and the second product needs them *after
 # anything but a zero*.
 #
-# > The authors put the masses after the $z_t$ that happened to be drawn into both products. We call this the
-# > **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$,
-# > with the masses of $z_{t+1}$ given $z_{<t}$ only. This is the probability of a switch between two gates that do
-# > not depend on each other, so the line is nearly flat. The **look-ahead** advances the memory twice, for all words
-# > at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. This draw uses the same uniform
-# > number, scaled to the part of (0, 1) that gives a gate which is not 0. Both estimates have a gradient, and neither
-# > changes what was drawn.
+# > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
+# > this the **plug-in**. Its average over the draws of $z_t$ is
+# > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only.
+# > This is the probability of a switch between two gates that do not depend on each other, so the line is nearly
+# > flat. The **look-ahead** advances the memory twice, for all words at once. It does so once with $z_t = 0$, and
+# > once with a draw given $z_t \ne 0$. This draw uses the same uniform number, scaled to the part of (0, 1) that
+# > gives a gate which is not 0. Both estimates have a gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)

@@ -122,9 +122,9 @@ figures.save_figure(fig, folder, "all_selections")
 fig
 
 # %% [markdown]
-# The distance between the lines shows how much it matters *which* words are selected: with the right one, the half
-# trained predictor already does much better than with a wrong one. Words beyond the signal only cost. The lines meet
-# at both ends, because there is one way to select nothing and one way to select everything.
+# The distance between the lines shows how much it matters *which* words are selected: if the signal word is selected,
+# the half-trained predictor already does much better than if another word is. Words beyond the signal only cost. The
+# lines meet at both ends, because there is one way to select nothing and one way to select everything.
 #
 # ### Gates that depend on earlier gates
 #
@@ -347,9 +347,9 @@ figures.save_figure(fig, folder, "estimators")
 fig
 
 # %% [markdown]
-# Compare the two rows of each $K$. On this toy the ranges of the five seeds overlap for every $K$, so leave-one-out
-# does *not* train faster at the same number of draws, although its variance on the text above is much smaller. What
-# saves steps is taking more draws.
+# Compare the two rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
+# see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
+# smaller. What saves steps is taking more draws.
 #
 # What does change is the selection. With leave-one-out, models keep fewer words. The column `words` has the number of
 # selected words per text, and it shows about three words for four texts. For one of the four classes the model
