@@ -72,8 +72,8 @@ folder = results_folder("10_first_rationale")
 # that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
 # standard. A reader who gets only them knows the score exactly.
 #
-# Here is the first review of our dev split, under its aspect and its score. Which words would you select to predict
-# its score?
+# Here is the first review of our dev split, under its aspect and its score, with its gold rationale marked. Would you
+# have selected the same words to predict its score?
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
@@ -204,14 +204,18 @@ print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {tes
 # Let us look at some texts. Selected words are coloured, and the gold rationale is underlined. A word with colour but
 # without a line is a mistake of the model. A word with a line but without colour is one that the model did not need.
 #
-# For some reviews the model selects no word at all. Their score is near the mean, and for an empty selection the
-# predictor's output is near the mean too, so no word is needed. Of the other reviews, we show those with the lowest,
-# the middle and the highest predicted score.
+# For some reviews the model selects no word at all. The predictor then gives the same score to all of them, and the
+# printed line compares it with their true scores. Of the other reviews, we show those with the lowest, the middle and
+# the highest predicted score.
 
 # %%
 rows = saved.read_rationales(folder, "test")
 empty = np.array([not any(z) for z in rows.z])
+score, predicted = (np.array([values[0] for values in column]) for column in (rows.label, rows.prediction))
 print(f"nothing selected in {empty.sum()} of {len(rows)} reviews")
+if empty.any():
+    print(f"their mean score is {score[empty].mean():.2f}, their prediction {predicted[empty].mean():.2f}; "
+          f"the mean score of all reviews is {score.mean():.2f}")
 found = rows[~empty] if not empty.all() else rows
 ranked = found.iloc[np.argsort([prediction[0] for prediction in found.prediction])]
 picked = ranked.iloc[[0, len(ranked) // 2, -1]]
@@ -222,8 +226,9 @@ for row in picked.itertuples():
 # %% [markdown]
 # ## 5. Why are these words selected?
 #
-# Opinion words such as *awful* are what we hoped for. But you also see words that say nothing by themselves, such as a
-# comma, a colon or the article *an*. Why does the model select them?
+# Opinion words such as *awful* are what we hoped for. But the model also selects words that say nothing by
+# themselves, such as the article *an*, and in some reviews commas and other punctuation marks. Why does it select
+# them?
 #
 # There are three possible answers. First, such a word may be in the gold rationale, because the grammar counts the
 # whole phrase "an awful colour". Second, the predictor may use it as a signal. Third, it may have hardly any effect,
@@ -271,6 +276,8 @@ if is_ours:
     assert by_kind.loc["punctuation mark", "in the gold rationale"] < 0.3, "but commas do not"
     assert by_kind.loc["punctuation mark", "beside a selected opinion word"] > 0.5, "they stand beside what counts"
     assert opinion_words / num_words < 0.7 * p.selection, "the target leaves room for more"
+    assert (left_out["word"] == "an").any(), "an article is selected, too"
+    assert not empty.any() or np.ptp(predicted[empty]) < 1e-5, "one score for all reviews of which nothing is read"
 
 # %% [markdown]
 # Let us answer the question row by row. If you leave out an opinion word, the score changes most. The other words
@@ -472,9 +479,9 @@ if is_ours:
 # `31_selection_rates`.
 
 # %% [markdown]
-# Now try a review of your own. Type it into the field below. If you click a word, its gate is forced open, with the
-# next click it is forced shut, and with the third it is free again. The bar below a word shows its gate, with
-# $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
+# Now try a review of your own. If you have opened this page as a notebook, type it into the field below. If you click
+# a word, its gate is forced open, with the next click it is forced shut, and with the third it is free again. The bar
+# below a word shows its gate, with $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
 
 # %% tags=["interactive"]
 explore_sentence([folder], words)
