@@ -37,7 +37,6 @@ from rationale.runs.exercises import exercises
 
 # %%
 p = validated(globals())
-pd.set_option("display.max_colwidth", None, "display.max_rows", None)
 notebooks = {path.stem: jupytext.read(path) for path in sorted((root() / "notebooks").glob("*.py"))}
 headings = {
     name: re.findall(r"^##+ (?:\d+\. )?(.*)$", "\n".join(cell.source for cell in notebook.cells), re.M)
@@ -130,7 +129,7 @@ for row in plan.itertuples():
 listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
 listed = pd.DataFrame(listed, columns=["notebook", "exercises", "minutes"])
 print(f"{listed['exercises'].sum()} exercises, {listed['minutes'].sum() / 60:.1f} hours")
-listed
+figures.show_table(listed)
 
 # %% [markdown]
 # ## 3. Where every table and figure is
@@ -233,7 +232,8 @@ for row in judged.itertuples():
 
 # %%
 counts = judged.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
-counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
+counts = counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
+figures.show_table(counts.rename_axis(columns=None).reset_index())
 
 # %% [markdown]
 # ## Summary

@@ -244,9 +244,18 @@ assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two r
 
 # %%
 lengths = [3, len(SENTENCE), 20, 30, 100]
-ages = {n: 2.0**n / 1e6 / 3600 for n in lengths}  # hours, if a predictor reads a million selections per second
-sums = pd.DataFrame({"words": lengths, "selections": [f"{2.0**n:.3g}" for n in lengths],
-                     "hours, at a million per second": [f"{hours:.2g}" for hours in ages.values()]})  # fmt: skip
+seconds = {n: 2.0**n / 1e6 for n in lengths}  # if a predictor reads a million selections per second
+units = {"years": 3600 * 24 * 365, "minutes": 60, "seconds": 1, "milliseconds": 1e-3, "microseconds": 1e-6}
+
+
+def in_words(time):
+    """A time in seconds, rounded, in the largest unit of which it has at least one."""
+    unit = next(unit for unit, size in units.items() if time >= size)
+    return f"{float(f'{time / units[unit]:.2g}'):,.0f} {unit}"
+
+
+sums = pd.DataFrame({"words": lengths, "selections": [f"{float(f'{2**n:.3g}'):,.0f}" for n in lengths],
+                     "time, at a million per second": [in_words(time) for time in seconds.values()]})  # fmt: skip
 figures.show_table(sums)
 
 # %% [markdown]
@@ -313,7 +322,7 @@ fig, ax = figures.new_figure(size=(9, 4.6))
 noise = fair.noise()
 finding = f"The mean of the draws is right; a single draw is off by {noise.norm() / fair.gradient.norm():.1f} gradients"
 pair = {"exact gradient": fair.gradient, "mean of the draws, and the spread of one": votes.mean(0)}
-figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="{:.2f}",
+figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="",
                   errors={"mean of the draws, and the spread of one": noise})  # fmt: skip
 figures.save_figure(fig, folder, "one_draw")
 fig

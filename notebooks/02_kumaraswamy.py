@@ -144,7 +144,7 @@ tenth = torch.tensor(0.1, dtype=single)
 textbook = 1 - (1 - tenth**a_single) ** 5.0
 ours = Kumaraswamy(a_single, torch.full_like(a_single, 5.0)).cdf(tenth)
 truth = Kumaraswamy(a_single.double(), torch.full_like(a_single, 5.0).double()).cdf(tenth.double())
-error = {"textbook formula": textbook, "eq. (K2)": ours}
+error = {"the textbook formula": textbook, "eq. (K2)": ours}
 error = {name: (value.double() / truth - 1).abs().clamp(min=1e-9) for name, value in error.items()}
 
 # %% tags=["check"]
@@ -157,7 +157,7 @@ points = -torch.logspace(-3, 1, 50).requires_grad_()
 assert torch.allclose(slope_of_log, -points.exp() / (1 - points.exp()), rtol=1e-12), "minus the odds of e^x"
 # float32 rounds to 6e-8; k^a carries that error times |a ln k|, at most 37 here
 assert error["eq. (K2)"].max() < 5e-6, "every digit of a float32 cdf, wherever it is"
-assert error["textbook formula"].max() == 1, "the textbook formula loses all of them"
+assert error["the textbook formula"].max() == 1, "the textbook formula loses all of them"
 closing = torch.tensor(12.0, dtype=single, requires_grad=True)  # a, where the textbook cdf of 0.1 is exactly 0
 logs = {"textbook": (1 - (1 - tenth**closing) ** 5.0).log(), "epsilon": (1 - (1 - tenth**closing) ** 5.0 + 1e-6).log(),
         "(K2)": log1mexp(5.0 * log1mexp(closing * tenth.log()))}  # fmt: skip
@@ -174,7 +174,7 @@ figures.draw_panel(figures.draw_lines, a_single, error,
 lost = a_single[textbook == 0]
 print(f"the textbook cdf is exactly 0 from a = {lost.min():.2f} on; there F = {truth[textbook == 0][0]:.1e}")
 for name, size in error.items():
-    print(f"largest relative error of the {name}: {size.max():.0e}")
+    print(f"largest relative error by {name}: {size.max():.0e}")
 
 # %% [markdown]
 # Where the textbook cdf is exactly 0, its logarithm is $-\infty$, and so is the derivative of this logarithm. An

@@ -91,7 +91,7 @@ fig
 # %%
 for name, mass in masses.items():
     print(f"{name:9} = {mass:.6f}")
-print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.1f} % of all draws")
+print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.0f} % of all draws")
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Somebody tells you only two numbers about a gate on $(l, r)$,
@@ -167,9 +167,6 @@ figures.draw_hardkuma_grid(shapes_a, shapes_b, p.left, p.right, axes)
 fig
 
 # %%
-print("P(0)    ", *(f"a = {shape:<4}" for shape in shapes_a))
-for shape, row in zip(shapes_b, gates.prob_zero.tolist(), strict=True):
-    print(f"b = {shape} ", *(f"{mass:<8.3g}" for mass in row))
 print(f"the most closed gate of the grid: P(0) = {gates.prob_zero.max():.3f}")
 print(f"the most open gate of the grid:   P(1) = {gates.prob_one.max():.3f}")
 print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.right).prob_one:.3f}")
@@ -249,8 +246,8 @@ fig
 
 # %%
 print(f"means: Beta(2, 2) {beta.mean:.4f}, Kuma(2, 2) {kuma.mean:.4f}")
-print("largest |log f(k) - log f(1-k)| of Kuma(s, s), by s:")
-print({s: round(size.item(), 3) for s, size in skew.items()})
+print("largest |log f(k) - log f(1-k)| of Kuma(s, s):",
+      ", ".join(f"{size:.3f} for s = {s:g}" for s, size in skew.items()))  # fmt: skip
 
 # %% [markdown]
 # You can still use a Beta as a guide for any Kumaraswamy. Take the Beta with the same mean $m$ and the same variance
@@ -400,7 +397,7 @@ hand_b = (p.right - p.left) * value ** (1 - p.a) * (1 - u) ** (1 / p.b) * (1 - u
 assert torch.allclose(by_a, hand_a * moving, rtol=1e-8, atol=1e-12), "autograd and (H6) agree, 0 where clipped"
 assert torch.allclose(by_b, hand_b * moving, rtol=1e-8, atol=1e-12)
 assert (by_a >= 0).all() and (by_b <= 0).all(), "a larger a raises every draw, a larger b lowers it"
-print(f"{1 - moving.double().mean():.1%} of all draws are clipped and have no gradient")
+print(f"{100 * (1 - moving.double().mean()):.0f} % of all draws are clipped and have no gradient")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure()
