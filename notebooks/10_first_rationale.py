@@ -188,7 +188,7 @@ in_words = {"mse": "squared error", "rate_expected": "expected share of words",
             "precision_informative": "precision: informative words", "recall_informative": "recall: informative words",
             "blind_random_words": "precision of random words"}  # fmt: skip
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")}).reindex(in_words).dropna(how="all")
-table.rename(index=in_words).round(4)
+figures.show_table(table.rename(index=in_words).rename_axis("measure").reset_index(), digits=4)
 
 # %% tags=["check"]
 dev, test = ({"precision": np.nan, "recall": np.nan} | scores[name] for name in ("dev", "test"))
@@ -262,7 +262,7 @@ columns = ["kind", "word", "in the gold rationale", "beside a selected opinion w
 left_out = pd.DataFrame(left_out, columns=columns)
 by_kind = left_out.groupby("kind")[columns[2:]].mean()
 by_kind.insert(0, "selected", left_out.groupby("kind").size())
-by_kind.round(3)
+figures.show_table(by_kind.reset_index())
 
 # %% tags=["check"]
 opinion_words = sum(kind == "opinion word" for kind in left_out["kind"])
@@ -316,8 +316,9 @@ scores_of_spoken = pd.Series([e.label[0] for e, _ in spoken], dtype=float)
 groups = scores_of_spoken.groupby(alike)
 in_first = sum(first.stop - first.start for _, first in spoken) / max(sum(len(e.tokens) for e, _ in spoken), 1)
 left = ((scores_of_spoken - groups.transform("mean")) ** 2).sum() / max(len(spoken) - groups.ngroups, 1)
-pd.DataFrame({"share of words": [0, in_first, informative_rate], "error": [variance, left, 0]},
-             ["nothing", "the first opinion", "all informative words"]).round(4)
+readings = ["nothing", "the first opinion", "all informative words"]
+figures.show_table(pd.DataFrame({"what is read": readings, "share of words": [0, in_first, informative_rate],
+                                 "error": [variance, left, 0]}), digits=4)  # fmt: skip
 
 # %% [markdown]
 # With one opinion, only a small part of the error is left. So a model that reads one opinion whole needs hardly
@@ -454,7 +455,7 @@ for which, inside in (("about our aspect", True), ("all others", False)):
                       np.mean(true_change), np.abs(score_after - score_before).mean()]  # fmt: skip
 columns = ["changed words", "selected before", "selected after", "change of the score", "of the predicted score"]
 followed = pd.DataFrame.from_dict(rows_of, orient="index", columns=columns)
-followed.round(3)
+figures.show_table(followed.rename_axis("opinions turned").reset_index())
 
 # %% tags=["check"]
 ours, others = followed.loc["about our aspect"], followed.loc["all others"]
