@@ -63,6 +63,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #
 # 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
 #    Name a rationale that predicts well and explains nothing.
+#    (You can train one in `16_failures`.)
 # 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
 #    its place?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
