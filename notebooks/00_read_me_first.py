@@ -37,7 +37,6 @@ from rationale.runs.exercises import exercises
 
 # %%
 p = validated(globals())
-pd.set_option("display.max_colwidth", None, "display.max_rows", None)
 notebooks = {path.stem: jupytext.read(path) for path in sorted((root() / "notebooks").glob("*.py"))}
 headings = {
     name: re.findall(r"^##+ (?:\d+\. )?(.*)$", "\n".join(cell.source for cell in notebook.cells), re.M)
@@ -54,8 +53,8 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #
 # | | paper | prepare |
 # |---|---|---|
-# | 1 | Lei et al. 2016, without experiments (its own gates come in meeting 3) | `make demo`; `10_first_rationale` |
-# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, sections 1 to 3; `03_hardkuma`, 1 to 5 |
+# | 1 | Lei et al. 2016, without experiments (its random draws come in meeting 3) | `make demo`; `10_first_rationale` |
+# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, 1 to 3 and 7; `03_hardkuma`, 1 to 5 |
 # | 3 | Bastings et al. 2019, sec. 4 to 6 | `05_count_words`, sec. 3; `06_hold_a_rate`; `08_reinforce`, sec. 2, 3 |
 # | 4 | Niculae and Blondel 2017 | `40_sparse_attention`, sections 1 to 5, 10 and 13; `13_train_nli`, section 2 |
 # | 5 | De Cao et al. 2020 | `41_diffmask`, sections 1 to 7 |
@@ -64,7 +63,9 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #
 # 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
 #    Name a rationale that predicts well and explains nothing.
-# 2. We can sample the number of selected words. Why must the objective use a sum of masses in its place?
+#    (You can train one in `16_failures`.)
+# 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
+#    its place?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
 #    rationale become a code (`31_selection_rates`, section 13)? What would you report beside the accuracy, so that
 #    your readers would notice?
@@ -73,8 +74,8 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #    one of its answers?
 #
 # The agenda of each meeting is made below from one list. In a row *run*, you run the cells of a section in front of
-# everybody. In a row *exercise*, pairs solve an exercise in the meeting, each in a student edition of their own
-# (`make handout`). In a row *discuss*, you talk about the question above that has the number of the meeting.
+# everybody. In a row *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
+# answers (`make handout`). In a row *discuss*, you talk about the question above that has the number of the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
@@ -129,20 +130,20 @@ for row in plan.itertuples():
 listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
 listed = pd.DataFrame(listed, columns=["notebook", "exercises", "minutes"])
 print(f"{listed['exercises'].sum()} exercises, {listed['minutes'].sum() / 60:.1f} hours")
-listed
+figures.show_table(listed)
 
 # %% [markdown]
 # ## 3. Where every table and figure is
 #
 # You know a table or a figure from one of the four papers, and you want to see it here. Look it up below. Each row
 # names the notebook and the section that makes it, the parameter files and sweeps behind it (`make run`,
-# `make sweep`), and its picture in `outputs/reference/figures/`. The rows stand in `outputs/reference/papers.csv`. In
+# `make sweep`), and its picture in `outputs/reference/figures/`. The rows are in `outputs/reference/papers.csv`. In
 # the column *committed* we count the runs of each row that are committed in `outputs/reference/results.csv`.
 #
 # > The column *what differs* says how a row departs from the paper. It may have other data, another model or fewer
 # > seeds. Among the trained results, only the toy task of De Cao et al. has both the data and the model of its paper.
-# > On SST the data are the paper's and the word vectors are not. We name the items of Lei et al. by their content. The
-# > exception is the one table that other papers quote by its number.
+# > On the Stanford Sentiment Treebank (SST) the data are the paper's and the word vectors are not. We name the items
+# > of Lei et al. by their content. The exception is the one table that other papers quote by its number.
 
 
 # %%
@@ -187,20 +188,20 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # %% [markdown]
 # ## 4. What has become of each claim
 #
-# The papers claim more than their tables show. One row for each claim: where it stands in the paper and here, the
-# command that makes its runs, and a verdict. The claims stand in `outputs/reference/claims.csv`, and the verdicts are
-# computed below.
+# The papers claim more than their tables show. Below, each claim has one row. It says where the claim is made in the
+# paper, where you find it here, and with which command you make its runs, and it gives a verdict. The claims are in
+# `outputs/reference/claims.csv`, and the verdicts are computed below.
 #
 # - *reproduced*: the 95 % interval of our number agrees with the claim, or a check in the section asserts it.
 # - *contradicted*: the interval excludes the claim. *Why* names the experiment that found the cause, or says that the
 #   cause was not tested.
 # - *open*: our runs cannot decide, mostly because they have one seed, or because nobody has measured it.
-# - *out of reach*: data or a model that cannot be had here.
+# - *out of reach*: we would need data or a model that we cannot get.
 #
-# > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews that
-# > holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of `rationale.statistics`:
-# > over seeds, or over the test texts where there is one seed. A test at 5 % is wrong for one true claim in twenty, so
-# > of many contradictions some are chance.
+# > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews
+# > that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
+# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. A test at 5 % rejects one true
+# > claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%
@@ -232,7 +233,8 @@ for row in judged.itertuples():
 
 # %%
 counts = judged.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
-counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
+counts = counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
+figures.show_table(counts.rename_axis(columns=None).reset_index())
 
 # %% [markdown]
 # ## Summary

@@ -59,7 +59,7 @@ rounding = 1e-12
 # The text is negative. A predictor sees only the words that we select, and it gives the probability of "negative". To
 # keep everything in view, we write this predictor down as a small function instead of training it. The word *good*
 # speaks for "positive" unless *not* stands before it. The word *very* makes a selected *good* count a little more.
-# Alone, *not* speaks faintly for "negative". If it sees no word, the predictor says one half.
+# Alone, *not* speaks faintly for "negative". If we select no word, the predictor gives the probability one half.
 #
 # Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is the loss of the predictor (the
 # *task loss*) plus a price $\lambda$ per selected word. The loss is a negative logarithm, as in PyTorch's cross
@@ -98,10 +98,10 @@ if 0.03 < p.sparsity < 0.3:
     assert cheapest == "not good", "the rationale that we would have chosen ourselves"
 
 # %% [markdown]
-# The table has eight rows, because three switches have eight positions. With the price in the `parameters` cell the
-# cheapest row is *not good*, which is the rationale that you would have chosen yourself. The word *very* would lower
-# the loss further, but by less than its price. So for three words the problem is solved, and we have not needed a
-# gradient.
+# The table has eight rows, because three switches have eight positions. The cost is the task loss plus the price of
+# the selected words. At this price the cheapest row is *not good*, which is the rationale that you would have chosen
+# yourself. The word *very* would lower the loss further, but by less than its price. So for three words the problem
+# is solved, and we have not needed a gradient.
 #
 # A text of thirty words has a billion rows, and we want to learn from many texts. So we have to choose without
 # looking at all the rows. Let a network compute a score $o_t$ for each word, and let us select the words with a
@@ -113,7 +113,8 @@ if 0.03 < p.sparsity < 0.3:
 # *not* is selected, *very* is not, and the score of *good* goes from left to right.
 
 # %%
-scores = torch.linspace(-4, 4, 161, dtype=torch.float64)
+below = torch.linspace(-4, 0, 81, dtype=torch.float64)
+scores = torch.cat([below, 1e-9 - below.flip(0)])  # two scores at the step, so that it is drawn upright
 with_good = torch.stack([torch.ones_like(scores), torch.zeros_like(scores), (scores > 0).double()], -1)
 staircase = task_loss(with_good) + p.sparsity * count_selected(with_good)
 weighed = torch.stack([torch.ones_like(scores), torch.zeros_like(scores), scores.sigmoid()], -1)
@@ -140,32 +141,33 @@ fig
 # The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
 # number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what has been lost.
 # A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. It is trained, too, so it can even learn to
-# undo the weights: it only has to multiply by a hundred what arrives at one per cent. If you then show a person "the
-# words with large weights", you do not know whether the prediction depends on these words. We want the other words to
-# be *gone*.
+# undo the weights: it only has to multiply by a hundred the words whose weight is one per cent. If you then show a
+# person "the words with large weights", you do not know whether the prediction depends on these words. We want the
+# other words to be *gone*.
 #
 # ## 2. Leave the choice to chance
 #
 # Here is another way to get a slope, and it keeps every word entirely in or entirely out. Toss a coin for each word.
-# The score now decides how the coin is loaded: word $t$ is selected with probability $p_t = \sigma(o_t) = 1/(1 +
-# e^{-o_t})$, independently of the others. So the score $o_t$ is the *logit* of this probability. A single toss is
-# still a choice without a slope. But the cost *on average* is a sum over the eight rows of our table, each times its
-# probability, and the probabilities are smooth. This average is called the *expected* cost, $\mathrm E[c]$:
+# The score now decides how the coin is loaded: word $t$ is selected with probability
+# $p_t = \sigma(o_t) = 1/(1 + e^{-o_t})$, independently of the others. So the score $o_t$ is the *logit* of this
+# probability. A single toss is still a choice without a slope. But the cost *on average* is a sum over the eight rows
+# of our table, each times its probability, and the probabilities are smooth functions of the scores. This average is
+# called the *expected* cost, $\mathrm E[c]$:
 #
 # $$\mathrm E[c] = \sum_{z \in \{0, 1\}^n} p(z)\, c(z), \qquad p(z) = \prod_t p_t^{z_t} (1 - p_t)^{1 - z_t}. \tag{C3}$$
 #
 # Now take one word $t$ and keep the other probabilities as they are. We write $\mathrm E[c \mid z_t = 1]$ for the
 # average cost of the selections that have this word, and $\mathrm E[c \mid z_t = 0]$ for that of the others. Then
 # $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$, which is a straight line
-# in $p_t$. Its slope is the difference of the two averages. To get the slope by the score, the chain rule multiplies
-# it by $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
+# in $p_t$. Its slope is the difference of the two averages. To get the slope with respect to the score (from here on
+# we say *by the score*), the chain rule multiplies it by $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
 # z_t = 0]\big). \tag{C4}$$
 #
 # > Read the bracket aloud: what does the selection cost with this word, and what without it, on average over the
 # > other words? To decide about a word you need exactly this difference. The derivative of the step did not contain
-# > this difference, because a derivative looks at one side of the step only.
+# > this difference, because each derivative is taken on one side of the step.
 #
 # So let us descend. All coins are fair at first, and each step moves the scores against the exact gradient.
 
@@ -206,8 +208,8 @@ print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at th
 # other words.
 #
 # At the end two of the coins are nearly certain, and the third, for *very*, slowly follows, because little depends on
-# it. Nothing in the objective mentions certainty. But an average of costs is never below the smallest of them, so
-# chance costs something, and the descent removes it.
+# it. Nothing in the objective mentions certainty. But an average of costs is never below the smallest of them. So it
+# is cheaper to be certain than to toss a coin, and the descent makes the coins certain.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should be selected if and only if *not* is
 # likely enough to be selected. *Predict* roughly how likely *not* has to be, with the help of the table in section 1
@@ -242,9 +244,18 @@ assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two r
 
 # %%
 lengths = [3, len(SENTENCE), 20, 30, 100]
-ages = {n: 2.0**n / 1e6 / 3600 for n in lengths}  # hours, if a predictor reads a million selections per second
-sums = pd.DataFrame({"words": lengths, "selections": [f"{2.0**n:.3g}" for n in lengths],
-                     "hours, at a million per second": [f"{hours:.2g}" for hours in ages.values()]})  # fmt: skip
+seconds = {n: 2.0**n / 1e6 for n in lengths}  # if a predictor reads a million selections per second
+units = {"years": 3600 * 24 * 365, "minutes": 60, "seconds": 1, "milliseconds": 1e-3, "microseconds": 1e-6}
+
+
+def in_words(time):
+    """A time in seconds, rounded, in the largest unit of which it has at least one."""
+    unit = next(unit for unit, size in units.items() if time >= size)
+    return f"{float(f'{time / units[unit]:.2g}'):,.0f} {unit}"
+
+
+sums = pd.DataFrame({"words": lengths, "selections": [f"{float(f'{2**n:.3g}'):,.0f}" for n in lengths],
+                     "time, at a million per second": [in_words(time) for time in seconds.values()]})  # fmt: skip
 figures.show_table(sums)
 
 # %% [markdown]
@@ -311,7 +322,7 @@ fig, ax = figures.new_figure(size=(9, 4.6))
 noise = fair.noise()
 finding = f"The mean of the draws is right; a single draw is off by {noise.norm() / fair.gradient.norm():.1f} gradients"
 pair = {"exact gradient": fair.gradient, "mean of the draws, and the spread of one": votes.mean(0)}
-figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="{:.2f}",
+figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="",
                   errors={"mean of the draws, and the spread of one": noise})  # fmt: skip
 figures.save_figure(fig, folder, "one_draw")
 fig
@@ -320,7 +331,7 @@ fig
 # The two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the exact
 # gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
 # usually off, which is its *noise*. The title gives the noise of all three words together, divided by the length of
-# the exact gradient. For every word they reach across zero, so one draw often pushes in the wrong direction.
+# the exact gradient. For every word the whiskers reach across zero, so one draw often pushes in the wrong direction.
 #
 # ## 5. Measure the noise
 #
@@ -360,12 +371,12 @@ print("noise of one draw, in lengths of the gradient: "
       + ", ".join(f"{3 + m} words {ratio:.1f}" for m, ratio in zip(added, relative, strict=True)))  # fmt: skip
 
 # %% [markdown]
-# To each added word the same cost is charged as to all others. So each brings noise of its own, while the gradient
-# hardly grows. Real texts have hundreds of words. The mean of $K$ draws has a noise that is smaller by $\sqrt K$
-# only, and each draw costs a pass of the predictor.
+# Each added word is charged the same cost as all others. So it brings noise of its own, while the gradient hardly
+# grows. Real texts have hundreds of words. If you average $K$ draws, the noise becomes smaller only by the factor
+# $\sqrt K$, and each draw costs a pass of the predictor.
 #
-# Does the noise matter, or does it average out over the steps? We descend again, with one draw per step, five times
-# with other random numbers.
+# Does the noise matter, or does it average out over the steps? We descend again, with one draw per step, and we do so
+# five times, each time with other random numbers.
 
 # %%
 torch.manual_seed(p.seed + 1)
@@ -429,10 +440,10 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # %% [markdown]
 # ## 6. What one would wish for
 #
-# Let us put down what we have. A weight has a slope, but no word is ever gone. With a coin, words are gone, but there
-# is no slope, and REINFORCE replaces it by an average over many draws. It uses a single number per draw, the cost.
-# There is more to be had: we can differentiate the loss by each $z_t$ and learn which of the words made the draw
-# costly. If only that derivative could go on through the draw!
+# Let us sum up what we have. A weight has a slope, but no word is ever gone. With a coin, words are gone, but a draw
+# has no slope, and REINFORCE has to average over many draws. It uses a single number per draw, the cost. But a draw
+# tells us more. We can differentiate the loss by each $z_t$ and learn which of the words made the draw costly. If
+# only that derivative could go on through the draw!
 #
 # Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes
 # *smoothly* with the score while the noise stays the same. The noise is drawn in the same way whatever the score is.
@@ -467,8 +478,8 @@ o = torch.zeros(p.num_samples, 3, dtype=torch.float64, requires_grad=True)  # a 
 # We can check the mean of these estimates without any derivative. Since $u_t$ has the density $\tfrac12$, a score
 # that moves up by a small $\delta$ makes the value 1 more likely by $\delta / 2$ and the value 0 less likely by
 # $\delta / 2$. Between the two ends nothing changes. So the exact gradient is half the difference between the cost at
-# 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the place of $p_t (1 -
-# p_t)$.
+# 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the place of
+# $p_t (1 - p_t)$. The check below confirms that both ways give the same mean.
 
 # %%
 def with_word(t, value):
@@ -515,8 +526,9 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 
 # %% [markdown]
 # Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
-# section 1. And the price per selected word is missing: $z_t$ counts as selected if it is not 0, and this count is
-# again a step. The *expected* count is no step, but to compute it we need a formula for the probability of 0.
+# section 1. And the price per selected word still has no gradient: $z_t$ counts as selected if it is not 0, and this
+# count is again a step. The *expected* count is no step, but to compute it we need a formula for the probability of
+# 0.
 #
 # So here is the wish, in four parts:
 #
@@ -525,10 +537,11 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 # 3. the **probability of 0 is a formula**, so that selected words can be counted, and priced, without drawing;
 # 4. no value of the parameters makes the gate **certain**, so that its gradient never vanishes.
 #
-# Our clipped uniform has the first three within its range, and not the fourth. What we need in place of the uniform
-# is a distribution on an interval whose shape can be learned, which is smooth in its parameters, and whose cumulative
-# distribution function and quantile function both have simple formulas. The first of these functions gives the
-# probability of 0. The second, its inverse, turns uniform noise into a draw.
+# Our clipped uniform fulfils the first three as long as the score is neither too small nor too large, and it never
+# fulfils the fourth. In place of the uniform we need another distribution on an interval. It should have a shape that
+# we can learn, its draws should be smooth in its parameters, and both its cumulative distribution function and its
+# quantile function should have simple formulas. The first of these functions gives the probability of 0. The second,
+# its inverse, turns uniform noise into a draw.
 #
 # ## Summary
 #

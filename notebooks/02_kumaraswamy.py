@@ -120,8 +120,8 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
 # $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is smaller than half the distance between neighbouring numbers near 1,
-# because the inner difference then rounds to 1. We avoid this if we compute the *survival* probability $P(K > k)$
-# first, and if we compute its logarithm:
+# because the inner difference then rounds to 1. We avoid this if we first compute the logarithm of the *survival*
+# probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
@@ -144,7 +144,7 @@ tenth = torch.tensor(0.1, dtype=single)
 textbook = 1 - (1 - tenth**a_single) ** 5.0
 ours = Kumaraswamy(a_single, torch.full_like(a_single, 5.0)).cdf(tenth)
 truth = Kumaraswamy(a_single.double(), torch.full_like(a_single, 5.0).double()).cdf(tenth.double())
-error = {"textbook formula": textbook, "eq. (K2)": ours}
+error = {"the textbook formula": textbook, "eq. (K2)": ours}
 error = {name: (value.double() / truth - 1).abs().clamp(min=1e-9) for name, value in error.items()}
 
 # %% tags=["check"]
@@ -157,7 +157,7 @@ points = -torch.logspace(-3, 1, 50).requires_grad_()
 assert torch.allclose(slope_of_log, -points.exp() / (1 - points.exp()), rtol=1e-12), "minus the odds of e^x"
 # float32 rounds to 6e-8; k^a carries that error times |a ln k|, at most 37 here
 assert error["eq. (K2)"].max() < 5e-6, "every digit of a float32 cdf, wherever it is"
-assert error["textbook formula"].max() == 1, "the textbook formula loses all of them"
+assert error["the textbook formula"].max() == 1, "the textbook formula loses all of them"
 closing = torch.tensor(12.0, dtype=single, requires_grad=True)  # a, where the textbook cdf of 0.1 is exactly 0
 logs = {"textbook": (1 - (1 - tenth**closing) ** 5.0).log(), "epsilon": (1 - (1 - tenth**closing) ** 5.0 + 1e-6).log(),
         "(K2)": log1mexp(5.0 * log1mexp(closing * tenth.log()))}  # fmt: skip
@@ -174,7 +174,7 @@ figures.draw_panel(figures.draw_lines, a_single, error,
 lost = a_single[textbook == 0]
 print(f"the textbook cdf is exactly 0 from a = {lost.min():.2f} on; there F = {truth[textbook == 0][0]:.1e}")
 for name, size in error.items():
-    print(f"largest relative error of the {name}: {size.max():.0e}")
+    print(f"largest relative error by {name}: {size.max():.0e}")
 
 # %% [markdown]
 # Where the textbook cdf is exactly 0, its logarithm is $-\infty$, and so is the derivative of this logarithm. An
@@ -218,9 +218,9 @@ assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook
 # function of a Beta has no such closed form.
 #
 # > The package reads the uniform number as the *survival* probability $s = 1-u$, and so it can take $\ln s$ directly.
-# > Both tails then keep all digits of the generator. A draw deep in the upper tail needs a small $s$. A draw deep in
-# > the lower tail needs an $s$ near 1, and $\ln s$ is exact there too. Published implementations draw $u$ from
-# > (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
+# > Both ends then keep all digits of the generator. A draw near 1 comes from a small $s$, which a float represents
+# > accurately. A draw near 0 comes from an $s$ near 1, and there $\ln s$ is accurate, too. Published implementations
+# > draw $u$ from (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
 #
 # Let us draw samples and compare their histogram with (K1). We also evaluate (K3) in float32 at three small $u$, once
 # as it is written on the left and once as the package computes it.

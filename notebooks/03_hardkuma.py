@@ -118,7 +118,7 @@ print(f"the density falls by the factor {1 / width:.4f}")
 #
 # > A *mass* is a probability, so $\pi_0 \in [0,1]$. A *density* is a probability per unit, so it may exceed 1. The
 # > first picture below therefore has two scales. The curves belong to the left scale, and the two lollipops belong to
-# > the right one.
+# > the right one. There, P(0) stands for $\pi_0$ and P(1) for $\pi_1$.
 #
 # With the second picture below you can confirm (H3). We draw many gates and count how often they are exactly 0 and
 # exactly 1.
@@ -233,9 +233,9 @@ print(f"a = 7, b = 1: P(H = 0) = {steep.prob_zero:.3e}; textbook in float32: {1 
 
 # %% [markdown]
 # Sampling needs the same care. Published implementations draw $u$ from (0.001, 0.999). A gate with $\pi_0 > 0.999$ is
-# then *always* closed, and a gate with $\pi_0 < 0.001$ is never closed, but the constraint uses the true mass. The
-# package draws $u$ from the whole interval (0, 1). To see what this changes, we take a gate that opens once in ten
-# thousand draws, and we count how often it does.
+# then *always* closed, and a gate with $\pi_0 < 0.001$ is never closed. The constraint still counts both with their
+# true masses. The package draws $u$ from the whole interval (0, 1). To see what this changes, we take a gate that
+# opens once in ten thousand draws, and we count how often it does.
 
 # %%
 rare = HardKuma(1.0, math.log(1e-4) / math.log1p(-k0), p.left, p.right)  # P(H != 0) = 1e-4
@@ -297,10 +297,12 @@ for name, value in total.items():
 # %% [markdown]
 # ## 5. What flows through a rectified sample
 #
-# Now that we can draw samples, can we train through them? Keep $u$ fixed and change a parameter $\theta$, which is $a$
-# or $b$. Where $0<h<1$, the sample $h = l+(r-l)k$ moves with $k$. Where it is clipped to 0 or 1, it does not move:
+# Now that we can draw samples, can we train through them? Keep $u$ fixed and change a parameter $\theta$, which is
+# $a$ or $b$. Where $0<h<1$, the sample $h = l+(r-l)k$ moves with $k$. Where it is clipped to 0 or 1, it does not
+# move. As in `01_choosing`, $\mathbb 1[\dots]$ is 1 if the bracket is true and 0 if not, and the derivatives of $k$
+# are those of (K7):
 #
-# $$\frac{\partial h}{\partial\theta} = (r-l)\,\frac{\partial k}{\partial\theta}\;\mathbf 1[0<h<1], \qquad
+# $$\frac{\partial h}{\partial\theta} = (r-l)\,\frac{\partial k}{\partial\theta}\;\mathbb 1[0<h<1], \qquad
 # \frac{\partial k}{\partial a} = -\frac{k\ln k}{a}, \quad
 # \frac{\partial k}{\partial b} = \frac{k}{ab}\,\frac{e^c\,c}{1-e^c}, \quad c = \frac{\ln(1-u)}{b}. \tag{H6}$$
 #
@@ -315,14 +317,14 @@ for name, value in total.items():
 # >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$, we have $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and
 # >    $|\partial h/\partial b| \le \frac{r-l}{a\,b}$.
 # > 2. So for all parameters near $(a, b)$, the difference quotient of $g(h)$ is at most $C$ times a constant that does
-# >    not depend on $u$. Such a constant dominates the difference quotients, and by dominated convergence we may
-# >    exchange the limit and the expectation.
+# >    not depend on $u$. Such a constant dominates the difference quotients, and by the theorem of dominated
+# >    convergence we may exchange the limit and the expectation.
 # >
-# > It is not enough that $g$ is continuous and differentiable almost everywhere. The Cantor function rises from 0 to 1
-# > continuously, but its derivative is 0 almost everywhere, so every sampled gradient is 0. In the check below we
-# > measure that $E[g(H)]$ does change with $a$ for this $g$.
+# > It is not enough that $g$ is continuous and differentiable almost everywhere. The Cantor function rises from 0 to
+# > 1 continuously, but its derivative is 0 almost everywhere, so every sampled gradient is 0. The last line that is
+# > printed below shows that $E[g(H)]$ does change with $a$ for this $g$.
 # >
-# > A function with a jump at 0 is not Lipschitz either. Take $g(h) = \mathbf 1[h\ne0]$, which counts a selected word.
+# > A function with a jump at 0 is not Lipschitz either. Take $g(h) = \mathbb 1[h\ne0]$, which counts a selected word.
 # > Its derivative is 0 wherever it exists, but $\partial P(H\ne0)/\partial\theta \ne 0$, because the whole gradient
 # > comes from the jump. This is why we put the closed form of $P(H\ne0) = 1 - \pi_0$ from (H3) into the objective, and
 # > not a count of samples.
@@ -416,7 +418,7 @@ assert still_reaches == max(reached, key=reached.get), "`still_reaches`: look at
 # ## 6. E[H] from the survival function
 #
 # What is the mean of a gate? We derive it twice, because the two forms have different uses. For the first, write
-# $h = \int_0^1 \mathbf 1[t<h]\,dt$ and exchange the integral with the expectation. This shows that
+# $h = \int_0^1 \mathbb 1[t<h]\,dt$ and exchange the integral with the expectation. This shows that
 # $E[H] = \int_0^1 P(H>t)\,dt$ for every variable in [0, 1]. Inside (0, 1) we have $P(H>t) = 1-F_T(t)$. Now substitute
 # $k = (t-l)/(r-l)$, and then $y = k^a$:
 #

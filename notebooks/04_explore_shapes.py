@@ -10,8 +10,8 @@
 # # Explore the shapes of HardKuma
 #
 # In `03_hardkuma` you derived a gate with two shapes, $a$ and $b$. A network will later compute these two numbers for
-# each word. What can it say with them? This notebook answers with pictures, and at its end you take the sliders
-# yourself.
+# each word. Which gates can it make with them? This notebook answers with pictures, and at its end you take the
+# sliders yourself.
 #
 # **You will** see which gates two numbers can make. A gate can be nearly always closed, nearly always open, undecided
 # between 0 and 1, or spread over the interval.
@@ -61,7 +61,8 @@ torch.set_default_dtype(torch.float64)  # pictures and checks with all digits
 # $$K \sim \mathrm{Kuma}(a, b), \qquad T = l + (r - l)\,K, \qquad H = \min(1, \max(0, T)).$$
 #
 # Bastings et al. (2019, sec. 3) start from a distribution over the open interval (0, 1). They stretch its support to
-# $(l, r)$ with $l < 0$ and $r > 1$. Then they collapse the mass below 0 to {0} and the mass above 1 to {1}.
+# $(l, r)$ with $l < 0$ and $r > 1$. Then they collapse the mass below 0 to {0} and the mass above 1 to {1}. In this
+# notebook we write P(0) for $\pi_0 = P(H = 0)$ and P(1) for $\pi_1 = P(H = 1)$, as the pictures do.
 #
 # > A *mass* is a probability, and a *density* is a probability per unit. We cannot draw them on one scale, so the
 # > picture has two. The curves belong to the left scale and the two lollipops belong to the right one. If you measure
@@ -90,7 +91,7 @@ fig
 # %%
 for name, mass in masses.items():
     print(f"{name:9} = {mass:.6f}")
-print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.1f} % of all draws")
+print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.0f} % of all draws")
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Somebody tells you only two numbers about a gate on $(l, r)$,
@@ -166,9 +167,6 @@ figures.draw_hardkuma_grid(shapes_a, shapes_b, p.left, p.right, axes)
 fig
 
 # %%
-print("P(0)    ", *(f"a = {shape:<4}" for shape in shapes_a))
-for shape, row in zip(shapes_b, gates.prob_zero.tolist(), strict=True):
-    print(f"b = {shape} ", *(f"{mass:<8.3g}" for mass in row))
 print(f"the most closed gate of the grid: P(0) = {gates.prob_zero.max():.3f}")
 print(f"the most open gate of the grid:   P(1) = {gates.prob_one.max():.3f}")
 print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.right).prob_one:.3f}")
@@ -248,8 +246,8 @@ fig
 
 # %%
 print(f"means: Beta(2, 2) {beta.mean:.4f}, Kuma(2, 2) {kuma.mean:.4f}")
-print("largest |log f(k) - log f(1-k)| of Kuma(s, s), by s:")
-print({s: round(size.item(), 3) for s, size in skew.items()})
+print("largest |log f(k) - log f(1-k)| of Kuma(s, s):",
+      ", ".join(f"{size:.3f} for s = {s:g}" for s, size in skew.items()))  # fmt: skip
 
 # %% [markdown]
 # You can still use a Beta as a guide for any Kumaraswamy. Take the Beta with the same mean $m$ and the same variance
@@ -399,7 +397,7 @@ hand_b = (p.right - p.left) * value ** (1 - p.a) * (1 - u) ** (1 / p.b) * (1 - u
 assert torch.allclose(by_a, hand_a * moving, rtol=1e-8, atol=1e-12), "autograd and (H6) agree, 0 where clipped"
 assert torch.allclose(by_b, hand_b * moving, rtol=1e-8, atol=1e-12)
 assert (by_a >= 0).all() and (by_b <= 0).all(), "a larger a raises every draw, a larger b lowers it"
-print(f"{1 - moving.double().mean():.1%} of all draws are clipped and have no gradient")
+print(f"{100 * (1 - moving.double().mean()):.0f} % of all draws are clipped and have no gradient")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure()
@@ -420,9 +418,9 @@ fig
 # and the derivatives (H6). With a second gate you can compare two shapes.
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
-# words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where $z = 0$, also some
-# of the gold rationale. In each review a word or a short phrase goes the other way. With the slider `word`, or with a
-# click on a word, you look at the gate of that word.
+# words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of
+# section 4 is $z = 0$, and these include some words of the gold rationale. In each review a word or a short phrase
+# ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))

@@ -590,17 +590,17 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 # most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
 # engineering as *integrator windup*.
 #
-# With the setting `gap_max` you limit the gap that moves the multiplier, in both directions. If you set it to the
-# target, the multiplier rises as fast as it falls:
+# With the setting `gap_max` you limit the gap that moves the multiplier, in both directions. We write $g_{\max}$ for
+# the limit. If you set it to the target, the multiplier rises as fast as it falls:
 #
-# $$\lambda \leftarrow \lambda + \eta \,\min\big(\max(g, -\text{gap\_max}), \text{gap\_max}\big).$$
+# $$\lambda \leftarrow \lambda + \eta \,\min\big(\max(g, -g_{\max}), g_{\max}\big).$$
 #
 # The default is no limit (`null`). To see the effect we take one gate without a task. Its rate is $\sigma(o)$, and
 # gradient descent moves its logit $o$. We start at $o = 5$, where the gate is nearly always open, and hold the rate
 # at 0.1, with the limit and without. How many steps does it take until the rate stays within 0.02 of the target?
 
 # %%
-limits = {"no limit": math.inf, "gap_max = 0.1": 0.1}
+limits = {"no limit": math.inf, "limit 0.1": 0.1}
 wound = {name: toy_gates.hold_logit(Constraint(0.1, largest_gap=limit, **signed), start=5.0, num_steps=800)
          for name, limit in limits.items()}
 settled_after = {name: 1 + int(((rates - 0.1).abs() > 0.02).nonzero().max()) for name, rates in wound.items()}

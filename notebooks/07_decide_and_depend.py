@@ -45,7 +45,6 @@ import math
 
 import pandas as pd
 import torch
-from IPython.display import display
 from torch import nn
 from torch.nn.functional import softplus
 
@@ -174,7 +173,9 @@ uncertain = by_weight[0.5]
 farthest = {weight: (rates["argmax"] - rates.expected).abs().max() for weight, rates in by_weight.items()}
 
 # %% tags=["figure"]
-figures.draw_panel(figures.draw_lines, uncertain.expected, dict(uncertain.items()), xlabel="expected rate S",
+lines = {"expected rate": uncertain.expected, "most probable (argmax)": uncertain["argmax"],
+         "1 if P(z ≠ 0) ≥ 1/2 (threshold)": uncertain.threshold}  # fmt: skip
+figures.draw_panel(figures.draw_lines, uncertain.expected, lines, xlabel="expected rate S",
                    title="Argmax lowers a low rate and raises a high one",
                    ylabel="share of words selected by the rule", size=(7.5, 5), save=folder / "expected_and_selected")
 
@@ -238,13 +239,13 @@ for row in (-1, 0):
 # The first product needs the masses of the second word *after a zero*, and the second product needs them *after
 # anything but a zero*.
 #
-# > The authors put the masses after the $z_t$ that happened to be drawn into both products. We call this the
-# > **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$,
-# > with the masses of $z_{t+1}$ given $z_{<t}$ only. This is the probability of a switch between two gates that do
-# > not depend on each other, so the line is nearly flat. The **look-ahead** advances the memory twice, for all words
-# > at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. This draw uses the same uniform
-# > number, scaled to the part of (0, 1) that gives a gate which is not 0. Both estimates have a gradient, and neither
-# > changes what was drawn.
+# > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
+# > this the **plug-in**. Its average over the draws of $z_t$ is
+# > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only.
+# > This is the probability of a switch between two gates that do not depend on each other, so the line is nearly
+# > flat. The **look-ahead** advances the memory twice, for all words at once. It does so once with $z_t = 0$, and
+# > once with a draw given $z_t \ne 0$. This draw uses the same uniform number, scaled to the part of (0, 1) that
+# > gives a gate which is not 0. Both estimates have a gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -370,14 +371,14 @@ print(f"random weights, features of size 0.2: rates {rates_at_start.mean():.3f} 
 
 # %%
 one_word = toy_gates.one_word_texts(p.batch_size)
-raw_starts = {"start: none": (0.0, 0.0), "start: target": untrained.raw_at(p.selection).tolist()}
+raw_starts = {"zero biases": (0.0, 0.0), "start at the target": untrained.raw_at(p.selection).tolist()}
 first_gates = {name: toy_gates.toy_gate(p.left, p.right, *raw) for name, raw in raw_starts.items()}
 starts = {name: toy_gates.hold_rate(Constraint(p.selection, **signed), gate, one_word, **training).rate[:200]
           for name, gate in first_gates.items()}
 away = {name: (rate - p.selection).abs() for name, rate in starts.items()}
 
 # %% tags=["figure"]
-figures.draw_panel(figures.draw_lines, range(1, 1 + len(starts["start: none"])), starts, xlabel="training step",
+figures.draw_panel(figures.draw_lines, range(1, 1 + len(starts["zero biases"])), starts, xlabel="training step",
                    title="One rate falls past the target, the other stays near it", ylabel="expected rate",
                    target=p.selection, size=(8.5, 4.4), save=folder / "two_starts")
 
@@ -387,25 +388,24 @@ for name, distance in away.items():
           f"{distance.max():.3f} at most")
 
 # %% tags=["check"]
-assert abs(starts["start: target"][0] - p.selection) < 1e-6, "the first rate is the target"
+assert abs(starts["start at the target"][0] - p.selection) < 1e-6, "the first rate is the target"
 if settles:
-    assert away["start: target"].mean() < away["start: none"].mean(), "and the rate stays nearer to it at first"
+    assert away["start at the target"].mean() < away["zero biases"].mean(), "and the rate stays nearer to it at first"
 
 # %% [markdown]
 # Then we look at real models. A trial of ours trained them with three seeds for each start, everything else equal, at
 # a target of a tenth. The runs are short and their training sets small. The column `command` of the file has their
-# settings, so you can repeat them. In the table, *dev* and *test* are the score in the column *metric*, and
-# *rate_expected* and *rate_selected* are $S$ and $S_{\text{rule}}$ on dev. Under each stands the mean and the
-# standard deviation over the seeds.
+# settings, so you can repeat them. In the table, *dev* and *test* are the score in the column *metric*, and *rate
+# expected* and *rate selected* are $S$ and $S_{\text{rule}}$ on dev. Each entry is the mean and the standard
+# deviation over the seeds.
 
 # %%
 trial = pd.read_csv(reference_folder() / "start.csv")
 print(f"torch {', '.join(trial.torch.unique())}, seeds {', '.join(map(str, sorted(trial.seed.unique())))}")
 measures = ["dev", "test", "rate_expected", "rate_selected"]
 by_start = trial.groupby(["corpus", "metric", "start"], sort=False)
-summary = by_start[measures].agg(["mean", "std"]).round(3)
-summary[("runs", "")] = by_start.size()
-display(summary)
+summary = by_start[measures].agg(lambda values: f"{values.mean():.3f} ± {values.std():.3f}")
+figures.show_table(summary.assign(runs=by_start.size()).reset_index())
 
 # %%
 dev = trial.pivot(index=["corpus", "seed"], columns="start", values="dev")  # good: high accuracy, low mse
@@ -413,7 +413,8 @@ lowest = trial.expected_by_epoch.str.split().explode().astype(float).min()
 early = trial[trial.best_epoch == 1]
 for corpus, rows in dev.groupby("corpus", sort=False):
     gains = rows["target"] - rows["none"]
-    print(f"{corpus:15}: dev score of `target` minus that of `none` {gains.mean():+.3f} ± {gains.std():.3f}")
+    print(f"{corpus:15}: dev score of the start at the target minus that of zero biases "
+          f"{gains.mean():+.3f} ± {gains.std():.3f}")
 print(f"lowest expected rate of any epoch of any run: {lowest:.3f}")
 print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected.item():.1%} of the words selected")
 

@@ -122,9 +122,9 @@ figures.save_figure(fig, folder, "all_selections")
 fig
 
 # %% [markdown]
-# The distance between the lines shows how much it matters *which* words are selected: with the right one, the half
-# trained predictor already does much better than with a wrong one. Words beyond the signal only cost. The lines meet
-# at both ends, because there is one way to select nothing and one way to select everything.
+# The distance between the lines shows how much it matters *which* words are selected: if the signal word is selected,
+# the half-trained predictor already does much better than if another word is. Words beyond the signal only cost. The
+# lines meet at both ends, because there is one way to select nothing and one way to select everything.
 #
 # ### Gates that depend on earlier gates
 #
@@ -281,7 +281,7 @@ def gradients_of(way, k):
 ks = (1, 2, 4, 8, 16)
 noise = {way: [math.nan if way == "leave-one-out" and k == 1 else gradients_of(way, k).var(0).sum().item() for k in ks]
          for way in ("none", "exact mean", "self-critical", "leave-one-out")}  # fmt: skip
-pd.DataFrame(noise, index=[f"K = {k}" for k in ks]).round(4)
+figures.show_table(pd.DataFrame({"draws K": ks} | noise), digits=4)
 
 # %% tags=["check"]
 for way in ("none", "exact mean", "self-critical"):
@@ -326,7 +326,10 @@ for k, way, start in ((k, way, start) for k, ways in compared.items() for way in
 trained = pd.DataFrame(outcomes).drop(columns=["kept", "rate"]).groupby(["K", "baseline"])
 steps = trained["steps"].agg(["median", "min", "max"])
 by_way = steps.join(trained[["reached"]].sum()).join(trained[["accuracy", "words", "precision"]].mean().round(2))
-by_way.rename(columns={"median": "steps, median", "min": "fewest", "max": "most", "reached": "of 5 seeds reach 0.2"})
+counted_steps = {name: [f"{n:.0f}" if n < math.inf else "never" for n in by_way[name]] for name in steps}
+shown = by_way.assign(**counted_steps).reset_index().rename(columns={
+    "K": "draws K", "median": "steps, median", "min": "fewest", "max": "most", "reached": "of 5 seeds reach 0.2"})
+figures.show_table(shown, digits=2)
 
 # %% tags=["check"]
 if settles:
@@ -347,9 +350,9 @@ figures.save_figure(fig, folder, "estimators")
 fig
 
 # %% [markdown]
-# Compare the two rows of each $K$. On this toy the ranges of the five seeds overlap for every $K$, so leave-one-out
-# does *not* train faster at the same number of draws, although its variance on the text above is much smaller. What
-# saves steps is taking more draws.
+# Compare the two rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
+# see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
+# smaller. What saves steps is taking more draws.
 #
 # What does change is the selection. With leave-one-out, models keep fewer words. The column `words` has the number of
 # selected words per text, and it shows about three words for four texts. For one of the four classes the model

@@ -679,5 +679,5 @@ fig
 #
 # ## Next
 #
-# `10_first_rationale` and `11_train_reviews` have the same questions on longer texts. `12_train_sst` with
-# `params/sst/bernoulli.yaml` trains the model on SST, and `31_selection_rates` puts it beside HardKuma.
+# `11_train_reviews` trains such models on longer texts. `12_train_sst` with `params/sst/bernoulli.yaml` trains the
+# model on SST, and `31_selection_rates` puts it beside HardKuma.

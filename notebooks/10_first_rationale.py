@@ -62,17 +62,18 @@ folder = results_folder("10_first_rationale")
 # %% [markdown]
 # ## 1. Reviews whose rationale we know
 #
-# In each review you find opinions about several aspects of a beer, in any order, and about other things too. The
-# score of one aspect is the mean grade of the opinions about it. The words of these opinions are the *gold
-# rationale*, and in the texts of this page they are underlined.
+# In each review you find opinions about several aspects of a beer, in any order, and about other things too. Each
+# opinion has a grade, which its opinion word sets. For *awful* it is 0.1, for *superb* it is 0.9, and words such as
+# *very* or *not* move it. The score of one aspect is the mean grade of the opinions about it. The words of these
+# opinions are the *gold rationale*, and in the texts of this page they are underlined.
 #
-# Not all words of such a phrase are needed. Take "the nose is n't exactly bright". (Our texts are split into tokens,
-# so *isn't* is two of them.) A reader who knows that the nose is meant needs only "n't exactly bright". We call the
-# words that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
+# Not all words of such a phrase are needed. Take "the nose is n't exactly good". (Our texts are split into tokens, so
+# *isn't* is two of them.) A reader who knows that the nose is meant needs only "n't exactly good". We call the words
+# that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
 # standard. A reader who gets only them knows the score exactly.
 #
-# Here is the first review of our dev split, under its aspect and its score. Which words would you select to predict
-# its score?
+# Here is the first review of our dev split, under its aspect and its score, with its gold rationale marked. Would you
+# have selected the same words to predict its score?
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
@@ -90,6 +91,7 @@ first_page = synthetic.read_synthetic(0, 6, 0, "look", 0.0, seed=0)["dev"][5]  #
 marked = [token for token, flag in zip(first_page.tokens, first_page.rationale, strict=True) if flag]
 assert list(first_page.tokens[:4]) == ["i", "find", "the", "cap"] and marked == ["an", "awful", "colour"]
 assert abs(first_page.label[0] - 0.1) < 1e-9
+assert "awful" in synthetic.GRADES[0.1].split() and "superb" in synthetic.GRADES[0.9].split()
 assert all(len(e.tokens) == len(e.rationale) for e in splits["dev"])
 assert all(gold or not needed for e in splits["dev"] for gold, needed in zip(e.rationale, e.informative, strict=True))
 spoken_of = synthetic.MENTIONED[synthetic.ASPECTS.index(p.aspect)]  # the share of reviews
@@ -154,9 +156,9 @@ figures.show(fig)
 
 # %% [markdown]
 # You can watch the training once more. Move the slider from the first epoch to the last. A word is orange where its
-# gate is probably open, bold where it is selected, and underlined where it belongs to the gold rationale. The
-# pictures below show how the share of selected words comes to its target, and how the multiplier $\lambda$ moves
-# meanwhile.
+# gate is probably open, and bold where it is selected (section 4 says how this is decided). It is underlined where it
+# belongs to the gold rationale. The pictures below the words show how the share of selected words comes to its
+# target, and how the multiplier $\lambda$ moves meanwhile.
 
 # %% tags=["interactive"]
 explore_training(folder)
@@ -171,13 +173,13 @@ explore_training(folder)
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
 # - *Selected share of words*: the share of words with $z_t \ne 0$ when we decide each gate instead of drawing it,
-#   that is, when we take its most likely kind of value (0, 1 or between). You see these words at test time, and on
-#   this page we compare their share with the target.
+#   that is, when we take its most likely kind of value (0, 1 or between; section 8 of `03_hardkuma` has the rule).
+#   You see these words at test time, and on this page we compare their share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
-# - *Precision, recall: informative words*: the same against the second gold. A selection that consists of exactly the
-#   informative words has 100 % in both, while its recall of the gold rationale is low.
+# - *Precision, recall: informative words*: the same two numbers, compared with the second gold standard. A selection
+#   that consists of exactly the informative words has 100 % in both, while its recall of the gold rationale is low.
 # - *Precision of random words*: the precision that you would get if you selected as many words at random.
 
 # %%
@@ -186,7 +188,7 @@ in_words = {"mse": "squared error", "rate_expected": "expected share of words",
             "precision_informative": "precision: informative words", "recall_informative": "recall: informative words",
             "blind_random_words": "precision of random words"}  # fmt: skip
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")}).reindex(in_words).dropna(how="all")
-table.rename(index=in_words).round(4)
+figures.show_table(table.rename(index=in_words).rename_axis("measure").reset_index(), digits=4)
 
 # %% tags=["check"]
 dev, test = ({"precision": np.nan, "recall": np.nan} | scores[name] for name in ("dev", "test"))
@@ -202,14 +204,18 @@ print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {tes
 # Let us look at some texts. Selected words are coloured, and the gold rationale is underlined. A word with colour but
 # without a line is a mistake of the model. A word with a line but without colour is one that the model did not need.
 #
-# For some reviews the model selects no word at all. Their score is near the mean, and for an empty selection the
-# predictor's output is near the mean too, so no word is needed. Of the other reviews, we show those with the lowest,
-# the middle and the highest predicted score.
+# For some reviews the model selects no word at all. The predictor then gives the same score to all of them, and the
+# printed line compares it with their true scores. Of the other reviews, we show those with the lowest, the middle and
+# the highest predicted score.
 
 # %%
 rows = saved.read_rationales(folder, "test")
 empty = np.array([not any(z) for z in rows.z])
+score, predicted = (np.array([values[0] for values in column]) for column in (rows.label, rows.prediction))
 print(f"nothing selected in {empty.sum()} of {len(rows)} reviews")
+if empty.any():
+    print(f"their mean score is {score[empty].mean():.2f}, their prediction {predicted[empty].mean():.2f}; "
+          f"the mean score of all reviews is {score.mean():.2f}")
 found = rows[~empty] if not empty.all() else rows
 ranked = found.iloc[np.argsort([prediction[0] for prediction in found.prediction])]
 picked = ranked.iloc[[0, len(ranked) // 2, -1]]
@@ -220,8 +226,9 @@ for row in picked.itertuples():
 # %% [markdown]
 # ## 5. Why are these words selected?
 #
-# Opinion words such as *awful* are what we hoped for. But you also see words that say nothing by themselves, such as a
-# comma, a colon or the article *an*. Why does the model select them?
+# Opinion words such as *awful* are what we hoped for. But the model also selects words that say nothing by
+# themselves, such as the article *an*, and in some reviews commas and other punctuation marks. Why does it select
+# them?
 #
 # There are three possible answers. First, such a word may be in the gold rationale, because the grammar counts the
 # whole phrase "an awful colour". Second, the predictor may use it as a signal. Third, it may have hardly any effect,
@@ -255,7 +262,7 @@ columns = ["kind", "word", "in the gold rationale", "beside a selected opinion w
 left_out = pd.DataFrame(left_out, columns=columns)
 by_kind = left_out.groupby("kind")[columns[2:]].mean()
 by_kind.insert(0, "selected", left_out.groupby("kind").size())
-by_kind.round(3)
+figures.show_table(by_kind.reset_index())
 
 # %% tags=["check"]
 opinion_words = sum(kind == "opinion word" for kind in left_out["kind"])
@@ -269,6 +276,8 @@ if is_ours:
     assert by_kind.loc["punctuation mark", "in the gold rationale"] < 0.3, "but commas do not"
     assert by_kind.loc["punctuation mark", "beside a selected opinion word"] > 0.5, "they stand beside what counts"
     assert opinion_words / num_words < 0.7 * p.selection, "the target leaves room for more"
+    assert (left_out["word"] == "an").any(), "an article is selected, too"
+    assert not empty.any() or np.ptp(predicted[empty]) < 1e-5, "one score for all reviews of which nothing is read"
 
 # %% [markdown]
 # Let us answer the question row by row. If you leave out an opinion word, the score changes most. The other words
@@ -307,12 +316,14 @@ scores_of_spoken = pd.Series([e.label[0] for e, _ in spoken], dtype=float)
 groups = scores_of_spoken.groupby(alike)
 in_first = sum(first.stop - first.start for _, first in spoken) / max(sum(len(e.tokens) for e, _ in spoken), 1)
 left = ((scores_of_spoken - groups.transform("mean")) ** 2).sum() / max(len(spoken) - groups.ngroups, 1)
-pd.DataFrame({"share of words": [0, in_first, informative_rate], "error": [variance, left, 0]},
-             ["nothing", "the first opinion", "all informative words"]).round(4)
+readings = ["nothing", "the first opinion", "all informative words"]
+figures.show_table(pd.DataFrame({"what is read": readings, "share of words": [0, in_first, informative_rate],
+                                 "error": [variance, left, 0]}), digits=4)  # fmt: skip
 
 # %% [markdown]
-# One opinion leaves a small part of the error, and most of the rest is in words that our model does read. So we now
-# judge it in another way. In how many reviews does it select *at least one opinion whole*, and what is its error there?
+# With one opinion, only a small part of the error is left. So a model that reads one opinion whole needs hardly
+# anything else, and we now judge ours by this. In how many reviews does it select *at least one opinion whole*, and
+# what is its error there?
 
 # %% tags=["check"]
 is_whole = torch.tensor([any(bool(z[part].all()) for part in opinions_of(review))
@@ -326,10 +337,10 @@ if is_ours:
     assert wrong[~is_whole].mean() > 5 * wrong[is_whole].mean(), "the error comes from the other reviews"
 
 # %% [markdown]
-# Where the model reads an opinion whole, its error is about the one that this opinion leaves. Nearly all of its error
-# comes from the few reviews in which it reads none. The loss rewards it for reading the second opinion with no more
-# than the error in the second row of the table. So do not expect a recall of 100 % against all informative words, from
-# this model or another. Whoever wants to find *all* reasons has to ask for them with more than the prediction.
+# Where the model reads an opinion whole, its error is about the one that this opinion leaves. In the few reviews in
+# which it reads none whole, its error is far larger. If it also read every second opinion, its loss would fall by no
+# more than the error in the second row of the table. So do not expect that this model, or another, finds all
+# informative words. If you want *all* reasons, it is not enough to train for the prediction.
 
 # %% [markdown]
 # ## 6. The predictor sees nothing else
@@ -403,10 +414,10 @@ if is_ours:
 
 # %% [markdown]
 # One review proves little, so let us do the same with all reviews of the dev split that speak of our aspect. We test
-# the model with *counterfactuals*, that is, with texts that differ from the real ones in one respect only. We turn each
-# graded opinion word into its opposite, the worst words into the best, the poor ones into the good, and the other way
-# round. If we do so in all opinions about our aspect, a score $y$ becomes exactly $1 - y$. If we do so in all others,
-# our score stays what it is. Does the prediction follow, and does the rationale?
+# the model with *counterfactuals*, that is, with texts that differ from the real ones in one respect only. We turn
+# each graded opinion word into its opposite, the worst words into the best, the poor ones into the good, and the
+# other way round. If we do so in all opinions about our aspect, a score $y$ becomes exactly $1 - y$. If we do so in
+# all others, our score stays what it is. Does the prediction follow? Does the selection change?
 #
 # The table below has one row for each of the two changes. From left to right, the columns are the number of words
 # that we change, the share of them that is selected before and after the change, and the mean size of the change, of
@@ -444,7 +455,7 @@ for which, inside in (("about our aspect", True), ("all others", False)):
                       np.mean(true_change), np.abs(score_after - score_before).mean()]  # fmt: skip
 columns = ["changed words", "selected before", "selected after", "change of the score", "of the predicted score"]
 followed = pd.DataFrame.from_dict(rows_of, orient="index", columns=columns)
-followed.round(3)
+figures.show_table(followed.rename_axis("opinions turned").reset_index())
 
 # %% tags=["check"]
 ours, others = followed.loc["about our aspect"], followed.loc["all others"]
@@ -458,7 +469,8 @@ if is_ours:
 
 # %% [markdown]
 # When we turn the opinions about our aspect, the prediction moves about as far as the score. When we turn all others,
-# it hardly moves, although we change more than twice as many words. So the prediction follows what it should follow.
+# it hardly moves, although we change more than twice as many words. So the prediction depends on the opinions on
+# which it should depend.
 #
 # The selection stays nearly the same in both cases. An opinion about our aspect is selected about as often whether it
 # praises or blames. So the selector finds out what an opinion is *about*, and the predictor reads what it *says*.
@@ -468,9 +480,9 @@ if is_ours:
 # `31_selection_rates`.
 
 # %% [markdown]
-# Now try a review of your own. Type it into the field below. If you click a word, its gate is forced open, with the
-# next click it is forced shut, and with the third it is free again. The bar below a word shows its gate, with
-# $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
+# Now try a review of your own. If you have opened this page as a notebook, type it into the field below. If you click
+# a word, its gate is forced open, with the next click it is forced shut, and with the third it is free again. The bar
+# below a word shows its gate, with $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
 
 # %% tags=["interactive"]
 explore_sentence([folder], words)

@@ -111,7 +111,8 @@ assert len(splits["train"]) < 1000 or abs(share_good - 0.5) < 0.05, "neither cla
 
 # %%
 told = {rho: 0.5 + math.asin(rho) / math.pi for rho in (0.0, 0.3, 0.6, 0.9)}
-pd.DataFrame({"correlation": told.keys(), "told by one other aspect": told.values()}).round(3)
+shares = {"correlation": [f"{rho:g}" for rho in told], "told by one other aspect": told.values()}
+figures.show_table(pd.DataFrame(shares))
 
 # %% tags=["check"]
 generator = torch.Generator().manual_seed(0)
@@ -233,7 +234,7 @@ figures.show(fig)
 # - *Told by the first gate*: how often the first gate alone gives the class.
 # - *Our opinions*: the share of the selected words that carry the class of our aspect. *Rest of our phrases*: the
 #   other gold words. *Other aspects*: words of phrases about another aspect. *Other words*: all that is left.
-# - *Recall: informative words*: the share of the words that carry the class which are selected.
+# - *Recall: informative words*: of the words that carry the class, the share that is selected.
 
 # %%
 def kinds_of(review):

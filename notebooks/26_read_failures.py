@@ -26,6 +26,7 @@ runs: list = []  # names of the runs; empty: the committed outputs/reference/res
 
 # %%
 import numpy as np
+from IPython.display import display
 
 from rationale import figures
 from rationale.runs import claims, committed, compare, results_folder, validated
@@ -40,11 +41,24 @@ is_ours = claims.apply_to(p)
 print(compare.caption(results))
 
 # %% [markdown]
-# We read the results as a table with one row per run. A few of its columns say in words how the run was made.
+# We read the results as a table with one row per run. Here we count these rows: by the model, the correlation and the
+# start, with one column per remedy.
 
 # %%
 measured = by_run(results)
-measured.groupby(["model", "correlation", "start", "remedy"], observed=True).size().rename("runs").reset_index()
+words = {"full_text": "reads every word", "hardkuma": "selects words"}
+
+
+def in_words(table):
+    """A table with its index as columns, and with words for models and correlations."""
+    table.columns = [str(name) for name in table.columns]
+    table = table.reset_index()
+    forms = {"model": lambda name: words.get(name, name), "correlation": "{:g}".format}
+    return table.assign(**{name: table[name].map(form) for name, form in forms.items() if name in table})
+
+
+kinds_of_runs = measured.groupby(["model", "correlation", "start", "remedy"], observed=True).size()
+figures.show_table(in_words(kinds_of_runs.unstack()))
 
 # %% [markdown]
 # ## 1. Correlated aspects: the rationale warns you
@@ -64,12 +78,14 @@ shares = {"our aspect": plain["selected_opinions"] + plain["selected_phrases"],
 plain = plain.assign(**shares).rename(columns={"accuracy_uncorrelated": "accuracy, uncorrelated"})
 kinds = plain.groupby(["model", "correlation"])
 by_correlation = kinds[["accuracy", "accuracy, uncorrelated", *shares]].mean().assign(seeds=kinds.size())
-by_correlation.round(3) if len(plain) else print("no table: `runs` names no run without a skew and without a remedy")
+if len(plain):
+    display(figures.show_table(in_words(by_correlation.copy())))
+else:
+    print("no table: `runs` names no run without a skew and without a remedy")
 
 # %% tags=["figure"]
 chosen = by_correlation.drop(index="full_text", level="model", errors="ignore").droplevel("model")
 fig, axes = figures.new_figure(2, size=(14, 5.2))
-words = {"full_text": "reads every word", "hardkuma": "selects words"}
 lines = {words.get(model, model): list(zip(part.index.get_level_values(1), part, [0.0] * len(part), strict=True))
          for model, part in by_correlation["accuracy, uncorrelated"].groupby(level="model")}  # fmt: skip
 figures.draw_score_by_setting(lines, axes[0], title="Once the correlation is gone, the model is wrong",
@@ -119,7 +135,12 @@ no_remedy = without[["told_at_start", "told_by_first_word", "precision", "recall
 for name, fails in (("accuracy, failed", True), ("accuracy, others", False)):
     no_remedy[name] = alone[alone["fails"] == fails].groupby("start", observed=True)["accuracy"].mean()
 no_remedy = no_remedy.assign(failed=without["fails"].sum(), runs=without.size())
-no_remedy.round(3) if len(no_remedy) else print("no table: `runs` names no run without a remedy")
+names = {"told_at_start": "told by the first gate after the skew", "told_by_first_word": "told by it at the end",
+         "recall_informative": "recall"}  # fmt: skip
+if len(no_remedy):
+    display(figures.show_table(in_words(no_remedy.rename(columns=names))))
+else:
+    print("no table: `runs` names no run without a remedy")
 
 # %% tags=["check"]
 if is_ours:
@@ -154,15 +175,16 @@ if is_ours:
 # ## 3. Three remedies
 #
 # How often does each remedy prevent a failure? For each start, we count the runs that do *not* fail. The table shows
-# their share with Wilson's 95 % interval. With ten runs this interval is wide, so read only large differences.
+# their share with Wilson's 95 % interval, in one column per remedy. With ten runs or fewer this interval is wide, so
+# read only large differences.
 
 # %%
 counted = uncorrelated.groupby(["start", "remedy"], observed=True, as_index=False)["fails"].agg(["mean", "size"])
 counted["right"] = 1 - counted["mean"]
 ends = [wilson_interval(share, num) for share, num in zip(counted["right"], counted["size"], strict=True)]
-counted["from"], counted["to"] = ([end[side] for end in ends] for side in (0, 1))
-names = {"right": "share that does not fail", "size": "runs"}
-counted.drop(columns="mean").rename(columns=names).round(2)
+counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, (low, high)
+                    in zip(counted["right"], ends, strict=True)]  # fmt: skip
+figures.show_table(in_words(counted.pivot(index="start", columns="remedy", values="share")))
 
 # %% tags=["figure"]
 lines = {remedy: [(start, right, 0.0) for start, right in zip(part["start"], part["right"], strict=True)]
@@ -206,7 +228,9 @@ skewed = uncorrelated["start"].astype(str).str.startswith("selector")
 outcome = np.where(~uncorrelated["fails"], "did not fail", np.where(skewed, "failed, selector skewed", "failed, other"))
 groups = uncorrelated.assign(outcome=outcome)
 signs = groups.groupby("outcome")[["accuracy", "told_by_first_word", "agreement"]].agg(["min", "median", "max"])
-signs.T.round(3)
+measures = {"accuracy": "accuracy", "told_by_first_word": "told by the first gate", "agreement": "agreement"}
+shown = in_words(signs.T.rename_axis(index=["measure", "value"]))
+figures.show_table(shown.assign(measure=shown["measure"].map(measures)))
 
 # %% tags=["check"]
 if is_ours:
@@ -235,8 +259,12 @@ if is_ours:
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
-columns = ["start", "remedy", "seed", "accuracy", "accuracy_held", "accuracy_anew", "recall_informative", "fails"]
-changed[columns].round(3) if len(changed) else print("no table: `runs` names no run that has measured this")
+columns = {"start": "start", "remedy": "remedy", "seed": "seed", "accuracy": "accuracy", "accuracy_held": "held gates",
+           "accuracy_anew": "new gates", "fails": "failed"}  # fmt: skip
+if len(changed):
+    display(figures.show_table(changed[[*columns]].rename(columns=columns)))
+else:
+    print("no table: `runs` names no run that has measured this")
 
 # %% tags=["check"]
 if is_ours:

@@ -511,11 +511,11 @@ figures.save_figure(fig, folder, "jacobians")
 figures.show(fig)
 
 # %% [markdown]
-# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support
-# do, and words with equal weights move together. You can also read off the rank. It is the number of groups in the
-# support minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In
-# this example no scores are equal, so the groups are simply the different weights. If two scores are equal under
-# sparsemax, their weights are equal too, but each score still has a gradient of its own.
+# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support do, and
+# words with equal weights move together. You can also read off the rank. It is the number of groups in the support
+# minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In this
+# example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to equal
+# scores, too, but each of these scores still has a gradient of its own.
 
 # %% [markdown]
 # ## 10. Where fusedmax passes no gradient
@@ -630,10 +630,10 @@ figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
 # Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$
 # or $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump to $-10^9$ adds to the total
 # variation, so the last words are smoothed towards it. For oscarmax it happens to work, as you can check. In the form
-# (A4), padding has the last ranks, and the prices of all other words rise by one constant, which changes nothing
-# (section 1). In the published form, which sorts by $\lvert x\rvert$, padding has the first ranks, and the other
-# words keep the prices that they had. In this package we *cut out* masked positions. Whatever stands there, you get
-# the same weights as for the sentence without padding.
+# (A4), padding has the last ranks. It raises the price $\lambda (d - i)$ of all other words by the same constant,
+# which changes nothing (section 1). In the published form, which sorts by $\lvert x\rvert$, padding has the first
+# ranks, and the other words keep the prices that they had. In this package we *cut out* masked positions. Whatever
+# stands there, you get the same weights as for the sentence without padding.
 
 # %%
 short, padded = torch.tensor([1.0, -0.3, 0.9]).double(), torch.tensor([1.0, -0.3, 0.9, -1e4, -1e4]).double()

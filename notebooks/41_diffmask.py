@@ -59,10 +59,11 @@ folder = results_folder("41_diffmask") / "figures"
 # %% [markdown]
 # ## 1. Hindsight
 #
-# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the smallest
-# set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**. Whoever chooses
-# it knows the answer already, but the model did not know it when it read the words. With hindsight you may keep less
-# than any reading of the text would allow. To see this, we need a task for which we know what must be read.
+# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the
+# smallest set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**.
+# Whoever chooses it knows the answer already, but the model did not know it when it read the words. With hindsight
+# you may keep fewer words than anybody could choose who reads the text without knowing the answer. To see this, we
+# need a task for which we know what must be read.
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
 # of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
@@ -73,8 +74,9 @@ folder = results_folder("41_diffmask") / "figures"
 # h^{(1)}_i = W_2 \tanh\big(W_1 [\text{query}(q_1); \text{query}(q_2); h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
 # \text{answer} = \text{head}\big(\text{GRU}(h^{(1)})\big). \tag{D1}$$
 #
-# The states $h^{(0)}$ do not depend on the query, so at layer 0 every digit might be needed. The states $h^{(1)}$
-# depend on it, so the model can drop all other digits there, before it counts. In code, (D1) is:
+# The states $h^{(0)}$ do not depend on the query, so at layer 0 every digit might be needed. The states $h^{(1)}$ do
+# depend on it. So at layer 1 the model can drop all digits except $q_1$ and $q_2$, before it counts. In code, (D1)
+# is:
 
 # %%
 figures.show_source(DigitCounter.forward)
@@ -305,7 +307,7 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(\hat y \| y)$
 # grows without a bound as the model becomes surer, and KL$(y \| \hat y)$ stays small. In the figure we take a model
-# that is sure by 12 nats of log-odds.
+# whose answer has log-odds of 12.
 
 # %%
 sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds

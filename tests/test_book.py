@@ -18,7 +18,7 @@ from rationale.runs import RunFailed, root
 from tools.book import __main__ as book
 from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead
 from tools.book.drawings import finding, keep_legible, least_width
-from tools.book.links import broken
+from tools.book.links import broken, link_equations
 from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
 
 PNG = base64.b64encode(b"not really a picture").decode()
@@ -112,6 +112,22 @@ def test_mentions_of_an_equation_lead_to_it_from_prose_code_and_docstrings(site:
     assert links(site / "package" / "rationale.distributions.html", "K1") == {"../01_first.html#eq-K1"}
     assert links(site / "02_second.html", "01_first") == {"01_first.html"}
     assert not links(site / "02_second.html", "R2") and not links(site / "02_second.html", "Z9")
+
+
+def test_an_equation_without_a_label_is_left_alone(tmp_path: Path) -> None:
+    plain, own = (f'<div class="arithmatex">\\[{text}\\]</div>' for text in ("k = 1", r"f = 2 \tag{K1}"))
+    between = "<p>The text between the two equations.</p>"
+    (tmp_path / "page.html").write_text(f"<article>{plain}{between}{own}{plain}</article>")
+    assert link_equations(tmp_path) == {"K1": "page.html"}
+    page = (tmp_path / "page.html").read_text()
+    assert f'<article>{plain}{between}<div class="equation" id="eq-K1">' in page, "the label is that of its equation"
+
+
+def test_a_comma_behind_a_long_formula_belongs_to_it(tmp_path: Path) -> None:
+    short, long = (f'<span class="arithmatex">\\({text}\\)</span>' for text in ("a", "a + " * 12 + "b"))
+    (tmp_path / "page.html").write_text(f"<article>{short}, {long}, {long} and</article>")
+    link_equations(tmp_path)
+    assert (tmp_path / "page.html").read_text() == f"<article>{short}, {long[:-9]},{long[-9:]} {long} and</article>"
 
 
 @pytest.mark.slow

@@ -468,6 +468,14 @@ def test_a_table_leaves_out_what_does_not_vary_and_what_is_missing():
     assert figures.show_table(table.head(1)).count("</th>") == 4
 
 
+def test_a_table_of_texts_can_be_read_on_a_phone():
+    table = pd.DataFrame({"the claim": ["a text of more than twenty-four letters"] * 2, "share": [0.5, 0.25]})
+    assert "data-name" not in figures.show_table(table), "numbers are compared in columns"
+    shown = figures.show_table(table.assign(command=["make run PARAMS=params/probes/a<b.yaml", "make sweep"]))
+    assert "<table class='dataframe prose'>" in shown and shown.count("data-name='the claim'") == 2
+    assert "PARAMS=<wbr>params/<wbr>probes/<wbr>a&lt;b.yaml" in shown
+
+
 def test_a_table_is_saved_with_all_digits_and_as_latex_without_loose_special_characters(tmp_path):
     table = pd.DataFrame({"model_name": ["a_b", "50% & {more}", "x\\y"], "rate": [0.0002, 0.001, 0.01]})
     table["accuracy"] = [1 / 3, float("nan"), 0.5]

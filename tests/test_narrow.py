@@ -3,7 +3,7 @@
 import io
 import re
 from base64 import b64decode, b64encode
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import nbformat
 import numpy as np
@@ -34,7 +34,7 @@ def with_legend():
     x = torch.linspace(0, 1, 30)
     lines = {f"a line with the number {i}": x**i for i in range(1, 6)}
     lines["the mean of all draws, and the spread of one of them"] = x / 2
-    figures.draw_lines(x, lines, ax, title="Five lines", xlabel="x", ylabel="y")
+    figures.draw_lines(x, lines, ax, title="Five lines", xlabel=LONG, ylabel="y")
     return fig
 
 
@@ -70,9 +70,14 @@ def grid():
     return fig
 
 
+def redrawn():
+    fig = figures.Picture(figsize=(12.5, 4.3))
+    return figures.draw_explorer(0.5, 0.5, -0.1, 1.1, fig, num_samples=200)
+
+
 each_figure = pytest.mark.parametrize(
     "make",
-    [three_panels, with_legend, many_bars, with_colour_bar, with_two_scales, grid],
+    [three_panels, with_legend, many_bars, with_colour_bar, with_two_scales, grid, redrawn],
     ids=lambda make: make.__name__,
 )
 
@@ -93,6 +98,11 @@ def test_on_a_phone_every_letter_has_nine_pixels_and_lies_inside_the_picture(mak
         places = sorted((ax.get_position().y0, ax.get_position().y1) for ax in fig.axes if ax.get_subplotspec())
         rows = sorted(set(places))
         assert all(below[1] < above[0] for below, above in pairwise(rows)), "panels lie upon each other"
+        panels = [ax for ax in fig.axes if ax.get_subplotspec()]
+        for one, other in combinations(panels, 2):
+            if one.get_position().y0 > other.get_position().y1:
+                label, title = one.xaxis.label.get_window_extent(), other._left_title.get_window_extent()
+                assert label.y0 > title.y1 - 2 or not title.width, "a label lies upon the title below it"
         assert all(high - low > 0.3 / len(rows) for low, high in rows), f"a panel without room: {rows}"
 
 

@@ -1,4 +1,4 @@
-"""A figure arranged for a phone: panels and legends one below the other, long titles broken into lines.
+"""A figure arranged for a phone: panels and legends one below the other, long titles and labels broken into lines.
 
 A page shows a wide picture on a phone at a third of its size, and nobody can read its letters. So a figure that a
 notebook displays is drawn a second time with this arrangement, and a page chooses one of the two by its width.
@@ -12,6 +12,7 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
@@ -22,6 +23,7 @@ LARGEST_TITLE = 12.0  # points
 LEGEND_COLUMNS = 32  # letters of 11 points that have room right of the mark of a line, below a panel
 MANY = 6  # labels; if more overlap, they stand upright
 BOLD = 0.66 / 72  # width of a bold letter in inches per point
+REGULAR = 0.58 / 72  # and of another letter
 BESIDE_AXES = 1.0  # inches, of which the labels at the left take most
 
 
@@ -37,6 +39,7 @@ def narrowed(fig: Figure) -> Iterator[None]:
         for ax in fig.axes:
             for title in (ax.title, ax._left_title, ax._right_title):
                 _break_title(title, WIDTH - BESIDE_AXES, undo)
+            _break_title(ax.xaxis.label, WIDTH - BESIDE_AXES, undo, REGULAR)
         if fig.get_suptitle():
             _break_title(fig._suptitle, WIDTH - 0.2, undo)
         for text in fig.findobj(Text):
@@ -63,6 +66,9 @@ def _stack(fig: Figure, undo: ExitStack) -> int:
     if not order:
         fig.set_size_inches(WIDTH, height * WIDTH / width)
         return 0
+    if not isinstance(fig.get_layout_engine(), ConstrainedLayoutEngine):  # margins for panels side by side
+        undo.callback(fig.set_layout_engine, fig.get_layout_engine() or "none")
+        fig.set_layout_engine("constrained")
     rows = panels[0].get_subplotspec().get_gridspec().nrows
     each = min(1.1 * WIDTH, max(0.75 * WIDTH, height / rows))
     names = [text.get_text() for ax in panels if ax.get_legend() for text in ax.get_legend().get_texts()]
@@ -75,13 +81,13 @@ def _stack(fig: Figure, undo: ExitStack) -> int:
     return len(order)
 
 
-def _break_title(title: Text, width: float, undo: ExitStack) -> None:
-    """Break a title into lines of `width` inches."""
+def _break_title(title: Text, width: float, undo: ExitStack, letter: float = BOLD) -> None:
+    """Break a title, or the label of an axis, into lines of `width` inches; `letter` is the width of one."""
     if not (text := title.get_text()):
         return
     undo.callback(title.set, text=text, fontsize=title.get_fontsize())
     size = max(SMALLEST, min(LARGEST_TITLE, title.get_fontsize()))
-    columns = int(width / (BOLD * size))
+    columns = int(width / (letter * size))
     title.set(text="\n".join(textwrap.wrap(text, columns, break_on_hyphens=False)), fontsize=size)
 
 

@@ -1,6 +1,7 @@
 """Tables of results: shown in a notebook, and saved as CSV and LaTeX."""
 
 import html
+import re
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from rationale.figures.text import Html
 from rationale.files import write_text
 
+LONG = 24  # letters; a column with a longer text takes much of the width of a phone
 LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -25,6 +27,8 @@ def show_table(table, digits: int = 3) -> Html:
 
     A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
     without any value are left out, whole numbers have no decimals, and the name of a column may be broken into lines.
+    So may paths and assignments, such as `PARAMS=params/demo.yaml`. On a phone, each row of a table that has several
+    columns of longer texts becomes a paragraph of its own, in which the names of the columns are repeated.
 
     Parameters
     ----------
@@ -36,14 +40,23 @@ def show_table(table, digits: int = 3) -> Html:
     texts, numeric, constants = _as_texts(table, digits)
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
     heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in texts)
+    prose = sum(max(map(len, cells), default=0) > LONG for name, cells in texts.items() if name not in numeric) > 1
+    named = {name: f" data-name='{html.escape(str(name)).replace('_', ' ')}'" if prose else "" for name in texts}
     cells = zip(
-        *([f"<td{style[name]}>{html.escape(cell)}</td>" for cell in texts[name]] for name in texts), strict=True
+        *([f"<td{style[name]}{named[name]}>{_breakable(cell)}</td>" for cell in texts[name]] for name in texts),
+        strict=True,
     )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     caption = ""
     if constants:
         caption = f"<caption style='text-align: left; caption-side: top'>{html.escape(constants)}</caption>"
-    return Html(f"<table class='dataframe'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+    kind = "dataframe prose" if prose else "dataframe"
+    return Html(f"<table class='{kind}'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _breakable(cell: str) -> str:
+    """The text of a cell as HTML, in which a line may break behind "/" and "="."""
+    return re.sub(r"(?<=[/=])(?=\w)", "<wbr>", html.escape(cell))
 
 
 def save_table(table, folder: str | Path, name: str, caption: str = "", digits: int = 3) -> list[Path]:

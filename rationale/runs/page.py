@@ -40,6 +40,10 @@ details.solution > summary { color: var(--jp-ui-font-color1); font-weight: 600; 
 @media (max-width: 600px) {
   body.jp-Notebook { padding: 8px; }
   main pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  .dataframe.prose :is(tbody, tr, td) { display: block; border: 0; padding: 0 0 .15rem; text-align: left; }
+  .dataframe.prose :is(thead, td:empty) { display: none; }
+  .dataframe.prose tr { border-bottom: 1px solid var(--jp-border-color1); padding: .4rem 0; }
+  .dataframe.prose td::before { content: attr(data-name) ": "; color: var(--jp-ui-font-color2); }
   .equation { gap: .6em; container-type: inline-size; }
   .equation math { font-size: clamp(9px, calc(100cqw / (.85 * var(--letters))), 1em); }  /* a long one gets small */
 }

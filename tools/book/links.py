@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
-DISPLAY = re.compile(r'<div class="arithmatex">(\\\[.*?)\\tag\{(\w+)\}(.*?\\\])</div>', re.S)
+WITHIN = r"(?:(?!\\\]</div>).)*?"  # up to the end of one equation, which may have no label of its own
+DISPLAY = re.compile(rf'<div class="arithmatex">(\\\[{WITHIN})\\tag\{{(\w+)\}}({WITHIN}\\\])</div>', re.S)
+INLINE = re.compile(r'(<span class="arithmatex">\\\([^<]{40,}?)(\\\)</span>)([,.;])')  # a page may break it
 LABEL = r"\b[A-Z]\d+[a-z]?\b"
 MENTION = re.compile(rf"eqs?\. \(?{LABEL}(?:\)?(?:, | and |-)\(?{LABEL})*|\({LABEL}(?:(?:, | and |-){LABEL})*\)")
 NOTEBOOK = re.compile(r"\b(?:notebooks/)?(\d\d_\w+)(?:\.py)?\b")
@@ -27,6 +29,7 @@ def link_equations(site: Path) -> dict[str, str]:
     where = {label: path for path, text in pages.items() for _, label, _ in DISPLAY.findall(text)}
     names = {path.stem: path for path in pages}
     for path, text in pages.items():
+        text = INLINE.sub(r"\1\3\2", text)  # or else the next line would begin with the comma
         text = DISPLAY.sub(
             r'<div class="equation" id="eq-\2"><div class="arithmatex">\1\3</div>'
             r'<a class="tag" href="#eq-\2" title="link to eq. \2">(\2)</a></div>', text)  # fmt: skip
