@@ -59,19 +59,20 @@ PICTURES = {  # shown without runs
 }
 everything, results = results, results[results["corpus"] == "toy"]
 export = Exports(folder, everything)
-print(compare.caption(everything), *compare.recipes(everything), sep="\n")
+print(compare.caption(everything))
 print(f"{results['run'].nunique()} runs of the toy task")
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(everything)))
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
 # We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
 # digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
-# the truth, in nats. You see the means of both over the test texts that contain a digit of the query, and then over
-# seeds. A name that ends with `_1` belongs to layer 1. The paper gives no spread.
+# the truth, in nats (*KL* and *JS*). You see the means of both over the test texts that contain a digit of the query,
+# and then over seeds. The columns with ± have the standard deviation over seeds. The paper gives no spread.
 #
 # > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
-# > truth. If erasure keeps nothing, there is no distribution at all. The column `empty_1` has the share of such texts.
+# > truth. If erasure keeps nothing, there is no distribution at all. The column *empty* has the share of such texts.
 # > The paper's row for erasure comes from a rule in its code and not from a search. This rule keeps one digit, the
 # > first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
 
@@ -86,10 +87,12 @@ def by_method(metrics, split="test"):
 table = by_method(["kl_1", "js_1", "empty_1", "kl_0", "js_0"])
 shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
 shown["seconds"] = by_method(["seconds"], "train")["seconds"]
-display(export.table(shown.reset_index(), "distance_toy"))
+export.table(shown.reset_index(), "distance_toy")
+DISTANCES = {"kl_1": "KL", "kl_1_std": "± KL", "js_1": "JS", "js_1_std": "± JS", "empty_1": "empty", "kl": "KL", "js": "JS"}
+display(figures.show_table(shown.rename(columns=DISTANCES), index="method"))
 published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
-display(figures.show_table(wide.reset_index(), digits=2))
+display(figures.show_table(wide.reset_index().rename(columns=DISTANCES), digits=2))
 
 # %% tags=["check"]
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
@@ -107,8 +110,8 @@ if len(table):
     fig, ax = figures.new_figure(size=(9, 4.6))
     drawn = table[table["js_1"].notna()]  # a method may attribute nothing to any text
     errors = drawn["js_1_std"].astype(float).fillna(0)
-    title = f"{best} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
-    figures.draw_bars([name.replace("_", "\n") for name in drawn.index], {"JS": drawn["js_1"].astype(float)}, ax,
+    title = f"The {figures.in_words(best)} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
+    figures.draw_bars([figures.in_words(name).replace(" ", "\n") for name in drawn.index], {"JS": drawn["js_1"].astype(float)}, ax,
                       title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
     display(export.figure(fig, "distance_toy"))
 
@@ -395,7 +398,7 @@ def show_layers(rows, scores, name):
     means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
     for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
         tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
-        print(f"{method}, by layer")
+        print(f"{figures.in_words(method)}, by layer")
         display(export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}"))
     return tables
 
@@ -407,7 +410,7 @@ print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no 
 # %% tags=["figure"]
 if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
-    shares = {method: layers["kept"] for method, layers in by_layer.items()}
+    shares = {figures.in_words(method): layers["kept"] for method, layers in by_layer.items()}
     least = {method: int(kept.idxmin()) for method, kept in shares.items()}
     title = ". ".join(f"Of {method.partition(', ')[0]}, layer {k} needs least, {shares[method][k]:.0%}"
                       for method, k in least.items())  # fmt: skip
