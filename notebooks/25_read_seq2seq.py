@@ -103,7 +103,8 @@ for (task, corpus, pair), table in tables.items():
     of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
     display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
     best = table[mark].astype(float).max()
-    far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in table[mark].astype(float).items() if best - value > 1]
+    scored = table[mark].astype(float).items()
+    far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in scored if best - value > 1]
     print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
 
 # %% [markdown]
