@@ -263,8 +263,8 @@ for path in folders["toy"][:1]:
 # columns in the table. *Meets the margin* is the share of sentences whose mask does, if we keep the words with
 # $P(z \ne 0) > 1/2$ and no others. *Its draws do* is the share of sentences for which the mean divergence over the
 # draws meets the margin, which is what the constraint asks for. These draws are those of the last quarter of the steps.
-# *Settled* is the share of masks that this last quarter did not change, and in *smallest* you find the mean number of word
-# pieces in a smallest mask.
+# *Settled* is the share of masks that this last quarter did not change, and in *smallest* you find the mean number of
+# word pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
