@@ -58,7 +58,7 @@ rounding = 1e-12
 #
 # The text is negative. A predictor sees only the words that we select, and it gives the probability of "negative". To
 # keep everything in view, we write this predictor down as a small function instead of training it. The word *good*
-# speaks for "positive" unless *not* stands before it. The word *very* makes a selected *good* count a little more.
+# speaks for "positive", unless *not* is selected as well. The word *very* makes a selected *good* count a little more.
 # Alone, *not* speaks faintly for "negative". If we select no word, the predictor gives the probability one half.
 #
 # Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is the loss of the predictor (the
@@ -98,10 +98,10 @@ if 0.03 < p.sparsity < 0.3:
     assert cheapest == "not good", "the rationale that we would have chosen ourselves"
 
 # %% [markdown]
-# The table has eight rows, because three switches have eight positions. The cost is the task loss plus the price of
-# the selected words. At this price the cheapest row is *not good*, which is the rationale that you would have chosen
-# yourself. The word *very* would lower the loss further, but by less than its price. So for three words the problem
-# is solved, and we have not needed a gradient.
+# The table has eight rows, because three switches can be set in eight ways. The cost is the task loss plus the price
+# of the selected words. At this price the cheapest row is *not good*, which is the rationale that you would have
+# chosen yourself. The word *very* would lower the loss further, but by less than its price. So for three words the
+# problem is solved, and we have not needed a gradient.
 #
 # A text of thirty words has a billion rows, and we want to learn from many texts. So we have to choose without
 # looking at all the rows. Let a network compute a score $o_t$ for each word, and let us select the words with a
@@ -140,10 +140,10 @@ fig
 #
 # The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
 # number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what has been lost.
-# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. It is trained, too, so it can even learn to
-# undo the weights: it only has to multiply by a hundred the words whose weight is one per cent. If you then show a
-# person "the words with large weights", you do not know whether the prediction depends on these words. We want the
-# other words to be *gone*.
+# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. The predictor is trained, too, so it can even
+# learn to undo the weights. If a word has a weight of one per cent, the predictor only has to multiply it by a
+# hundred. If you then show a person "the words with large weights", you do not know whether the prediction depends on
+# these words. We want the other words to be *gone*.
 #
 # ## 2. Leave the choice to chance
 #
@@ -159,8 +159,9 @@ fig
 # Now take one word $t$ and keep the other probabilities as they are. We write $\mathrm E[c \mid z_t = 1]$ for the
 # average cost of the selections that have this word, and $\mathrm E[c \mid z_t = 0]$ for that of the others. Then
 # $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$, which is a straight line
-# in $p_t$. Its slope is the difference of the two averages. To get the slope with respect to the score (from here on
-# we say *by the score*), the chain rule multiplies it by $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
+# in $p_t$. Its slope is the difference of the two averages. We want the slope with respect to the score (from here on
+# we say *by the score*). By the chain rule, it is the slope in $p_t$ times $\mathrm d p_t / \mathrm d o_t = p_t (1 -
+# p_t)$:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
 # z_t = 0]\big). \tag{C4}$$
@@ -293,8 +294,9 @@ print(f"expected cost {fair.expected_cost:.4f}, mean of {p.num_samples:,} tosses
 # \nabla \ln p(z)\big], \qquad \frac{\partial \ln p(z)}{\partial o_t} = z_t - p_t. \tag{C5}$$
 #
 # The last equation follows from (C3), which says that $\ln p(z)$ is a sum of $\ln p_t$ for the selected words and
-# $\ln(1 - p_t)$ for the others. Since $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$, their derivatives by $o_t$ are
-# $1 - p_t$ and $-p_t$, and each of the two is $z_t - p_t$ for its value of $z_t$.
+# $\ln(1 - p_t)$ for the others. Since $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$, the derivative of $\ln p_t$ by
+# $o_t$ is $1 - p_t$, and that of $\ln(1 - p_t)$ is $-p_t$. The first belongs to $z_t = 1$ and the second to $z_t = 0$,
+# so in both cases the derivative is $z_t - p_t$.
 #
 # Williams called this estimate REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016.
 # One draw is enough for an estimate: toss the coins, compute the predictor *once*, and multiply the cost by $z_t -
@@ -413,10 +415,10 @@ print("selected at the end:", "; ".join(ends))
 # **Exercise 2** (predict, change, explain; 10 minutes). How many draws must you average so that the gradient by the
 # score of *good* has the right sign in about 98 of 100 cases, that is, so that it is two standard deviations away
 # from zero? *Predict* whether eight added words, on which the prediction does not depend, change this number
-# (`more_needed`, True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added
-# words (0 and 8) to the number of draws. The tables of the longer texts are in `longer`, one for each number in
-# `added`, and a table has the noise of one draw, `.noise()`, and the exact `.gradient`. *Explain* the numbers with
-# (C6).
+# (`more_needed`, True or False). *Change* the number of added words from 0 to 8, and compute the number of draws for
+# both (`draws_needed`, a dict with the keys 0 and 8). The tables of the longer texts are in `longer`, one for each
+# number in `added`. From a table, `.noise()` gives you the noise of one draw, and `.gradient` the exact gradient.
+# *Explain* the numbers with (C6).
 
 # %% tags=["prediction"]
 more_needed = True
@@ -525,10 +527,10 @@ far = torch.full((p.num_samples, 3), -2.0, dtype=torch.float64, requires_grad=Tr
 assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no draw says how to open it again"
 
 # %% [markdown]
-# Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
-# section 1. And the price per selected word still has no gradient: $z_t$ counts as selected if it is not 0, and this
-# count is again a step. The *expected* count is no step, but to compute it we need a formula for the probability of
-# 0.
+# Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, because there is no
+# slope, as on the step of section 1. And the price per selected word still has no gradient: $z_t$ counts as selected
+# if it is not 0, and this count is again a step. The *expected* count is not a step, but to compute it we need a
+# formula for the probability of 0.
 #
 # So here is the wish, in four parts:
 #

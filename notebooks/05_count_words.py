@@ -68,8 +68,8 @@ figures.highlight_html(words, z, title="SST, “negative”; gates set by hand")
 
 # %% [markdown]
 # Now we replace the words one at a time by another random vector, and measure how far the prediction moves, which is
-# the sum of the absolute changes of its five probabilities. Which replacements can it notice? Decide before you look
-# at the figure.
+# the sum of the absolute changes of its five probabilities. For which words will the prediction move? Decide before
+# you look at the figure.
 
 # %%
 predictor = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
@@ -240,7 +240,7 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 # > Why do we not simply count in a sample? The count of a sample is piecewise constant in the shapes, so its
 # > derivative is 0 wherever it exists. The masses in (S3) change smoothly with the shapes, so $S$ has a gradient that
 # > training can follow. Note also that the sum of the masses $1 - P(z_t = 0)$ in (S3) is right for gates that depend
-# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), needs it.
+# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), does need it.
 
 # %% tags=["check"]
 assert abs(chance @ counts / 8 - rate) < rounding, "256 patterns and eight masses give one number"
@@ -299,8 +299,8 @@ for name, (_, switching) in found.items():
 #
 # $$L = \frac1n \sum_{t=1}^{n-1} \Big[P(z_t = 0)\,P(z_{t+1} \ne 0) + P(z_t \ne 0)\,P(z_{t+1} = 0)\Big]. \tag{S4}$$
 #
-# The paper (sec. 4) calls $L$ a relaxation of the fused lasso, the expected number of changes between zero and
-# nonzero. (The fused lasso is a penalty on differences between neighbours.)
+# The paper (sec. 4) describes the expected number of changes between zero and nonzero as a relaxation of the fused
+# lasso. (The fused lasso is a penalty on differences between neighbours.)
 #
 # > $L$ counts changes between 0 and *not* 0. It does not measure $|z_t - z_{t+1}|$, so going from 0.3 to 1 is not a
 # > switch. A text of $n$ words has $n-1$ pairs of neighbours, but we divide by $n$, as the authors' code does. Then
@@ -417,7 +417,7 @@ assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
 # **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict*
 # for which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
 # *Change* $s$ and compute $L$ along (0, 1). Let `never` be the set of the two $s$ with $L = 0$. *Explain* what these
-# two rationales say about a target of zero switches.
+# two values of $s$ tell you about a target of zero switches.
 
 # %% tags=["prediction"]
 best_s, best_switches = 0.5, 7 / 8 * 2 * 1 / 4

@@ -140,9 +140,9 @@ for at in (50, 130, 330):
 # %% [markdown]
 # You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says
 # $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are
-# $\mathrm{logit}\,S = \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$, so in their derivative by $v$
-# the factor $S$ cancels. So we measure the violation of the target by a number $c$ in log-odds. We write $\sigma$ for
-# the logistic function, which is the derivative of the softplus:
+# $\mathrm{logit}\,S = \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$. By the chain rule, the factor
+# $S$ therefore cancels in their derivative by $v$. This is why we measure the violation of the target by a number $c$
+# in log-odds. We write $\sigma$ for the logistic function, which is the derivative of the softplus:
 #
 # $$\frac{\partial S}{\partial v} = S \ln(1 - k_0^{\,a})\,\sigma(v), \qquad
 # c = \tau(1-\tau)\,\big(\mathrm{logit}\,S - \mathrm{logit}\,\tau\big), \qquad \frac{\partial c}{\partial v} =
@@ -234,12 +234,12 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
       f"texts {price_texts[0]:.2f} below rate {target_rates[24]:.2f}, {price_texts[1]:.2f} above")
 
 # %% [markdown]
-# For one gate the line is straight. A value between 0 and 1 counts for the rate as much as a 1 and shows less. So the
-# best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$, and the smallest loss is
-# $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every rate. Now you can explain the first
-# figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to open the gate, and the others lie
-# above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better than another. With
-# many words the words selected first are worth most, so the price falls with the rate.
+# For one gate the line is straight. A gate value between 0 and 1 counts as much as a 1 in the rate, but it shows less
+# of the word. So the best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$. The
+# smallest loss is then $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every rate. Now you
+# can explain the first figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to open the gate,
+# and the others lie above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better
+# than another. With many words the words selected first are worth most, so the price falls with the rate.
 #
 # We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed
 # price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
@@ -309,13 +309,13 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # steps.
 #
 # > To derive (S10), note that $\ln \lambda$ grows by $\eta\, m_j$ in step $j$, and that $m_j = g\,(1 - \alpha^j)$.
-# > Add up these averages. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$, which has to
-# > equal $\ln(1/\lambda_0)/\eta$. For many steps $\alpha^N$ is nearly 0. The second term of (S10) is the delay that
-# > the average causes. Note also that the multiplier, as a product of positive numbers, is always *positive*. So this
-# > multiplier can stop pushing the rate down, but it can never push the rate up.
+# > Add up these smoothed violations. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$, which
+# > has to equal $\ln(1/\lambda_0)/\eta$. For many steps $\alpha^N$ is nearly 0. The second term of (S10) is the delay
+# > that the smoothing causes. Note also that the multiplier, as a product of positive numbers, is always *positive*.
+# > So this multiplier can stop pushing the rate down, but it can never push the rate up.
 #
-# The paper has three sets of settings. We give each of them the constant violation of a gate that is wide open, which
-# is one minus the target, and count the steps until the multiplier reaches 1.
+# The paper has three sets of settings. Suppose that a gate stays wide open, so that the violation is always one minus
+# the target. For each set we count the steps until the multiplier reaches 1.
 
 # %%
 published = {"beer": (1e-5, 0.05, 0.5, 0.8), "SST": (1e-4, 0.01, 0.99, 0.7), "SNLI": (1e-5, 0.01, 0.99, 0.8)}
@@ -415,8 +415,8 @@ for target, trace in held.items():
 # such term. It is the default of this package.
 #
 # > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
-# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. Suppose that the selector has settled at the
-# > rate where this is as much as one more unit saves, $\lambda^*$. Then
+# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. It also saves $\lambda^*$ of the task loss.
+# > Suppose that the selector has settled at the rate where the two are equal. Then
 # > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is
 # > multiplied by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
 
@@ -562,7 +562,7 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # the gate did not come back under the authors' rule, although we started its multiplier below the price.
 #
 # The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
-# negative when the rate arrives, and you can see the rate overshoot for a while before it settles.
+# negative when the rate reaches the target. You can see the rate overshoot for a while before it settles.
 
 # %% tags=["check"]
 assert shut["authors' rule"].rate[0] == shut["signed rule"].rate[0] < 1e-4, "both start shut"
@@ -655,7 +655,7 @@ if settles:
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* what happens if $l$ is -0.01 instead of -0.1. Does
 # the plateau of the gradient of $c$, for $S \to 0$, rise or fall (`plateau_moves`, "rises" or "falls")? *Change* $l$
 # and compute the size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ of the plateau for both. Call this `plateaus`, a dict of
-# -0.1 and -0.01. *Explain* the change by how often such a gate is exactly 0.
+# -0.1 and -0.01. *Explain* the change with the probability that such a gate is exactly 0.
 
 # %% tags=["prediction"]
 plateau_moves = "falls"
@@ -681,10 +681,11 @@ lower = plateaus[-0.01] < plateaus[-0.1]
 assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not what you found"
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 12 minutes). Without the quadratic term, only the sum of the gaps pushes.
-# *Predict* what the rate then does (`curve`, "settles" or "swings"). *Change* `quadratic` to 0 in `signed`, and train
-# the one gate of section 5 at `p.selection` again with `train_one_gate`. Call the trace `loose`. *Explain* it by
-# section 3. What, in the loss of one gate, makes one rate better than another?
+# **Exercise 2** (predict, change, explain; 12 minutes). Without the quadratic term, only the multiplier moves the rate,
+# and the multiplier is a sum of gaps. *Predict* what the rate then does (`curve`, "settles" or "swings"). *Change*
+# `quadratic` to 0 in `signed`, and train the one gate of section 5 at `p.selection` again with `train_one_gate`. Call
+# the trace `loose`. *Explain* the curve with section 3. What in the loss of one gate makes one rate better than
+# another?
 
 # %% tags=["prediction"]
 curve = "swings"

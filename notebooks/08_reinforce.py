@@ -123,15 +123,16 @@ fig
 
 # %% [markdown]
 # The distance between the lines shows how much it matters *which* words are selected: if the signal word is selected,
-# the half-trained predictor already does much better than if another word is. Words beyond the signal only cost. The
-# lines meet at both ends, because there is one way to select nothing and one way to select everything.
+# the half-trained predictor already does much better than if another word is selected in its place. Any further words
+# only add to the cost. The lines meet at both ends, because there is one way to select nothing and one way to select
+# everything.
 #
 # ### Gates that depend on earlier gates
 #
 # So far, each gate is tossed on its own. Lei et al. also have a *dependent* (recurrent) model, in which a gate takes
-# into account what was selected before it. This enters through the state $s$ of a small recurrent network (their
-# recurrent convolution, RCNN, in `rationale/nn/rcnn.py`). Below, $z_{<t}$ are the gates before word $t$, $h_t$ is the
-# encoder's state at word $t$, $[h_t; s_{t-1}]$ joins two vectors into one, and $w$ is a vector of weights:
+# into account what was selected before it. The earlier gates enter through the state $s$ of a small recurrent network
+# (their recurrent convolution, RCNN, in `rationale/nn/rcnn.py`). Below, $z_{<t}$ are the gates before word $t$, $h_t$
+# is the encoder's state at word $t$, $[h_t; s_{t-1}]$ joins two vectors into one, and $w$ is a vector of weights:
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
@@ -155,8 +156,8 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 # In `01_choosing`, equation (C5), you saw the trick that turns the gradient of an expectation into an expectation
 # again. Nothing in it was special to three words or to independent gates. (The gradient of a log-probability is
 # called the *score* in statistics, so the estimate is also called the *score function* estimate. This has nothing to
-# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, only the
-# probabilities do, so for $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text:
+# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, and the
+# probabilities do. So with $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text we get:
 #
 # $$\nabla_\phi \mathcal L = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
 # c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
@@ -258,15 +259,16 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # L. \tag{R5}$$
 #
 # Such a number is called a *baseline*. A draw then counts as good or bad compared with what was to be expected, and
-# not compared with zero. The authors' code subtracts nothing. The package offers a moving *average* of earlier costs,
-# the cost of the test-time selection, in which each gate takes its likelier value (*self-critical*), and, for $K \ge
-# 2$ draws, the mean cost of the other draws of the same text (*leave-one-out*):
+# not compared with zero. The authors' code subtracts nothing. The package offers three baselines. *Average* is a
+# moving average of earlier costs. *Self-critical* is the cost of the test-time selection, in which each gate takes its
+# likelier value. *Leave-one-out* needs $K \ge 2$ draws, and is the mean cost of the other draws of the same text:
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
-# The paper does not say how many draws are taken; the released code takes one. With the table of costs, each variance
-# below takes milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed over the ten gates.
-# (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can only approach.)
+# The paper does not say how many draws are taken; the released code takes one. Since we have the table of all costs, we
+# can compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed
+# over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can
+# only approach.)
 
 # %%
 def gradients_of(way, k):
@@ -363,9 +365,9 @@ fig
 # that counts the seeds.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
-# tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
+# tempting baseline. *Predict* the factor by which this baseline multiplies the mean of the estimator for $K = 2$
 # (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, divide
-# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor by (R6).
+# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor with (R6).
 
 # %% tags=["prediction"]
 predicted_factor = 0.5
@@ -400,8 +402,8 @@ assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_fa
 #
 # This replaces a random number by its mean. The mean stays the same, and no variance remains. (This is the simplest
 # case of the Rao-Blackwell theorem.) In the package, you get this with the setting `penalty: expected`. For dependent
-# gates, $\mathrm{E}[z_t \mid z_{<t}] = p_t$ replaces the draw. This $p_t$ depends on the earlier draws, so a part of
-# its gradient still goes through the score function.
+# gates, we can replace the draw $z_t$ by $\mathrm{E}[z_t \mid z_{<t}] = p_t$. This $p_t$ still depends on the earlier
+# draws, so for them we still need the score function.
 
 # %%
 counts = p.sparsity * count_selected(draws)  # the price of each draw
@@ -428,8 +430,9 @@ fig
 print(f"is the regulariser's gradient missing? no, but on one draw its noise is {ratio:.0f} times its size")
 
 # %% [markdown]
-# The two bars of each word agree, and only the counted one has whiskers. So the answer to the notes is that nothing
-# is missing from the gradient, but that it has noise which one can avoid.
+# The two bars of each word agree, and only the bar of the counted price has whiskers. The notes suspected that
+# something is missing from the gradient of Lei et al. Nothing is missing, but this gradient is noisy, and you can avoid
+# the noise.
 #
 # ### A price without noise, and a predictor that knows nothing yet
 #
@@ -446,8 +449,8 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 #
 # > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
 # > price. The published objective has no such term. (If you know variational inference, you see that it is a KL term
-# > with a uniform prior and a small weight.) For gates with values between 0 and 1, such as HardKuma, `entropy` rewards
-# > the same quantity, with the probability $P(z \ne 0)$ that the gate is open as $p$.
+# > with a uniform prior and a small weight.) A HardKuma gate may also have values between 0 and 1. For such gates,
+# > `entropy` rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z \ne 0)$ that the gate is open.
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats
@@ -477,9 +480,9 @@ fig
 # The score function is right on average and noisy in every single draw. A baseline removes much of this variance
 # without moving the mean, as long as it does not depend on the draw itself. Whether a model then trains better is a
 # question of its own, and it has to be measured with equal numbers of draws and with several seeds. The expected
-# price of independent gates needs no draws at all, and a reward for entropy keeps it from shutting gates too early.
-# Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays the
-# same.
+# price of independent gates needs no draws at all. A reward for entropy keeps this price from shutting gates too
+# early. Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays
+# the same.
 #
 # ## Next
 #

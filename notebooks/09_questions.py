@@ -92,8 +92,8 @@ settles = p.num_steps >= 400  # else the toys are too short for the claims on tr
 # \max(1, \operatorname{round}(q\,n))\big]. \tag{R9}$$
 #
 # **The experiment.** We stop a training early, when the gates are still undecided, and apply many rules to the *same*
-# gates. For one of them, the prediction is averaged over eight draws. In the figure, the numbers 0.1 to 0.9 are
-# thresholds, and *rate* is the share of selected words.
+# gates. One of these rules draws the gates, and for it we average the prediction over eight draws. In the figure, the
+# numbers 0.1 to 0.9 are thresholds, and *rate* is the share of selected words.
 
 # %%
 undecided, _ = toy.train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
@@ -174,9 +174,9 @@ print(f"greedy finds the most probable selection in {agree} of 100 texts; mean l
 # the one before.)
 #
 # **The experiment.** We train the HardKuma gates of `10_first_rationale`, which can be exactly 0, exactly 1 or in
-# between. The constraint is a mean of 0.1 per word, and in each of three runs we measure this mean in another norm.
-# Each run is repeated with three seeds. *Partly open* is the share of words whose gate is neither 0 nor 1 at test
-# time.
+# between. The constraint holds the mean of a norm at 0.1 per word. We make three runs, with L0, with L1 and with the
+# squared L2, and repeat each with three seeds. *Partly open* is the share of words whose gate is neither 0 nor 1 at
+# test time.
 
 # %%
 of_seeds = []
@@ -249,8 +249,8 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # **The question.** *Since z are hidden variables, could we adapt the variational auto-encoder to this task, and can
 # we use the reparameterisation trick?* (A hidden, or latent, variable is a random quantity that the data do not show.
 # Here these are the gates.) The trick writes a draw as a function of noise and parameters, and lets the gradient go
-# through it; `01_choosing` wished for this. A draw of a Bernoulli gate is a step function of the noise, so its
-# derivative is zero almost everywhere. *Straight-through* uses another number in its place:
+# through this function, as we wished in `01_choosing`. A draw of a Bernoulli gate is a step function of the noise, so
+# its derivative is zero almost everywhere. *Straight-through* uses another number in its place:
 #
 # $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial o} := \frac{\partial p}{\partial o} = p\,(1 - p).
 # \tag{R11}$$
@@ -259,8 +259,9 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # or in between, and their draws have true derivatives.
 #
 # **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
-# hesitates, we can compute the mean of the straight-through estimate exactly. It is the derivative of the task loss
-# by $z_t$, averaged over all selections by their probability, times $p_t (1 - p_t)$, plus the gradient of the price.
+# hesitates, we can compute the mean of the straight-through estimate exactly. We average the derivative of the task
+# loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by $p_t (1 - p_t)$
+# and add the gradient of the price.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -302,9 +303,10 @@ assert bound >= marginal, "Jensen"
 print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
 
 # %% [markdown]
-# A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, under
-# the same constraint, one word of ten (`selection: 0.1`), and with four draws per step. A multiplier holds the
-# constraint. It follows the *signed* rule of `06_hold_a_rate`, so it can push the share of selected words down or up.
+# A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, with
+# four draws per step. The constraint is the same for all of them, which is to select one word of ten (`selection:
+# 0.1`). A multiplier holds this rate. It follows the *signed* rule of `06_hold_a_rate`, so it can push the share of
+# selected words down or up.
 
 # %%
 held = {"selection": 0.1, "sparsity": 0.0}
@@ -344,7 +346,8 @@ fig
 # **The question.** Bastings et al. hold the rate of HardKuma gates with a Lagrange multiplier, which is a price that
 # changes during training until the rate is at its target. For the Bernoulli model they keep a fixed price. In
 # footnote 8 they say why. They tried the Lagrangian (the loss with such a multiplier) there, too, and found it
-# unstable, for example because everything was selected. Is it the gates, the noise, or the rule for the multiplier?
+# unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
+# multiplier?
 #
 # **The experiment.** Their multiplier starts near zero and is multiplied by a factor at each step, which is above 1
 # while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps,
@@ -379,12 +382,13 @@ figures.save_figure(fig, folder, "lagrangian")
 fig
 
 # %% [markdown]
-# **The answer.** It is the noise and the rule together, and not the gates. In the authors' recipe, the noise hides
-# the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient, $p (1 - p)$,
-# so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only lower a rate
-# cannot bring the words back. The signed rule compares the log-odds of the rate with those of the target. The
-# derivative of these log-odds does not contain the small factor $p (1 - p)$, so gates still move. And the rule may
-# push in both directions. It holds the same gates at the target. `31_selection_rates` has the same comparison on SST.
+# **The answer.** The reason is the noise together with the rule, and not the gates. In the authors' recipe, the noise
+# hides the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient,
+# $p (1 - p)$, so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only
+# lower a rate cannot bring the words back. The signed rule compares the log-odds of the rate with those of the
+# target. The derivative of these log-odds does not contain the small factor $p (1 - p)$, so gates still move. And the
+# rule may push in both directions. It holds the same gates at the target. `31_selection_rates` has the same
+# comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
 #
@@ -445,8 +449,8 @@ fig
 # %% [markdown]
 # Each dot is a model. All of them lie near the line of 0.5, so we see no preference for the end. But these texts
 # offer a choice of four places. If the signal has a single random place, there is no choice, and a model that
-# remembers only late signals would fail on early ones. So we also train with one signal, and ask how often the model
-# is right, by the fifth of the text in which the signal stands.
+# remembers only late signals would fail on early ones. So we also train with one signal per text. We divide the texts
+# into fifths, and ask how often the model is right if the signal stands in the first fifth, in the second, and so on.
 
 # %%
 single_place = {}
@@ -484,12 +488,13 @@ two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train
 # to remember it learns to remember. If unselected words are removed, the question does not even arise, because then
 # the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
 #
-# **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. The function
-# `distance_after_zeros` says how far apart the last states after the four signals still are when a number of zero
-# vectors has followed. *Predict* by which factor the content of a cell is multiplied at each zero vector if every
-# forget gate stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each
-# divided by the first one, for both models in `two_models` (`fading`, a dict from "untrained" and "trained" to 21
-# numbers each). *Explain* how the trained LSTM differs, and what this means for the question of section 5.
+# **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. Let the LSTM read
+# one of the four signals and then a number of zero vectors. The function `distance_after_zeros` gives the mean distance
+# between the four last states that you get in this way. *Predict* by which factor the content of a cell is multiplied
+# at each zero vector if every forget gate stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and
+# give the distances, each divided by the first one, for both models in `two_models` (`fading`, a dict from "untrained"
+# and "trained" to 21 numbers each). *Explain* how the trained LSTM differs, and what this means for the question of
+# section 5.
 
 # %% tags=["prediction"]
 factor = 0.5
@@ -525,8 +530,8 @@ assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to
 #
 # **The question.** *The rationale extraction can be understood as attention, even if architectures and objectives
 # differ. The discussion in the paper is not so convincing for me.* What is the difference? Attention reads
-# *everything* and weighs it afterwards, and the states that it weighs have seen their neighbours. Whether the
-# difference matters can be measured: how far does a prediction follow the words that an explanation shows (DeYoung et
+# *everything* and weighs it afterwards, and the state of a word depends on the other words, too. We can measure
+# whether the difference matters. How far does a prediction depend on the words that an explanation shows (DeYoung et
 # al. 2020)? Let $y'$ be the class that the model predicts from the whole text $x$, let $r$ be the shown words, and
 # let $x \setminus r$ be the text without them:
 #
@@ -628,10 +633,10 @@ if settles:
 # therefore be challenging to evaluate.* The gold rationales of a corpus mark everything that supports the label. A
 # model needs only enough. Is it punished for that?
 #
-# **The experiment.** The signal stands in four places of twenty, any one decides, and the gold rationale marks all
-# four. We train a model that may select freely at a price, and measure precision and recall, beside three selections
-# that are made without reading the text and show as much of it. These are random words, one random span, and the
-# first words.
+# **The experiment.** The signal stands in four places of twenty. Any one of them is enough, and the gold rationale
+# marks all four. We train a model that may select freely at a price, and measure its precision and recall. We compare
+# it with three selections that show as much of the text, but are made without reading it. These are random words, one
+# random span, and the first words.
 
 # %%
 texts = toy.new_texts(2000, part=8, length=20, copies=4)
