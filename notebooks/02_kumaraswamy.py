@@ -119,9 +119,9 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 # ## 2. Keep the digits: everything from one logarithm
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
-# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is smaller than half the distance between neighbouring numbers near 1,
-# because the inner difference then rounds to 1. We avoid this if we first compute the logarithm of the *survival*
-# probability $P(K > k)$:
+# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is very small. If $k^a$ is less than half the distance between 1 and the
+# next smaller float, the inner difference $1-k^a$ is rounded to 1. We avoid this if we first compute the logarithm of
+# the *survival* probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$

@@ -13,8 +13,8 @@
 # select, it has a gradient, and nothing in the training objective keeps it small. In this notebook we hold $S$ at a
 # number that we choose. You will see that a fixed price cannot do this, and that the published rule has a trap.
 #
-# **You will** set a price for text by hand and see it fail, let a rule move the price during training (such a price
-# is called a *multiplier*), and compare two rules for this multiplier on the same gate.
+# **You will** set a price for text by hand and see it fail. Then you let a rule move the price during training. (Such
+# a price is called a *multiplier*.) You compare two such rules on the same gate.
 #
 # **You will learn**
 # - why no fixed price holds a rate, and what the right price means;

@@ -87,9 +87,10 @@ rounding = 1e-12
 # \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
 #
 # We need a model that has learned something but not everything, and a text on which it still hesitates. So we train
-# for a few steps only. Then we draw texts until we find one with two properties: the cheapest of its 1,024 selections
-# is the signal alone, and at least three gates are undecided, that is, their probability is between 0.1 and 0.9. On
-# such a text you know what a gradient should do. It should open the gate of the signal and shut all others.
+# for a few steps only. Then we draw texts until we find one with two properties. The cheapest of its 1,024 selections
+# is the signal alone, and at least three of its gates are undecided, which means that their probability is between 0.1
+# and 0.9. On such a text you know what a gradient should do. It should open the gate of the signal and shut all
+# others.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -122,10 +123,9 @@ figures.save_figure(fig, folder, "all_selections")
 fig
 
 # %% [markdown]
-# The distance between the lines shows how much it matters *which* words are selected: if the signal word is selected,
-# the half-trained predictor already does much better than if another word is selected in its place. Any further words
-# only add to the cost. The lines meet at both ends, because there is one way to select nothing and one way to select
-# everything.
+# The distance between the lines shows how much it matters *which* words are selected. With the signal word, the
+# half-trained predictor already does much better than with any other word in its place. Any further words only add to
+# the cost. The lines meet at both ends, because there is one way to select nothing and one way to select everything.
 #
 # ### Gates that depend on earlier gates
 #
@@ -203,8 +203,8 @@ print(f"is it biased? no: {p.num_samples:,} draws meet the exact sum within 4 st
 #
 # Does the same hold in a real training step, where the estimate goes through the network and through the package's
 # loss? The whole estimator is the one function below, with the baselines of the next section. To test it, we make a
-# batch that holds our text many times, and compare the gradient that reaches the weights of the gate with the exact
-# one, which the chain rule gives us.
+# batch that holds our text many times, and look at the gradient that reaches the weights of the gate. We compare it
+# with the exact gradient, which the chain rule gives us.
 
 # %%
 figures.show_source(score_function)

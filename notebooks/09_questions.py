@@ -67,18 +67,18 @@ settles = p.num_steps >= 400  # else the toys are too short for the claims on tr
 # ## Who asks
 #
 # A paper of ten pages leaves things open, and good readers notice. Most of the questions below are asked in Alexandre
-# Allauzen's reading notes of November 2017 on the paper: how the selection is computed at test time, whether the cost
-# should contain another norm of the selection, whether the reparameterisation trick applies, whether an encoder that
-# uses its last state prefers the end of a text, whether a rationale is not simply attention, and whether the
-# evaluation is ambiguous. Two more of his questions, about the number of draws and about the gradient of the
-# regulariser (the price of selected words), were answered in `08_reinforce`. Section 4 is about footnote 8 of
-# Bastings, Aziz and Titov (2019), and the question of section 7 is our own.
+# Allauzen's reading notes of November 2017 on the paper. How is the selection computed at test time? Should the cost
+# contain another norm of the selection? Does the reparameterisation trick apply? Does an encoder that uses its last
+# state prefer the end of a text? Is a rationale not simply attention? Is the evaluation ambiguous? Two more of his
+# questions, about the number of draws and about the gradient of the regulariser (the price of selected words), were
+# answered in `08_reinforce`. Section 4 is about footnote 8 of Bastings, Aziz and Titov (2019), and the question of
+# section 7 is our own.
 #
 # The experiments use the toy of `08_reinforce`: texts of ten words, four classes, one signal word per class at a
 # random place, and 40 kinds of fillers. You know what should be selected. Each section has the same three parts: a
 # question, an experiment, an answer. Whole sentences in italics come from the notes. An answer on a toy is a hint,
-# not a proof, so the last sentence of a section says where to look for the same on real data, if this repository has
-# it.
+# not a proof. If this repository has the same experiment on real data, the last sentence of the section tells you
+# where.
 #
 # ## 1. What decides at test time?
 #
@@ -221,9 +221,9 @@ fig
 # **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the
 # largest value $v$ that *all* gates of a text can have under a constraint of 0.1 per word (`all_open`, a dict from
 # "L1" and "L2" to $v$). As in (R10), L2 means the squared norm, so it is the mean of the squares. *Change* the share
-# of open gates: let 40 of 100 gates have the value $v$ and the others 0, and give for each norm the largest $v$ that
-# the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is allowed). *Explain* which of the
-# norms keeps a model from showing everything faintly.
+# of open gates. Let 40 of 100 gates have the value $v$, and let the others be 0. For each norm, compute the largest
+# $v$ that the constraint allows, or 0 if it allows none (`some_open`, a dict of "L0", "L1" and "L2"). *Explain* which
+# of the norms keeps a model from showing everything faintly.
 
 # %% tags=["prediction"]
 all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
@@ -383,12 +383,12 @@ fig
 
 # %% [markdown]
 # **The answer.** The reason is the noise together with the rule, and not the gates. In the authors' recipe, the noise
-# hides the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient,
-# $p (1 - p)$, so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only
-# lower a rate cannot bring the words back. The signed rule compares the log-odds of the rate with those of the
-# target. The derivative of these log-odds does not contain the small factor $p (1 - p)$, so gates still move. And the
-# rule may push in both directions. It holds the same gates at the target. `31_selection_rates` has the same
-# comparison on SST.
+# hides the task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because
+# it has the factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the
+# multiplier is far too large, and a rule that can only lower a rate cannot bring the words back. The signed rule
+# compares the log-odds of the rate with those of the target. The derivative of these log-odds does not contain the
+# small factor $p (1 - p)$, so gates still move. And the rule may push in both directions. It holds the same gates at
+# the target. `31_selection_rates` has the same comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
 #
@@ -482,9 +482,9 @@ at_last = {"pool": "last", "predictor": "zero"}
 two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train(**at_last)[0]}
 
 # %% [markdown]
-# **The answer.** Not here. With zeros in the gaps, the model with one signal has not learned the whole task, but it
-# fails in every fifth of the text alike, so the place is not the reason. The fear is reasonable for an LSTM that is
-# not trained, and Exercise 2 shows why. But the LSTM is trained together with the selector, and what it needs
+# **The answer.** Not here. With zeros in the gaps, the model with one signal has not learned the whole task. But it
+# fails equally often in every fifth of the text, so the place is not the reason. The fear is reasonable for an LSTM
+# that is not trained, and Exercise 2 shows why. But the LSTM is trained together with the selector, and what it needs
 # to remember it learns to remember. If unselected words are removed, the question does not even arise, because then
 # the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
 #
@@ -677,10 +677,11 @@ fig
 #
 # ## Summary
 #
-# A rule at test time, a norm, a way to pool, what the predictor sees of the gaps: each of these is a choice, each
-# changes what a rationale shows, and you can measure each in a minute. A Bernoulli gate can be trained through biased
-# draws or replaced by a gate with true derivatives, and a signed multiplier holds it at a target. A rationale
-# guarantees what was not read, but it does not guarantee that it is informative, complete or free of leaks.
+# You choose a rule for test time, a norm, a way to pool, and what the predictor sees in place of unselected words. Each
+# of these choices changes what a rationale shows, and you can measure each effect in a minute. A Bernoulli gate can be
+# trained through biased draws or replaced by a gate with true derivatives, and a signed multiplier holds it at a
+# target. A rationale guarantees what was not read, but it does not guarantee that it is informative, complete or free
+# of leaks.
 #
 # ## Next
 #

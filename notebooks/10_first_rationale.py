@@ -172,9 +172,9 @@ explore_training(folder)
 # - *Squared error*: the mean squared error of the predicted score.
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
-# - *Selected share of words*: the share of words with $z_t \ne 0$ when we decide each gate instead of drawing it,
-#   that is, when we take its most likely kind of value (0, 1 or between; section 8 of `03_hardkuma` has the rule).
-#   You see these words at test time, and on this page we compare their share with the target.
+# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. Then we do not draw a gate, but take
+#   its most likely kind of value, which is 0, 1 or between (section 8 of `03_hardkuma` has the rule). On this page we
+#   compare this share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
@@ -420,8 +420,8 @@ if is_ours:
 # all others, our score stays what it is. Does the prediction follow? Does the selection change?
 #
 # The table below has one row for each of the two changes. From left to right, the columns are the number of words
-# that we change, the share of them that is selected before and after the change, and the mean size of the change, of
-# the true score and of the predicted one.
+# that we change, and the share of them that is selected before and after the change. Then follow the mean change of
+# the true score and that of the predicted score, both as absolute values.
 
 # %%
 opposite = {}

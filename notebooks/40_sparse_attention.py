@@ -255,9 +255,9 @@ print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 # Fusedmax joins neighbours. What if words that belong together stand far apart? OSCAR makes weights equal wherever
 # they stand. On the simplex all $y_i \ge 0$. If we sort them, $y_{(1)} \ge \dots \ge y_{(d)}$, then $y_{(i)}$ is the
 # larger one in $d - i$ pairs. So the sum of the pairwise maxima is $\sum_i (d - i)\, y_{(i)}$, which is linear in the
-# *sorted* weights. Larger scores get larger weights, so the scores have the same order. We complete the square as for
-# sparsemax. What we look for is the point of the simplex that is nearest to $x_{(i)}/\gamma - \lambda (d - i)$ among
-# those with $y_{(1)} \ge \dots \ge y_{(d)}$:
+# *sorted* weights. Larger scores get larger weights, so sorting the scores also sorts the weights. We complete the
+# square as for sparsemax. What we look for is the point of the simplex that is nearest to
+# $x_{(i)}/\gamma - \lambda (d - i)$ among those with $y_{(1)} \ge \dots \ge y_{(d)}$:
 #
 # $$\text{oscarmax}(x) = P_\Delta\big(\text{pooled}(x_{(i)}/\gamma - \lambda (d - i))\big), \qquad x_{(1)} \ge \dots \ge
 # x_{(d)}. \tag{A4}$$
