@@ -594,7 +594,8 @@ fig
 # ## 7. What leaks beside the rationale?
 #
 # **The question.** Is the guarantee of section 6 true? If words are replaced by zero vectors, their content is gone.
-# Is anything else left of them? The state of an LSTM that steps over zero vectors may depend on how many there were.
+# Is anything else left of them? An LSTM takes a step at each zero vector, too, so its state may depend on how many of
+# them there were.
 #
 # **The experiment.** A *probe* measures it. We take texts in which *nothing* is selected, of 5 to 40 words, and
 # predict the length $n$ of a text from the state of the predictor, by linear regression. We judge the probe on other

@@ -125,9 +125,9 @@ if is_ours:
 # share of the selected words that are gold, and the share of words that was selected. Precision alone does not tell
 # you what was missed, so we add recall and F1, micro and macro.
 #
-# The columns `blind` are the precisions of selections of the same size that never looked at the text. A rationale is
-# worth as much as it is above them. For made-up reviews, the columns *informative* compare with those words of the gold
-# rationale that carry the score, if the runs measured it.
+# The columns `blind` are the precisions of selections of the same size that never looked at the text. The worth of a
+# rationale is how far its precision is above theirs. For made-up reviews, the columns *informative* compare with those
+# words of the gold rationale that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -198,8 +198,8 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   gold has. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma
 #   after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
-#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection,
-#   from a tenth on.
+#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection, at
+#   a tenth of the words and above.
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
 #   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
 #   with all words in view.
@@ -265,8 +265,8 @@ if is_ours:  # where few texts have a gold rationale, the rate over all texts is
 # %% [markdown]
 # ## Summary
 #
-# You judged a rationale at its size. We looked at the error that it costs, and at the words that it shares with the
-# reasons of people.
+# You judged each rationale relative to its size. We looked at the error that it costs, and at the words that it shares
+# with the reasons of people.
 #
 # ## Next
 #
