@@ -205,9 +205,9 @@ assert torch.allclose(log_mean(in_full, torch.ones(1, 3).bool()), in_full.exp().
 # worth little and a few are worth much. The selector sees only a noisy clue to the worth of each word, so we take the
 # loss of selecting the words with the best clues.
 #
-# The loss falls as the rate grows. We call the loss that one more unit of rate saves the **price of text**. You can
-# read it off the figure, because it is minus the slope of each line. Before you look, guess which of the two lines is
-# straight.
+# The loss falls as the rate grows. If we allow one more unit of rate, we save some loss. This saving is called the
+# **price of text**. You can read it off the figure, because it is minus the slope of each line. Before you look, guess
+# which of the two lines is straight.
 
 # %%
 texts = toy_gates.make_texts(p.batch_size, seed=p.seed)

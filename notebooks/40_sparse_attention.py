@@ -238,11 +238,11 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # We can compute $P_{TV}$ exactly, in one pass forward and one pass back (Johnson 2013). Let $f_i(b)$ be the smallest
 # cost of the first $i$ values if the $i$-th value is $b$. The derivative of $f_i$ is increasing and piecewise linear.
 # The next value may differ from $b$, and each unit of difference costs $\lambda$. So where the derivative exceeds
-# $\lambda$ in size, it pays to change the $i$-th value instead, and we clip the derivative to $[-\lambda, \lambda]$.
-# Call the places where it is clipped $l_i \le u_i$. Then we add $b - x_{i+1}$, and we have the derivative of
-# $f_{i+1}$. At the end, the root of the last derivative is $y_d$. Going back, we get
-# $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all digits. Compare
-# the last two weights below.
+# $\lambda$ in size, it is cheaper to move the $i$-th value away from the next one and to pay for the difference.
+# There the derivative is clipped to $\lambda$ or $-\lambda$. Call the places where it is clipped $l_i \le u_i$. Then
+# we add $b - x_{i+1}$, and we have the derivative of $f_{i+1}$. At the end, the root of the last derivative is $y_d$.
+# Going back, we get $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all
+# digits. Compare the last two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
