@@ -76,7 +76,7 @@ def train_one_gate(constraint, raw_a=0.0, raw_b=0.0):
 # letter was a temperature.)
 #
 # Lei et al. (2016) charge a price for each selected word. So we add the price times the expected rate $S$ to the
-# loss, and train the gate with three prices. Which of them will give a rate of 0.4?
+# loss, and train the gate with three prices. Which of them do you expect to give a rate of 0.4?
 
 # %%
 prices = (1.0, 2.0, 3.0)  # nats per unit of rate
@@ -99,8 +99,8 @@ for name, end in zip(by_price, ends.tolist(), strict=True):
     print(f"{name:9}: the rate of the last 50 steps is {end:.3f}")
 
 # %% [markdown]
-# None of them. Somewhere between two of these prices the result jumps from an open gate to a shut one. To hold a rate
-# between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the price.
+# None of them does. Somewhere between two of these prices, you see the result jump from an open gate to a shut one. To
+# hold a rate between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the price.
 #
 # Before we write one down, we look at two things that you will need. The first is a measure of the violation that
 # still has a gradient when all gates are shut. The second is the meaning of the price.
@@ -205,9 +205,9 @@ assert torch.allclose(log_mean(in_full, torch.ones(1, 3).bool()), in_full.exp().
 # worth little and a few are worth much. The selector sees only a noisy clue to the worth of each word, so we take the
 # loss of selecting the words with the best clues.
 #
-# The loss falls as the rate grows. If we allow one more unit of rate, we save some loss. This saving is called the
-# **price of text**. You can read it off the figure, because it is minus the slope of each line. Before you look, guess
-# which of the two lines is straight.
+# You will see the loss fall as the rate grows. If we allow one more unit of rate, we save some loss. This saving is
+# called the **price of text**. You can read it off the figure, because it is minus the slope of each line. Before you
+# look, guess which of the two lines is straight.
 
 # %%
 texts = toy_gates.make_texts(p.batch_size, seed=p.seed)
@@ -234,12 +234,13 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
       f"texts {price_texts[0]:.2f} below rate {target_rates[24]:.2f}, {price_texts[1]:.2f} above")
 
 # %% [markdown]
-# For one gate the line is straight. A gate value between 0 and 1 counts as much as a 1 in the rate, but it shows less
-# of the word. So the best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$. The
-# smallest loss is then $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every rate. Now you
-# can explain the first figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to open the gate,
-# and the others lie above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better
-# than another. With many words the words selected first are worth most, so the price falls with the rate.
+# You see that for one gate the line is straight. A gate value between 0 and 1 counts as much as a 1 in the rate, but
+# it shows less of the word. So the best gate of rate $\tau$ is a coin that shows the whole word with probability
+# $\tau$. The smallest loss is then $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every
+# rate. Now you can explain the first figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to
+# open the gate, and the others lie above, so it pays to shut it. At exactly this price, nothing in the loss makes one
+# rate better than another. With many words, we first select those that are worth most, so the price falls with the
+# rate.
 #
 # We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed
 # price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
@@ -301,8 +302,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # with the smoothed violation in place of $S - \tau$. But the gradient of this term is the one of (S9),
 # $\lambda\, \partial S$.
 #
-# How long does it take until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation have
-# the constant value $g$. Then it reaches 1 after
+# How long do we have to wait until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation
+# have the constant value $g$. Then it reaches 1 after
 #
 # $$N \approx \frac{\ln(1/\lambda_0)}{\eta\, g} + \frac{\alpha}{1 - \alpha} \tag{S10}$$
 #
@@ -396,13 +397,13 @@ for target, trace in held.items():
           f"multiplier {multiplier:.2f}; price of a deterministic gate {price_gate[0]:.2f}")
 
 # %% [markdown]
-# Compare the two portraits. Both paths start at the same rate. The first runs to the right edge and then to the left
-# one. The second turns to the target before its first dot, goes a little past it, and comes back. From then on the
-# rate stays there, and only the multiplier still moves.
+# Compare the two portraits. You see that both paths start at the same rate. The first runs to the right edge and then
+# to the left one. The second turns to the target before its first dot, goes a little past it, and comes back. From
+# then on the rate stays there, and only the multiplier still moves.
 #
-# Each multiplier ends at a number of the size of the price of section 3, but not on it. We computed that price for a
-# gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such a gate one more unit of
-# rate is worth something else.
+# Each multiplier ends at a number of about the same size as the price of section 3, but not at the price itself. We
+# computed that price for a gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such
+# a gate one more unit of rate is worth something else.
 #
 # Here is the second rule. We write $g$ for the **gap** that moves the multiplier, which is a smoothed measurement of
 # $S - \tau$, and $\kappa$ for the weight of the quadratic term:
@@ -482,9 +483,9 @@ if settles:
     assert kept["target 1 of 8"].max() > 0.5 > kept["target 1 of 8"].sort().values[-2], "one word is likely, no other"
 
 # %% [markdown]
-# At the lowest target the most valuable word is kept, and at each higher target the next ones are added. This is the
-# falling price of section 3 again, now with words. Words of equal worth have equal gates, because the selector cannot
-# tell them apart, so they open together.
+# You see that we keep the most valuable word at the lowest target, and that we add the next ones at each higher target.
+# This is the falling price of section 3 again, now with words. Words of equal worth have equal gates, because the
+# selector cannot tell them apart, so they open together.
 
 # %% [markdown]
 # ## 6. The trap: an overshoot that is final
@@ -509,8 +510,8 @@ for name, trace in shut.items():
           f"{trace.rate.max():.2g}), multiplier from {trace.multiplier[0]:.2f} to {trace.multiplier[-1]:.2g}")
 
 # %% [markdown]
-# Under the authors' rule the gate stays shut, even after the multiplier has become tiny. Under the signed rule it
-# comes back. To understand this, we ask what can open a gate that is nearly shut.
+# You see that the gate stays shut under the authors' rule, even after the multiplier has become tiny. Under the signed
+# rule it comes back. To understand this, we ask what can open a gate that is nearly shut.
 #
 # The task can, by its gradient. This gradient comes through the draws, and only through draws inside $(0, 1)$. Let
 # $\ell(z)$ be the task loss at the gate value $z$, and $\ell'$ its derivative. The paper (appendix A.3) shows that
@@ -520,19 +521,19 @@ for name, trace in shut.items():
 # \frac{\partial z}{\partial \phi}\Big] = \int_0^1 \ell'(u)\, \frac{\partial P(z > u)}{\partial \phi}\,
 # \mathrm{d}u. \tag{S12}$$
 #
-# The integral on the right is another way to write the same gradient. As for the mean (H7), one writes $\ell(z) =
-# \ell(0) + \int_0^1 \ell'(u)\,\mathbb{1}[u < z]\,\mathrm{d}u$ and takes the expectation. Here $u$ is a value of the
-# gate, and not the uniform number of a draw. How large is this integral if the gate is nearly shut? Let
-# $k_u = \frac{u-l}{r-l}$ be the value of the Kumaraswamy variable $K$ that is stretched to $u$. At the ends it gives
-# $k_0$ and $k_1$, which you know from (S3) and (H2). Then $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$
-# is $P(z>u)\,\ln(1-k_u^a)$.
+# The integral on the right is another way to write the same gradient. As for the mean (H7), you write $\ell(z) =
+# \ell(0) + \int_0^1 \ell'(u)\,\mathbb{1}[u < z]\,\mathrm{d}u$ and take the expectation. Here $u$ is a value of the
+# gate, and not the uniform number of a draw. How large is this integral if the gate is nearly shut? Let $k_u =
+# \frac{u-l}{r-l}$ be the value of the Kumaraswamy variable $K$ that is stretched to $u$. At the ends it gives $k_0$ and
+# $k_1$, which you know from (S3) and (H2). Then $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$ is
+# $P(z>u)\,\ln(1-k_u^a)$.
 #
 # > The first factor is at most $S$, because a gate above $u$ is not 0. The second factor is bounded for all $u$ in
 # > $[0, 1]$, because $r > 1$ and so $k_u \le k_1 < 1$. So the gradient of the task by $b$ vanishes with $S$.
 #
-# The gradient of the authors' term is $\lambda\,\partial S/\partial v$, and by (S6) it vanishes with $S$ too. The
-# task opens the gate and the authors' term shuts it, whatever the rate is. Let us draw both, and the gradient of the
-# signed term beside them.
+# The gradient of the authors' term is $\lambda\,\partial S/\partial v$, and you know from (S6) that it vanishes with
+# $S$, too. The task opens the gate and the authors' term shuts it, whatever the rate is. Let us draw both, and the
+# gradient of the signed term beside them.
 
 # %%
 knob = raw.clone().requires_grad_()
@@ -585,9 +586,9 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 # %% [markdown]
 # ## 7. A limit against winding up
 #
-# A multiplier that adds up gaps can become too large. Take a target of 0.1 and a gate that starts open. While the
-# gate closes, the gap is up to 0.9, and the multiplier adds it up. Once the rate is below the target, the gap is at
-# most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
+# If we let a multiplier add up gaps, it can become too large. Take a target of 0.1 and a gate that starts open. While
+# the gate closes, the gap is up to 0.9, and the multiplier adds it up. Once the rate is below the target, the gap is
+# at most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
 # engineering as *integrator windup*.
 #
 # With the setting `gap_max` you limit the gap that moves the multiplier, in both directions. We write $g_{\max}$ for
@@ -597,7 +598,7 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 #
 # The default is no limit (`null`). To see the effect we take one gate without a task. Its rate is $\sigma(o)$, and
 # gradient descent moves its logit $o$. We start at $o = 5$, where the gate is nearly always open, and hold the rate
-# at 0.1, with the limit and without. How many steps does it take until the rate stays within 0.02 of the target?
+# at 0.1, with the limit and without. How many steps do we need until the rate stays within 0.02 of the target?
 
 # %%
 limits = {"no limit": math.inf, "limit 0.1": 0.1}

@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Decide, depend, and start at the target
 #
-# In `06_hold_a_rate` a signed multiplier held the *expected* rate of a gate at a target. Three things were left out.
-# At test time we draw no samples, and a rule decides about each word. In the paper's first experiment the gates
-# depend on each other. And every training so far began with gates that were far from the target. We now take up the
-# three in turn.
+# In `06_hold_a_rate` a signed multiplier held the *expected* rate of a gate at a target. We left three things out. At
+# test time we draw no samples, and a rule decides about each word. In the paper's first experiment the gates depend
+# on each other. And every training so far began with gates that were far from the target. We now take up the three in
+# turn.
 #
 # **You will** find out how many words are selected if 40 % are expected, count the switches of gates that depend on
 # each other, and choose where the gates start.
@@ -84,8 +84,8 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 # %% [markdown]
 # The first gate adds a good part of a word to the expected rate. But its largest mass is $P(0)$, so at test time its
 # word is not selected. With the second gate it is the other way round. It adds less than one word to the expected
-# rate, and at test time its word is selected. So the two rates need not agree. A text $i$ has $n_i$ words, and the
-# share of words that a rule selects is
+# rate, and at test time its word is selected. So you should not expect the two rates to agree. A text $i$ has $n_i$
+# words, and the share of words that a rule selects is
 #
 # $$S_{\text{rule}} = \frac{1}{\sum_i n_i} \sum_{i,t} \mathbb{1}\big[\mathrm{decide}(a_{it}, b_{it}) \ne
 # 0\big] \;\ne\; S. \tag{S13}$$
@@ -199,17 +199,18 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 #
 # In the paper's first experiment a gate also sees the draws before it, through a small recurrent memory. We write
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
-# pass over the text gives one draw of all gates, and for each gate its masses given the draws before it.
+# pass over the text gives us one draw of all gates, and for each gate its masses given the draws before it.
 #
 # Can we still count? The selected words are easy. Averaged over the draws before it, the mass
 # $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses
+# $S$ without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
 # depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
 # below it. The first gate is 0 nearly half of the time. The second is a Hard Concrete gate with the logit
 # $\omega\,(z - 1/2)$, where $z$ is the draw of the first. For $\omega > 0$ the second gate tends to agree with the
-# first, and for $\omega < 0$ it tends to be its opposite. How should the probability of a switch depend on $\omega$?
+# first, and for $\omega < 0$ it tends to be its opposite. How do you expect the probability of a switch to depend on
+# $\omega$?
 
 # %%
 two = toy_gates.TwoWords(HardKuma(torch.tensor(0.2), torch.tensor(0.6), p.left, p.right), p.num_samples)
@@ -236,8 +237,8 @@ for row in (-1, 0):
 # $$E\Big[\pi_0^t\, P(z_{t+1} \ne 0 \mid z_t = 0) + (1 - \pi_0^t)\, E\big[P(z_{t+1} = 0 \mid z_t)
 # \,\big|\, z_t \ne 0\big]\Big], \qquad \pi_0^t = P(z_t = 0 \mid z_{<t}). \tag{S14}$$
 #
-# The first product needs the masses of the second word *after a zero*, and the second product needs them *after
-# anything but a zero*.
+# For the first product you need the masses of the second word *after a zero*, and for the second product you need them
+# *after anything but a zero*.
 #
 # > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
 # > this the **plug-in**. Its average over the draws of $z_t$ is
@@ -301,9 +302,9 @@ fig
 #
 # By (S12), only draws inside $(0, 1)$ pass a gradient to the task. So we would like the interior to have much mass.
 #
-# > The mass alone does not single out a point of the curve. The exponent $\rho$ is near 1 for small $a$ and grows
-# > with $a$ without bound, so the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To see
-# > that $\rho$ grows, differentiate $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with
+# > The mass alone does not tell us which point of the curve to take. The exponent $\rho$ is near 1 for small $a$ and
+# > grows with $a$ without bound, so the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To
+# > see that $\rho$ grows, differentiate $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with
 # > $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$. The check below confirms that $q$ increases.) But for large $a$ all
 # > this mass lies just above 0, where the predictor sees next to nothing.
 #
@@ -426,8 +427,8 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 # learned much after so few epochs. All of these runs have a constraint, and in none of them did the rate fall to 0.
 #
 # The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of
-# one epoch, and to be kept, an epoch needs a rate near the target. So the first epoch may be kept although the rule
-# selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
+# one epoch, and we only take an epoch whose rate is near the target. So we may keep the first epoch, although the
+# rule selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
 # `start: none`. If your run learns slowly, try `start: target`.
 
 # %% tags=["check"]

@@ -240,9 +240,10 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews with
 # many or with few selected words, relative to their length (`guess`, "much" or "little", which is compared and not
-# graded). *Change* from all reviews to halves. Divide `judged` into the numbers of the reviews whose selected share
-# is at most the median (`little`) and of the others (`much`). Compute the precision of each half, `precision_little`
-# and `precision_much` (0 where nothing is selected). *Explain* what follows from a budget that holds only on average.
+# graded). *Change* from all reviews to halves. Divide the reviews in `judged` into two lists of their numbers. The
+# selected share is at most the median in those of `little`, and larger in those of `much`. Compute the precision of
+# each half, `precision_little` and `precision_much` (0 where nothing is selected). *Explain* what follows from a
+# budget that holds only on average.
 
 # %% tags=["prediction"]
 guess = "little"

@@ -461,7 +461,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \qquad a_i = 1 / \rho_i. \tag{D10}$$
 #
 # You can also fit DiffMask to one text. Its logits are then free numbers, and you may use the score function of
-# `08_reinforce` instead of the relaxed gate. The estimate of the gradient of the constraint's part is then
+# `08_reinforce` instead of the relaxed gate. The constraint contributes one part of the gradient, and the estimate of
+# this part is then
 #
 # $$\lambda\,(D - \bar D)\, \nabla \textstyle\sum_i \ln p(z_i), \qquad z_i \sim \text{Bernoulli}, \quad
 # \bar D \text{ an average of } D. \tag{D11}$$
