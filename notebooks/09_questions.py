@@ -188,7 +188,10 @@ for norm, start in itertools.product(NORMS, (1, 2, 3)):
     of_seeds.append({"norm": norm, **toy.evaluate(model), "partly open": partly})
 of_norm = pd.DataFrame(of_seeds).drop(columns="kept").groupby("norm")
 normed = of_norm.mean().T.to_dict()
-of_norm[["accuracy", "rate", "partly open", "precision"]].agg(["mean", "min", "max"]).round(2)
+measured = ["accuracy", "rate", "partly open", "precision"]
+table = {name: [f"{part.mean():.2f} ({part.min():.2f} to {part.max():.2f})" for _, part in of_norm[name]]
+         for name in measured}  # fmt: skip
+figures.show_table(pd.DataFrame(table, index=list(of_norm.groups)), index="norm")
 
 # %% tags=["check"]
 with torch.no_grad():
@@ -315,7 +318,8 @@ kinds = {"bernoulli": {}, "straight_through": once, "hard_concrete": once, "hard
 trained = {name: toy.train(model=name, **held, **changes) for name, changes in kinds.items()}
 gate_results = {name: toy.evaluate(model) for name, (model, _) in trained.items()}
 lates = {name: trace["task"][-50:].mean().item() for name, (_, trace) in trained.items()}  # of the last 50 steps
-pd.DataFrame(gate_results).T[["accuracy", "rate", "precision"]].astype(float).round(3)
+table = pd.DataFrame(gate_results).T[["accuracy", "rate", "precision"]].astype(float)
+figures.show_table(table, index="gate")
 
 # %% tags=["check"]
 if settles:
@@ -328,7 +332,7 @@ if settles:
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))
 finding = f"All four learn; at the end straight-through still loses {lates['straight_through']:.3f} nats"
-lines = {name.replace("_", " "): running_mean(trace["task"]) for name, (_, trace) in trained.items()}
+lines = {figures.in_words(name): running_mean(trace["task"]) for name, (_, trace) in trained.items()}
 figures.draw_lines(range(p.num_steps), lines, ax, title=finding, xlabel="training step", ylabel="task loss (nats)")
 figures.save_figure(fig, folder, "gates")
 fig
@@ -422,22 +426,26 @@ for pool, mode, start in itertools.product(pools, modes, seeds):
     rows.append({"pool": pool, "mode": mode, "accuracy": found["accuracy"], "words": found["words"],
                  "mean position": (where[pool, mode, start] @ middles).item()})  # fmt: skip
 learned = pd.DataFrame(rows).query("accuracy > 0.95")  # of a model that has not learned the task we ask nothing
-positions = learned.groupby(["mode", "pool"]).agg(["mean", "std"])
-positions[("learned", "")] = learned.groupby(["mode", "pool"]).size()
-positions.round(2)
+OF_MODE = {"zero": "replaced by zeros", "compact": "removed"}
+table = []
+for (mode, pool), part in learned.groupby(["mode", "pool"]):
+    means, spread = part.mean(numeric_only=True), part.std(numeric_only=True)
+    told = {name: f"{means[name]:.2f}" + (f" ± {spread[name]:.2f}" if len(part) > 1 else "") for name in means.index}
+    table.append({"unselected words": OF_MODE[mode], "pooling": pool, **told, "learned": len(part)})
+figures.show_table(pd.DataFrame(table))
 
 # %% tags=["check"]
 for key, kept in where.items():
     assert kept.isnan().all() or abs(kept.sum() - 1) < 1e-9, key
 if settles:
-    assert len(positions) == len(pools) * len(modes) and len(learned) > len(rows) / 2, "enough models have learned"
-    off_centre = (positions["mean position"]["mean"] - 0.5).abs()
+    assert len(table) == len(pools) * len(modes) and len(learned) > len(rows) / 2, "enough models have learned"
+    off_centre = (learned.groupby(["mode", "pool"])["mean position"].mean() - 0.5).abs()
     assert off_centre.max() < 0.1, "no pooling moves the selection to the end"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))
 dots = {f"unselected words {how}": list(zip(part["pool"], part["mean position"], [0.0] * len(part), strict=True))
-        for how, mode in (("replaced by zeros", "zero"), ("removed", "compact"))
+        for mode, how in OF_MODE.items()
         for part in [learned[learned["mode"] == mode]] if len(part)}  # fmt: skip
 least, most = learned["mean position"].agg(["min", "max"])
 finding = f"One dot per model: what it keeps stands on average at {least:.2f} to {most:.2f} of the text"
@@ -465,7 +473,7 @@ for mode in modes:
 
 # %% tags=["check"]
 for mode, by_fifth in single_place.items():
-    print(f"last state, {mode:8}" + "".join(f"  {value:.0%}" for value in by_fifth))
+    print(f"unselected words {OF_MODE[mode]:18}" + "".join(f"  {value:.0%}" for value in by_fifth))
     assert not settles or mode == "zero" or min(by_fifth) > 0.9, "without gaps the place does not matter"
     assert not settles or max(by_fifth) - min(by_fifth) < 0.15, "no fifth of the text is much better than another"
 
@@ -473,8 +481,9 @@ for mode, by_fifth in single_place.items():
 fig, ax = figures.new_figure(size=(10, 4.8))
 fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
 worst = {mode: min(by_fifth) for mode, by_fifth in single_place.items()}
-finding = f"One signal, last state, worst fifth: {worst['zero']:.0%} right (zero), {worst['compact']:.0%} (compact)"
-figures.draw_bars(fifths, single_place, ax, title=finding, ylabel="accuracy", fmt="{:.2f}")
+finding = f"In the worst fifth, {worst['zero']:.0%} are right (zeros) and {worst['compact']:.0%} (words removed)"
+bars = {f"unselected words {how}": single_place[mode] for mode, how in OF_MODE.items()}
+figures.draw_bars(fifths, bars, ax, title=finding, ylabel="accuracy", fmt="{:.2f}")
 figures.save_figure(fig, folder, "single_place")
 fig
 
@@ -563,7 +572,7 @@ for name, model in {"attention": attention, "bernoulli": bernoulli}.items():
                       "signal shown": shown_in[name].mean().item(),
                       "right from it": (from_it == texts.target).float().mean().item(),
                       "right from all": (whole.argmax(1) == texts.target).float().mean().item()}  # fmt: skip
-pd.DataFrame(faithful).T.round(3)
+figures.show_table(pd.DataFrame(faithful).T, digits=2, index="model")
 
 # %% tags=["check"]
 for name, hits in shown_in.items():

@@ -75,7 +75,8 @@ for name, part in splits.items():
     gold = [torch.tensor(example.rationale) for example in part if any(example.rationale or ())]
     share = torch.cat(gold).double().mean().item() if gold else float("nan")
     facts.append([name, len(part), lengths.mean(), lengths.max(), len(gold), share])
-pd.DataFrame(facts, columns=["split", "reviews", "mean words", "longest", "with gold", "gold share"]).round(3)
+columns = ["split", "reviews", "mean words", "longest", "with gold", "gold share"]
+figures.show_table(pd.DataFrame(facts, columns=columns))
 
 # %%
 example = next((e for e in splits["test"] if any(e.rationale or ())), splits["test"][0])
@@ -166,7 +167,7 @@ figures.show(fig)
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
-display(table.round(4))
+figures.show_table(table, digits=4, index="measure")
 
 # %% tags=["check"]
 test = scores["test"]

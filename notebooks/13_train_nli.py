@@ -68,7 +68,7 @@ facts = [
     + [np.mean([e.label == k for e in part]) for k in range(len(labels))]
     for name, part in splits.items()
 ]
-pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *labels]).round(3)
+figures.show_table(pd.DataFrame(facts, columns=["split", "pairs", "premise words", "hypothesis words", *labels]))
 
 # %% tags=["check"]
 for part in splits.values():
@@ -166,7 +166,7 @@ figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
 # %%
-pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
+figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}), digits=4, index="measure")
 
 # %% [markdown]
 # ## 4. Alignments

@@ -64,7 +64,7 @@ facts = [
     [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) - 1 for e in part])]
     for name, part in targets.splits.items()
 ]
-display(pd.DataFrame(facts, columns=["split", "texts", "words", "words of the target"]).round(1))
+display(figures.show_table(pd.DataFrame(facts, columns=["split", "texts", "words", "words of the target"]), digits=1))
 example = targets.splits["train"][0]
 print(" ".join(example.tokens)[:200], "->", " ".join(example.second))
 
@@ -132,7 +132,7 @@ figures.save_figure(fig, folder / "figures", "perplexity")
 figures.show(fig)
 
 # %%
-pd.DataFrame(result.metrics).round(2)
+figures.show_table(pd.DataFrame(result.metrics), digits=2, index="measure")
 
 # %% [markdown]
 # ## 4. What it wrote, and where it looked

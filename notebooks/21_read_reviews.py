@@ -58,7 +58,8 @@ print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}
 # %%
 if classes:
     table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=len(names))
-    display(pd.DataFrame(table.numpy(), names, [f"predicted {name}" for name in names]))
+    counts = pd.DataFrame(table.numpy(), names, [f"predicted {name}" for name in names])
+    display(figures.show_table(counts, index="label"))
     found = (table.diagonal().sum() / table.sum()).item()
     print(f"test accuracy {found:.1%}")
 else:
@@ -85,7 +86,7 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 # the last rows of the table.
 #
 # Made-up reviews have a second gold rationale. It consists of those words of the first one that carry the score, which
-# are opinion words and the words that negate or grade them. The rows whose names end with *informative* compare the
+# are opinion words and the words that negate or grade them. The rows *words that carry the score* compare the
 # selection with these words.
 
 # %%
@@ -94,7 +95,8 @@ blind = {name[6:]: value for name, value in scores["test"].items() if name.start
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
 print(f"{share:.1%} of all words are selected; {np.mean([z.any().item() for z in chosen]):.1%} of the reviews have one")
 needed = {name: value for name, value in scores["test"].items() if name.endswith("_informative")}
-figures.show_table(pd.DataFrame((ours | needed | blind).items(), columns=["measure", "value"]))
+told = ours | needed | {f"blind_{name}": value for name, value in blind.items()}
+figures.show_table(pd.DataFrame(told.items(), columns=["measure", "value"]))
 
 # %% tags=["check"]
 if judged:

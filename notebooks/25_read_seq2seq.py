@@ -43,7 +43,8 @@ p = validated(globals())
 folder = results_folder("25_read_seq2seq")
 results = committed.rows_for(p, "translation", "summarisation")
 export = Exports(folder, results)
-print(compare.caption(results), *compare.recipes(results), sep="\n")
+print(compare.caption(results))
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
 
 # %% [markdown]
 # ## 1. Scores
@@ -71,13 +72,14 @@ def by_map(part):
 
 tables = {name: by_map(part) for name, part in results.groupby(["task", "corpus", "aspect"])}
 for (task, corpus, pair), table in tables.items():
-    print(task, corpus, pair)
+    print(task.capitalize(), figures.in_words(corpus), pair)
     shown = table[[*marks, "seeds"]].astype(float)
     name = "_".join(f"scores {corpus} {pair}".split())
-    display(export.table(shown.rename_axis("attention").reset_index(), name))
+    export.table(shown.rename_axis("attention").reset_index(), name)
+    display(figures.show_table(shown.rename(columns=figures.in_words), digits=2, index="attention"))
 published = committed.read_published().query("task == 'summarisation'")
 wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
-display(figures.show_table(wide.reset_index(), digits=2))
+display(figures.show_table(wide.reset_index().rename(columns=figures.in_words), digits=2))
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -95,13 +97,14 @@ for (task, corpus, pair), table in tables.items():
     spread = table[mark].max() - table[mark].min()
     said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
     where = f"{corpus} {pair}".strip()
-    title = f"{where}: {spread:.1f} {said} between the best map and the worst"
-    labels = [name.replace(", ", "\n") for name in table.index]
+    title = f"{figures.in_words(corpus)} {pair}".strip() + f": {spread:.1f} {said} between the best map and the worst"
+    labels = [figures.in_words(name).replace(", ", "\n") for name in table.index]
     figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
     of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
     display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
     best = table[mark].astype(float).max()
-    far = [f"{name} {best - value:.1f}" for name, value in table[mark].astype(float).items() if best - value > 1]
+    scored = table[mark].astype(float).items()
+    far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in scored if best - value > 1]
     print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
 
 # %% [markdown]

@@ -302,7 +302,9 @@ def largest_gain(name: str, y: torch.Tensor, step: float = 1e-4) -> torch.Tensor
 gains = {name: largest_gain(name, y) for name, y in all_mappings(x, lam=0.1).items()}
 gains["oscarmax, published"] = largest_gain("oscarmax", oscarmax(x, lam=0.1, published=True))
 behind = {name: (gain > 1e-9).double().mean().item() for name, gain in gains.items()}
-pd.DataFrame({"largest gain": {k: g.max().item() for k, g in gains.items()}, "share of rows not optimal": behind})
+found = pd.DataFrame({"largest increase": {in_words(name): f"{gain.max().item():.0e}" for name, gain in gains.items()},
+                      "share of rows": {in_words(name): share for name, share in behind.items()}})  # fmt: skip
+figures.show_table(found, digits=2, index="map")
 
 # %% tags=["check"]
 for name in maps:
@@ -670,7 +672,8 @@ for name, mapping in maps.items():
         mapping(many).backward(direction)
         durations.append(time.perf_counter() - start)
     times[name] = 1e3 * min(durations)
-pd.DataFrame({"ms": times}).assign(times_softmax=lambda table: table["ms"] / table["ms"]["softmax"]).round(2)
+rows = pd.DataFrame({"milliseconds": times}).assign(multiple=lambda table: table["milliseconds"] / times["softmax"])
+figures.show_table(rows.rename(in_words).rename(columns={"multiple": "times softmax"}), digits=2, index="map")
 
 # %% [markdown]
 # The authors of (A6) have written the package `entmax`. It has sparsemax, entmax15 and, by bisection, entmax for any
@@ -714,10 +717,11 @@ for alpha, mapping in ours.items():
         wanted = bisected(many.double(), alpha)
         errors = [(one(many).double() - wanted).abs().max().item() for one in (mapping, theirs[alpha])]
     times_of = milliseconds(mapping, theirs[alpha])
-    comparison.append([f"alpha = {alpha}", *errors, *times_of, times_of[1] / times_of[0]])
+    comparison.append([f"entmax, α = {alpha}", *errors, *times_of, times_of[1] / times_of[0]])
 columns = ["largest error, ours", f"largest error, {beside}", "ms, ours", f"ms, {beside}", "times as fast"]
-comparison = pd.DataFrame(comparison, columns=["map", *columns]).set_index("map")
-comparison.style.format("{:.1e}", subset=columns[:2]).format("{:.2f}", subset=columns[2:])
+comparison = pd.DataFrame(comparison, columns=["map", *columns])
+shown = comparison.assign(**{name: comparison[name].map("{:.0e}".format) for name in columns[:2]})
+figures.show_table(shown, digits=2)
 
 # %% tags=["check"]
 assert comparison["largest error, ours"].max() < 1e-6, "exact to single precision"

@@ -122,7 +122,8 @@ facts = {
     ]
     for label in (0, 1)
 }
-pd.DataFrame(facts, index=["texts", "kept by erasure", "share with nothing kept", "digits that count"]).T.round(2)
+columns = ["texts", "kept by erasure", "share with nothing kept", "digits that count"]
+figures.show_table(pd.DataFrame(facts, index=columns).T, digits=2, index="answer")
 
 # %% tags=["check"]
 wanted = frozen.read(batch)[0].argmax(-1)
@@ -365,7 +366,8 @@ assert max(push[-1] for push in pushes.values()) < 1e-3, "at an open one both ar
 single = {name: toy_gates.hold_cost(3.0, margin=0.1, damped=damped, num_steps=3000)
           for name, damped in (("ln λ moves with damping", True), ("λ moves", False))}
 swing = {name: np.std(kept[1500:]) for name, kept in single.items()}
-print({name: f"standard deviation over the second half {value:.4f}" for name, value in swing.items()})
+for name, deviation in swing.items():
+    print(f"{name}: P(z ≠ 0) has a standard deviation of {deviation:.4f} over the second half of the steps")
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, np.arange(3000), single,
