@@ -647,8 +647,9 @@ if settles:
 #
 # ## Next
 #
-# So far we have held the *expected* rate. At test time a rule decides about each word, and its rate may be another.
-# `07_decide_and_depend` compares the two, lets gates depend on each other, and starts them at the target.
+# So far we have held the *expected* rate. At test time a rule decides about each word, and the share of words that it
+# selects may differ from the expected rate. In `07_decide_and_depend` we compare the two, let gates depend on each
+# other, and start them at the target.
 
 # %% [markdown]
 # ## Exercises

@@ -357,9 +357,9 @@ fig
 # see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
 # smaller. You save steps by taking more draws.
 #
-# What you do see is another selection. With leave-one-out, models keep fewer words. The column `words` has the number
-# of selected words per text, and it shows about three words for four texts. For one of the four classes the model
-# selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
+# But the selection does change. With leave-one-out, you see that models keep fewer words. The column `words` has the
+# number of selected words per text, and it shows about three words for four texts. For one of the four classes the
+# model selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
 # because three signals tell four classes apart. Less noise helps to find it, and it has a risk. Some runs shut the
 # gates of a second class, too. They then confuse two classes, and since these gates are hardly ever drawn open again,
 # these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and in the column

@@ -337,8 +337,8 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
 # two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
 # is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
-# margin. More of its masks meet it, but far fewer are smallest. So the paper's order holds for the released score
-# function. It vanishes once the score function is multiplied by $\lambda$ again.
+# margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
+# for the released score function. It vanishes once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
@@ -346,10 +346,10 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
-# model and its answers are others. In the paper, the masks of the relaxed gate drop about three quarters of the
-# positions (`masked`). Ours drop more than nine tenths at the paper's margin, and about as many as the paper's at the
-# smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's table. At this
-# margin the paper's order does not hold.
+# model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
+# quarters of the positions (`masked`). Ours drop more than nine tenths at the paper's margin, and about as many as the
+# paper's at the smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's
+# table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the
