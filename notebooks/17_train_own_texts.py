@@ -260,7 +260,7 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # - *Sufficiency* is by how much the probability of the answer drops when the model reads only the rationale. If it is
 #   near 0, the rationale is enough.
 # - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
-#   the other words would have done as well.
+#   the other words would have been enough, too.
 # - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
 #   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
 #   matters little which words it contains.
