@@ -71,7 +71,8 @@ training.require_words(p)  # before anything is read
 # %%
 named = p
 if not is_own(p.corpus):
-    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts=2500)
+    num_texts = p.num_train + p.num_dev + p.num_test or 2500
+    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts)
     columns = {"text": "text", "label": "label", "rationale": "rationale"}
     named = p.model_copy(update={"corpus": str(made)} | columns)
 texts = read_extraction(named)
