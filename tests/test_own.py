@@ -272,6 +272,17 @@ def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
     assert "30 texts repeat another one; copies stay in one split" in read.notes
 
 
+def test_texts_with_two_labels_and_labels_that_differ_in_case_are_named(tmp_path):
+    rows = reviews(40)
+    contradicted = [*rows, rows[0] | {"label": rows[1]["label"]}]
+    notes = read_own(settings(write_table(tmp_path / "r.csv", contradicted))).notes
+    assert "1 text stands in several rows with different labels" in notes
+    assert not any("different labels" in note for note in read_own(settings(write_table(tmp_path / "s.csv", rows))).notes)
+    upper = [row | {"label": row["label"].upper()} if i % 3 == 0 else row for i, row in enumerate(reviews(80))]
+    told = "'NEG' and 'neg' differ only in upper and lower case, and are different classes here"
+    assert told in read_own(settings(write_table(tmp_path / "t.csv", upper))).notes[0]
+
+
 def test_texts_that_stand_in_two_given_splits_are_counted_and_named(tmp_path):
     for name, part in (("train", reviews()), ("dev", reviews(6)[2:]), ("test", [*reviews(50)[40:], *reviews()[4:6]])):
         write_table(tmp_path / f"{name}.csv", part)
