@@ -113,7 +113,7 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
         spellings.setdefault(name.casefold(), []).append(name)
     alike = next((group for group in spellings.values() if len(group) > 1), None)
     if alike is not None:
-        note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes here"
+        note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
     index = {name: i for i, name in enumerate(names)}
     return Labels([index[text] for text in cells], names, None, note)
 

@@ -99,7 +99,8 @@ def _csv(path: Path) -> Table:
     if not first.strip():
         raise BadInput(f"{place}: {'its first row is empty' if first else 'empty'}; accepted: a row with column names")
     if "\r" in first.rstrip("\r"):
-        raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: lines that end with a line feed")
+        accepted = "lines that end with a line feed"
+        raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: {accepted}")
     headers = [next(csv.reader([first], delimiter=sign), []) for sign in DELIMITERS[kind_of(path)]]
     header = max(headers, key=len)  # the first of equal ones
     delimiter = DELIMITERS[kind_of(path)][headers.index(header)]
