@@ -12,6 +12,7 @@ from rationale.runs.committed import (
     SEARCH_METRICS,
     SMALLEST,
     read_by_text,
+    read_own_texts,
     read_published,
     reference_folder,
     rows_of_figure_4,
@@ -25,7 +26,7 @@ from rationale.runs.failed_rationales import by_run
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from rationale.statistics import wilson_interval
+from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -332,6 +333,69 @@ def sweeps_table(results: pd.DataFrame) -> str:
     return markdown(["command", "committed runs, which it makes", "wanted runs, which it leaves out"], rows)
 
 
+OF_OWN = {"full_text": "full text", "hardkuma": "20% of the words"}  # by model
+WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
+
+
+def own_differences(table: pd.DataFrame) -> pd.DataFrame:
+    """What selecting words costs on corpora as if they were texts of one's own, one row per selecting run.
+
+    Returns
+    -------
+    DataFrame
+        corpus, encoder, seed; `rate_gap`, the distance of the rate on test from its target; and the differences of the
+        test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the same encoder and
+        seed (paired), and `tfidf`, from TF-IDF with logistic regression.
+    """
+    rows = []
+    chosen = table[table["model"] == "hardkuma"]
+    for row in chosen.itertuples():
+        alike = (table["corpus"] == row.corpus) & (table["encoder"] == row.encoder) & (table["seed"] == row.seed)
+        whole = table[alike & (table["model"] == "full_text")]
+        full = None
+        if len(whole):
+            scores = [by_text.read_scores("accuracy", row.test, bits) for bits in (row.right, whole["right"].iloc[0])]
+            full = paired_bootstrap(*(one.double().unsqueeze(0) for one in scores))
+        tfidf = share_difference(row.test_accuracy, row.tfidf_test, row.test)
+        gap = abs(row.test_rate - row.target)
+        rows.append([row.corpus, row.encoder, row.seed, gap, full, tfidf])
+    return pd.DataFrame(rows, columns=["corpus", "encoder", "seed", "rate_gap", "full", "tfidf"])
+
+
+def own_texts_table(_: pd.DataFrame) -> str:
+    """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
+    table = read_own_texts()
+    found = own_differences(table).set_index(["corpus", "encoder", "seed"])
+    heads = "corpus,texts,encoder,reads,dev,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
+    rows = []
+    for row in table.itertuples():
+        key, gates = (row.corpus, row.encoder, row.seed), row.model == "hardkuma"
+        beside = [share_difference(row.test_accuracy, row.tfidf_test, row.test), found["full"][key] if gates else None]
+        cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model]]
+        cells += [f"{100 * value:.1f}" for value in (row.dev_accuracy, row.test_accuracy, row.tfidf_test)]
+        cells += [_points(one) for one in beside]
+        cells += [f"{100 * row.test_rate:.1f}" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
+        rows.append(cells)
+    lines = []
+    for encoder, part in found.reset_index().groupby("encoder"):
+        full = [one for one in part["full"] if one is not None]
+        near = sum(one.value >= -WITHIN["full text"] for one in full)
+        held = (part["rate_gap"] <= WITHIN["rate"]).sum()
+        above = sum(one.value > 0 for one in part["tfidf"])
+        several = len(part)
+        told = f"With `{encoder}`, 20 % of the words are above TF-IDF in {above} of {several} runs"
+        told += f" and within {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
+        lines.append(
+            f"{told}; the share of selected words is within {100 * WITHIN['rate']:.0f} points of 20 in {held}."
+        )
+    return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}"
+
+
+def _points(one: Difference | None) -> str:
+    """A difference of shares in points, with its interval."""
+    return "" if one is None else f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})"
+
+
 def bench_table(_: pd.DataFrame) -> str:
     """The tables of speed, which do not depend on the results; see `tools.speed`."""
     return speed_tables()
@@ -376,6 +440,7 @@ TABLES |= {
     "claims": claims_table,
     "tuning": tuning_table,
     "sweeps": sweeps_table,
+    "own_texts": own_texts_table,
     "bench": bench_table,
     "scale": scale_table,
 }
