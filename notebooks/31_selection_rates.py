@@ -47,6 +47,14 @@ else:
     results = committed.rows_of_figure_4(committed.read_results())
 export = Exports(folder, results)
 print(compare.caption(results), *compare.recipes(results), sep="\n")
+words = {"full_text": "full text", "hardkuma": "HardKuma", "bernoulli": "Bernoulli"}
+
+
+def in_words(name):
+    """The name of a line in a picture with words for its model: "HardKuma, learning_rate=0.01"."""
+    model, comma, rest = name.partition(", ")
+    return words.get(model, model.replace("_", " ")) + comma + rest
+
 
 # %% [markdown]
 # ## 1. One row per setting
@@ -91,7 +99,7 @@ shown = shown.assign(line=compare.line_names(shown))
 full = shown[shown["model"] == "full_text"]
 band = (full["accuracy"].iloc[0], 2 * full["accuracy_std"].fillna(0).iloc[0]) if len(full) == 1 else None
 points = {
-    name.replace("hardkuma", "HardKuma").replace("bernoulli", "Bernoulli"): part[
+    in_words(name): part[
         ["rate_selected", "accuracy", "accuracy_std"]
     ].fillna(0).to_numpy().tolist()
     for name, part in shown[(shown["model"] != "full_text") | (band is None)].groupby("line")
@@ -152,8 +160,8 @@ for name, rate in (("hardkuma", 0.24), ("bernoulli", 0.25)):
         nearest = part.loc[(part["rate_selected"] - rate).abs().idxmin()]
         everything = nearest[[f"words_{label}" for label in range(5)]].to_numpy(float)
         kept = nearest[[f"selected_{label}" for label in range(5)]].to_numpy(float)
-        bars[f"{name} {nearest['rate_selected']:.0%}"] = kept
-        neutral[name] = kept[2] / everything[2]
+        bars[f"{words[name]}, {nearest['rate_selected']:.0%}"] = kept
+        neutral[words[name]] = kept[2] / everything[2]
 
 # %% tags=["check"]
 if is_ours:
@@ -264,7 +272,7 @@ export.table(worth[[*compare.told_columns(worth), *quality, "seeds"]], "quality"
 
 # %%
 def lines_of(columns):
-    return {f"{name}, {label}": part[["rate_selected", column]].to_numpy().tolist()
+    return {f"{in_words(name)}, {label}": part[["rate_selected", column]].to_numpy().tolist()
             for name, part in worth.groupby("line") for label, column in columns.items()}  # fmt: skip
 
 
@@ -282,8 +290,8 @@ if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"precision": "word_precision", "recall": "word_recall"})
     sharpest = worth.loc[worth["word_precision"].idxmax()]
-    title = (f"{sharpest['model']} at {sharpest['rate_selected']:.0%}: {sharpest['word_precision']:.0%} of its words "
-             f"carry sentiment (random: {by_chance:.0%})")
+    title = (f"{in_words(sharpest['model'])} at {sharpest['rate_selected']:.0%}: {sharpest['word_precision']:.0%} of "
+             f"its words carry sentiment (random: {by_chance:.0%})")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision, recall")
     display(export.figure(fig, "precision_recall"))
 
@@ -291,7 +299,10 @@ if len(worth):
 if worth["agreement"].notna().any():
     fig, ax = figures.new_figure(size=(10, 5.2))
     stable = worth.dropna(subset=["agreement"])
-    lines = {name: part[["rate_selected", "agreement"]].to_numpy().tolist() for name, part in stable.groupby("line")}
+    lines = {
+        in_words(name): part[["rate_selected", "agreement"]].to_numpy().tolist()
+        for name, part in stable.groupby("line")
+    }
     lines["unrelated"] = [[0.02, 0.02], [1, 1]]  # two unrelated selections
     title = f"Two seeds agree on {stable['agreement'].min():.0%} to {stable['agreement'].max():.0%} of their words"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="token F1 between seeds")
@@ -302,7 +313,7 @@ if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"sufficiency": "sufficiency_aopc", "comprehensiveness": "comprehensiveness_aopc"})
     best = worth.loc[worth["comprehensiveness_aopc"].idxmax()]
-    title = (f"Without the words that {best['model']} ranks first, p(y') drops by "
+    title = (f"Without the words that {in_words(best['model'])} ranks first, p(y') drops by "
              f"{best['comprehensiveness_aopc']:.2f} at most")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y'), mean of five budgets",
                                     percent=False)
@@ -337,7 +348,11 @@ modes = {mode: committed_runs(mode, model="hardkuma", selection=0.25, vectors="i
          for mode in ("zero", "compact")}  # fmt: skip
 on_test = {mode: part[part["split"] == "test"].groupby("metric")["value"].mean() for mode, part in modes.items()}
 leak = pd.DataFrame(on_test)
-leak.reindex(["accuracy", "rate_selected", "length_leak", "word_precision", "sufficiency"]).round(3)
+measures = {"accuracy": "accuracy", "rate_selected": "share of selected words", "length_leak": "length leak",
+            "word_precision": "precision", "sufficiency": "sufficiency"}  # fmt: skip
+in_modes = leak.reindex(list(measures)).rename(index=measures)
+in_modes = in_modes.rename(columns={"zero": "zero vectors", "compact": "no vectors"})
+figures.show_table(in_modes.rename_axis("on test").reset_index())
 
 # %% tags=["check"]
 if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
@@ -474,13 +489,17 @@ cells = {
     name: part.query("split == 'test'").pivot_table(index="seed", columns="metric", values="value")
     for name, part in ten.items()
 }
-pd.concat({name: cell[["accuracy", "rate_selected", "rate_expected"]] for name, cell in cells.items()}, axis=1).round(3)
+measures = {"accuracy": "accuracy", "rate_selected": "selected", "rate_expected": "expected"}
+by_seed = pd.concat({name: cell[list(measures)] for name, cell in cells.items()}, axis=1)
+by_seed.columns = [f"{measures[metric]}, {name}" for name, metric in by_seed.columns]
+figures.show_table(by_seed.reset_index())
 
 # %% tags=["check"]
 for name, cell in cells.items():
     within = (cell["rate_selected"] - 0.4).abs() <= 0.02
     accuracy, spread = cell["accuracy"].mean(), cell["accuracy"].std()
-    print(f"{name}: within two points of 40 % on {within.sum()} of {len(cell)} seeds; {accuracy:.1%} +- {spread:.1%}")
+    print(f"{name}: within two points of 40 % on {within.sum()} of {len(cell)} seeds; accuracy {accuracy:.1%}, "
+          f"with a standard deviation of {spread:.1%}")  # fmt: skip
     assert within.all(), f"{name}: the selected rate is off its target: {cell['rate_selected'].round(3).to_dict()}"
 
 # %% [markdown]
@@ -526,7 +545,8 @@ means = pd.DataFrame(
     {name: part[part["metric"] == "accuracy"].groupby("split")["value"].agg(["mean", "std"]).stack()
      for name, part in buckets.items()}
 )
-means.round(4)
+shown = means.rename(index={"std": "standard deviation"}).rename_axis(["split", "over seeds"])
+figures.show_table(shown.reset_index(), 4)
 
 # %% tags=["check"]
 difference = means.loc[("test", "mean"), "bucketed"] - means.loc[("test", "mean"), "random batches"]
@@ -576,7 +596,7 @@ if is_ours:
 if len(told):
     fig, ax = figures.new_figure(size=(10, 5.2))
     means = compare.summary(part, code).sort_values("rate_selected")
-    lines = {name: rows[["rate_selected", "count_tells"]].to_numpy().tolist()
+    lines = {in_words(name): rows[["rate_selected", "count_tells"]].to_numpy().tolist()
              for name, rows in means.groupby(compare.line_names(means))}  # fmt: skip
     if len(lines) == means["model"].nunique():  # nothing but models, targets and prices differs
         lines["the commonest answer"] = means[["rate_selected", "answer_share"]].to_numpy().tolist()

@@ -11,6 +11,7 @@ from rationale.runs.committed import (
     BEHIND_GATE,
     SEARCH_METRICS,
     SMALLEST,
+    minutes_of_runs,
     read_by_text,
     read_own_texts,
     read_published,
@@ -23,6 +24,7 @@ from rationale.runs.committed import (
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
 from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
+from rationale.runs.needed import in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
@@ -325,15 +327,25 @@ def tuning_table(_: pd.DataFrame) -> str:
 
 def sweeps_table(results: pd.DataFrame) -> str:
     """How many runs each sweep of the repository makes, in Markdown; only sweeps of which some run is committed."""
-    there, rows = set(results["run"]), []
+    there, minutes, rows = set(results["run"]), minutes_of_runs(), []
     for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
         sweep = read_sweep(path.stem, wanted=False)
-        if any(f"{run.notebook.stem}/{run.name}" in there for run in sweep.runs.values()):
-            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(sweep.runs)), str(len(sweep.left_out))])
-    return markdown(["command", "committed runs, which it makes", "wanted runs, which it leaves out"], rows)
+        names = [f"{run.notebook.stem}/{run.name}" for run in sweep.runs.values()]
+        if there.intersection(names):
+            took = minutes[minutes.index.isin(names)]
+            ends = [f"{time:.0f}" if time >= 1 else "<1" for time in (took.min(), took.max())]
+            one = [" to ".join(dict.fromkeys(ends)), in_words(took.sum())]
+            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(names)), str(len(sweep.left_out)), *one])
+    heads = [
+        "committed runs, which it makes",
+        "wanted runs, which it leaves out",
+        "minutes of one run",
+        "all on one core",
+    ]
+    return markdown(["command", *heads], rows)
 
 
-OF_OWN = {"full_text": "full text", "hardkuma": "20% of the words"}  # by model
+OF_OWN = {"full_text": "full text", "hardkuma": "a fifth of the words"}  # by model
 WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
 
 
@@ -366,15 +378,16 @@ def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
     found = own_differences(table).set_index(["corpus", "encoder", "seed"])
-    heads = "corpus,texts,encoder,reads,dev,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
     rows = []
     for row in table.itertuples():
         key, gates = (row.corpus, row.encoder, row.seed), row.model == "hardkuma"
-        beside = [share_difference(row.test_accuracy, row.tfidf_test, row.test), found["full"][key] if gates else None]
         cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model]]
-        cells += [f"{100 * value:.1f}" for value in (row.dev_accuracy, row.test_accuracy, row.tfidf_test)]
-        cells += [_points(one) for one in beside]
-        cells += [f"{100 * row.test_rate:.1f}" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
+        for accuracy in (row.test_accuracy, row.tfidf_test):
+            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
+        cells.append(with_interval(share_difference(row.test_accuracy, row.tfidf_test, row.test), scale=100))
+        cells.append(with_interval(found["full"][key], scale=100) if gates else "")
+        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
         rows.append(cells)
     lines = []
     for encoder, part in found.reset_index().groupby("encoder"):
@@ -382,18 +395,10 @@ def own_texts_table(_: pd.DataFrame) -> str:
         near = sum(one.value >= -WITHIN["full text"] for one in full)
         held = (part["rate_gap"] <= WITHIN["rate"]).sum()
         above = sum(one.value > 0 for one in part["tfidf"])
-        several = len(part)
-        told = f"With `{encoder}`, 20 % of the words are above TF-IDF in {above} of {several} runs"
-        told += f" and within {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
-        lines.append(
-            f"{told}; the share of selected words is within {100 * WITHIN['rate']:.0f} points of 20 in {held}."
-        )
+        told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
+        told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
+        lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
     return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}"
-
-
-def _points(one: Difference | None) -> str:
-    """A difference of shares in points, with its interval."""
-    return "" if one is None else f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})"
 
 
 def bench_table(_: pd.DataFrame) -> str:
