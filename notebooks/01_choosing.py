@@ -254,10 +254,12 @@ units = {"years": 3600 * 24 * 365, "minutes": 60, "seconds": 1, "milliseconds": 
 def in_words(time):
     """A time in seconds, rounded, in the largest unit of which it has at least one."""
     unit = next(unit for unit, size in units.items() if time >= size)
-    return f"{float(f'{time / units[unit]:.2g}'):,.0f} {unit}"
+    number = f"{float(f'{time / units[unit]:.2g}'):,.0f}"
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
 
 
-sums = pd.DataFrame({"words": lengths, "selections": [f"{float(f'{2**n:.3g}'):,.0f}" for n in lengths],
+numbers = [f"{2**n:,}" if n <= 30 else f"about 10 to the power {len(str(2**n)) - 1}" for n in lengths]
+sums = pd.DataFrame({"words": lengths, "selections": numbers,
                      "time, at a million per second": [in_words(time) for time in seconds.values()]})  # fmt: skip
 figures.show_table(sums)
 

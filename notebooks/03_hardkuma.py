@@ -739,13 +739,14 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 #
 # A gate can only be as accurate as its base. You may ask why we did not take the Kumaraswamy that torch has. It is
 # written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of shapes,
-# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions.
+# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are shares,
+# between 0 and 1.
 #
-# 1. How many draws are exactly 0 or 1? The density may be infinite there, so the package moves such a draw to the
-#    nearest number inside the interval.
-# 2. For how many draws is the log density not finite?
-# 3. How many modes are not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
-# 4. For how many shapes is the log density at three fixed points not finite?
+# 1. Which share of the draws is exactly 0 or 1? The density may be infinite there, so the package moves such a draw to
+#    the nearest number inside the interval.
+# 2. For which share of the draws is the log density not finite?
+# 3. Which share of the modes is not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
+# 4. At three fixed points and for all shapes, which share of the log densities is not finite?
 # 5. Where it is finite, how far is it from a computation with 60 digits?
 
 # %%
