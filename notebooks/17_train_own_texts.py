@@ -142,8 +142,8 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
-# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`), and a line
-# tells you at which epoch it converged, or that it still improves at the last of the `epochs`.
+# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`), and a
+# line tells you at which epoch it converged, or that it still improves at the last of the `epochs`.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
