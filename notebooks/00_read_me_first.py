@@ -195,7 +195,9 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # - *reproduced*: the 95 % interval of our number agrees with the claim, or a check in the section asserts it.
 # - *contradicted*: the interval excludes the claim. *Why* names the experiment that found the cause, or says that the
 #   cause was not tested.
-# - *open*: our runs cannot decide, mostly because they have one seed, or because nobody has measured it.
+# - *open*: our runs cannot decide, mostly because they have one seed, or because nobody has measured it. Beside each
+#   open claim you see what would decide it. For numbers, this is the smallest number of seeds whose interval would
+#   decide, if the means and spreads of the committed seeds stay. The times are those of like runs that we have made.
 # - *out of reach*: we would need data or a model that we cannot get.
 #
 # > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews
@@ -219,8 +221,9 @@ places["command"] = [commands(row["from"], trained_by.get(row["notebook"][:2], r
                      for row in papers.to_dict("records")]
 for paper, part in judged.merge(places[["paper", "item", "where", "command"]], how="left").groupby("paper", sort=False):
     part = part.assign(why=part["why"].str.replace("`", ""), on=part["on"].str.replace("`", ""))
-    shown = part[["item", "claim", "verdict", "evidence", "on", "why", "where", "command"]]
-    display(Markdown(f"**{paper}**"), figures.show_table(shown.rename(columns={"evidence": "our numbers"})))
+    shown = part[["item", "claim", "verdict", "evidence", "cost", "on", "why", "where", "command"]]
+    heads = {"evidence": "our numbers", "cost": "what would decide it"}
+    display(Markdown(f"**{paper}**"), figures.show_table(shown.rename(columns=heads)))
 
 # %% tags=["check"]
 committed_verdicts = verdicts.read_claims()["verdict"]
@@ -230,6 +233,7 @@ assert set(zip(judged["paper"], judged["item"], strict=True)) == items, "each ta
 for row in judged.itertuples():
     assert row.verdict in verdicts.VERDICTS, row
     assert row.why or row.verdict == "reproduced", f"{row.paper}, {row.item}: {row.claim}: {row.verdict}, and why?"
+    assert row.cost or row.verdict != "open", f"{row.paper}, {row.item}: {row.claim}: what would decide it?"
 
 # %%
 counts = judged.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)

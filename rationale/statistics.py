@@ -3,6 +3,8 @@
     what is there                                   what to use
     one accuracy, and the number of texts           `wilson_interval`
     two accuracies of one seed each                 `share_difference`
+    the same on the same texts, and how often       `changed_share_difference`
+    the two answers differ
     one score per seed                              `mean_interval`; of two models `welch_test`
     one score per text, for each seed               `paired_bootstrap`
 
@@ -105,6 +107,47 @@ def share_difference(ours: float, theirs: float, num: int, num_theirs: int = 0, 
     below = ((ours - low) ** 2 + (other_high - theirs) ** 2) ** 0.5
     above = ((high - ours) ** 2 + (theirs - other_low) ** 2) ** 0.5
     return Difference(value, value - below, value + above)
+
+
+def changed_share_difference(
+    ours: float, theirs: float, changed: float, num: int, confidence: float = 0.95
+) -> Difference:
+    """The difference of two accuracies on the *same* texts, if it is known how often the two answers differ.
+
+        d -+ z sqrt((changed - d^2) / n)
+
+    A text counts for one model and not for the other only if their answers differ. So the variance of the difference
+    of one text is at most `changed - d^2`, and the interval is at least as wide as that of the paired scores.
+
+    Parameters
+    ----------
+    ours, theirs : float, in [0, 1]
+    changed : float, in [0, 1], at least |ours - theirs|
+        The share of texts on which the two answers differ.
+    num : int, 1 or more
+        The number of texts.
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> found = changed_share_difference(0.48, 0.51, 0.19, 2000)
+    >>> round(found.low, 3), round(found.high, 3), found.is_significant
+    (-0.049, -0.011, True)
+    """
+    z = _normal_quantile(confidence)
+    value = ours - theirs
+    if not (0 <= ours <= 1 and 0 <= theirs <= 1 and abs(value) <= changed <= 1) or num < 1:
+        raise ValueError(
+            f"got shares of {ours} and {theirs}, {changed} of the answers changed, {num} texts; accepted are shares in "
+            "[0, 1], at least their difference changed, and 1 or more texts"
+        )
+    half = z * ((changed - value**2) / num) ** 0.5
+    return Difference(value, value - half, value + half)
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

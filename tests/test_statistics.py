@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from rationale.statistics import (
+    changed_share_difference,
     mean_interval,
     paired_bootstrap,
     share_difference,
@@ -92,12 +93,27 @@ def test_an_interval_is_the_same_for_the_same_seed_and_whatever_fits_into_memory
     assert (large.low, large.high) == (1, 1)
 
 
+def test_the_interval_of_two_accuracies_on_the_same_texts_is_at_least_as_wide_as_that_of_the_paired_scores():
+    torch.manual_seed(1)
+    labels, ours = torch.randint(5, (4000,)), torch.randint(5, (4000,))
+    theirs = torch.where(torch.rand(4000) < 0.8, ours, torch.randint(5, (4000,)))
+    right, other, changed = (part.double() for part in (ours == labels, theirs == labels, ours != theirs))
+    found = changed_share_difference(right.mean().item(), other.mean().item(), changed.mean().item(), 4000)
+    paired = (right - other).std(unbiased=False).item() * stats.norm.ppf(0.975) / 4000**0.5
+    half = (found.high - found.low) / 2
+    assert found.value == pytest.approx((right - other).mean().item()) and paired < half < 2 * paired
+    only = changed_share_difference(0.4, 0.7, 0.3, 4000)  # each changed answer was right and is wrong now
+    scores = torch.cat([-torch.ones(1200), torch.zeros(2800)]).double()
+    assert (only.high - only.low) / 2 == pytest.approx(scores.std(unbiased=False).item() * 1.959964 / 4000**0.5)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: wilson_interval(1.2, 10), "a share of 1.2 of 10 texts"),
         (lambda: wilson_interval(0.5, 0), "a share of 0.5 of 0 texts"),
         (lambda: wilson_interval(0.5, 10, 95), "confidence: got 95"),
+        (lambda: changed_share_difference(0.5, 0.7, 0.1, 10), "shares of 0.5 and 0.7, 0.1 of the answers changed"),
         (lambda: mean_interval([0.4]), "accepted are 2 or more finite scores"),
         (lambda: welch_test([0.4, 0.5], [0.4]), "accepted are 2 or more finite scores"),
         (lambda: welch_test([0.4, float("nan")], [0.4, 0.5]), "accepted are 2 or more finite scores"),

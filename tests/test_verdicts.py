@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from rationale.errors import BadInput
-from rationale.runs import committed, verdicts
+from rationale.runs import committed, needed, verdicts
 from rationale.runs.workspace import notebook_path
 
 
@@ -21,7 +21,9 @@ def claim(rule, **changes):
 
 
 A = values()  # .41, interval .385 to .435
-HIGHER, NEAR = (values("12_train_sst/b-seed{}", scores=s) for s in ((0.5, 0.51, 0.52), (0.411, 0.412, 0.41)))
+HIGHER, NEAR, LOWER = (
+    values("12_train_sst/b-seed{}", scores=s) for s in ((0.5, 0.51, 0.52), (0.411, 0.412, 0.41), (0.31, 0.32, 0.3))
+)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,10 @@ HIGHER, NEAR = (values("12_train_sst/b-seed{}", scores=s) for s in ((0.5, 0.51, 
         ("within", HIGHER, {"margin": ".05"}, "contradicted"),
         ("within", HIGHER, {"margin": ".2"}, "reproduced"),
         ("within", NEAR, {"margin": ".001"}, "open"),
+        ("ahead_by", LOWER, {"value": ".1"}, "reproduced"),
+        ("ahead_by", LOWER, {"value": ".2"}, "contradicted"),
+        ("ahead_by", NEAR, {"value": ".01"}, "open"),
+        ("ahead_by", NEAR, {"value": ".05"}, "contradicted"),
     ],
 )
 def test_a_verdict_is_that_of_the_interval(rule, others, changes, verdict):
@@ -61,6 +67,57 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         assert found.verdict == "open" and verdicts.NO_INTERVAL in found.evidence
 
 
+def probed(masked, stays):
+    """A model on the 2,210 test sentences of SST, and a probe of two layers."""
+    alone = values("14_train_probes/p-seed{}", "subject", scores=[0.5])
+    for name, value in (("masked_accuracy", masked), ("agreement", stays)):
+        for layer in range(2):
+            alone += values("14_train_probes/p-seed{}", "inputs", f"{name}_{layer}", [value])
+    return pd.DataFrame(alone)
+
+
+@pytest.mark.parametrize(
+    ("masked", "stays", "verdict"), [(0.45, 0.8, "contradicted"), (0.49, 0.8, "open"), (0.55, 0.9, "reproduced")]
+)
+def test_what_masking_costs_is_judged_by_the_answers_that_changed(masked, stays, verdict):
+    runs = {"ours": "14_train_probes/p-seed1 inputs", "theirs": "14_train_probes/p-seed1 subject"}
+    found = verdicts.judge(claim("no_loss", **runs), probed(masked, stays))
+    assert found.verdict == verdict and "2210 texts" in found.evidence
+
+
+def test_an_open_claim_says_how_many_seeds_would_decide_it():
+    near = values("12_train_sst/b-seed{}", scores=[0.402, 0.403, 0.401])  # .008 below A, whose spread is .01
+    for num in range(3, 21):
+        rows = [row for name, scores in (("a", A), ("b", near)) for row in spread(name, scores, num)]
+        if verdicts.judge(claim("above"), pd.DataFrame(rows)).verdict != "open":
+            break
+    cost = verdicts.judge(claim("above"), pd.DataFrame([*A, *near])).cost
+    assert cost == f"decided by {num} seeds of each, if means and spreads stay"
+    level = values("12_train_sst/b-seed{}", scores=[row["value"] for row in A])
+    assert verdicts.judge(claim("above"), pd.DataFrame([*A, *level])).cost.startswith("not decided by 20 seeds of each")
+    one = [row | {"metric": "mse"} for row in values(scores=[0.4])]
+    assert verdicts.judge(claim("at_most", metric="test mse", value="1"), pd.DataFrame(one)).cost == "for 3 seeds"
+    assert not verdicts.judge(claim("above"), pd.DataFrame([*A, *HIGHER])).cost
+
+
+def spread(name, rows, num):
+    """Scores of so many seeds, with the mean and the spread of these rows."""
+    scores = pd.Series([row["value"] for row in rows])
+    shape = pd.Series(range(num), dtype=float)
+    moved = scores.mean() + (shape - shape.mean()) / shape.std() * scores.std()
+    return values(f"12_train_sst/{name}-seed{{}}", scores=moved.tolist())
+
+
+def test_the_time_that_is_needed_is_that_of_like_runs():
+    minutes = pd.Series({"13_train_nli/softmax-seed1": 8.0, "13_train_nli/softmax-seed2": 10.0})
+    row = {"num": "3", "like": "13_train_nli/softmax-seed*", "texts": "", "epochs": ""}
+    assert needed.cost_of_listed(pd.DataFrame([row]), minutes) == "not run: 3 runs, 27 minutes on one core"
+    longer = row | {"num": "1", "texts": str(10 * 64974), "epochs": "24"}
+    assert needed.cost_of_listed(pd.DataFrame([longer]), minutes) == "not run: 1 run, 3.0 hours on one core"
+    with pytest.raises(BadInput, match="needed.csv: '13_train_nli/hard' matches no committed run"):
+        needed.cost_of_listed(pd.DataFrame([row | {"like": "13_train_nli/hard"}]), minutes)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -69,6 +126,7 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         (claim("contains", ours="12_train_sst/*"), "has to match runs that differ in the seed only"),
         (claim("none", verdict="reproduced"), "without a rule, the verdict is 'open' or 'out of reach'"),
         (claim("check"), "section '' of no notebook has no cell tagged `check`"),
+        (claim("no_loss", theirs="12_train_sst/a-seed*"), "matches no committed run that has this metric"),
     ],
 )
 def test_a_claim_that_cannot_be_judged_is_named(row, message):
@@ -103,3 +161,33 @@ def test_each_table_and_figure_of_the_papers_has_a_claim_and_each_verdict_its_re
         if row.verdict == "contradicted":
             tested = "section" in row.why or "RESULTS.md" in row.why
             assert tested or row.why.startswith(verdicts.NOT_TESTED), f"{row.claim}: which experiment found the cause?"
+
+
+def test_each_open_claim_says_what_would_decide_it_and_nothing_else_is_listed():
+    judged = verdicts.with_verdicts(verdicts.read_claims(), committed.read_results())
+    silent = judged[judged["verdict"].eq("open") & judged["cost"].eq("")]
+    assert silent.empty, silent[["item", "claim"]].values.tolist()
+    keys, listed = ["paper", "item", "claim"], needed.read_needed()
+    known = judged.set_index(keys)
+    for key in listed[keys].itertuples(index=False, name=None):
+        assert key in known.index, f"needed.csv: no claim of claims.csv is {key}"
+        assert known.loc[key, "rule"] == "none", f"needed.csv: {key} is judged by numbers, its cost is computed"
+
+
+def test_a_published_lead_is_that_of_the_published_numbers():
+    published = committed.read_published()
+    claims = verdicts.read_claims().query("rule == 'ahead_by'")
+    assert len(claims)
+    for row in claims.itertuples():
+        metric = row.metric.partition(" ")[2]
+        task, models = row.ours.partition("_train_")[2].partition("/")[0], (row.ours, row.theirs)
+        names = [_published_model(pattern) for pattern in models]
+        of_paper = published[published["source"].str.startswith(row.paper.rpartition(" ")[0])]
+        of_task = of_paper[of_paper["task"].eq(task) & of_paper["metric"].eq(metric)].set_index("model")["value"]
+        assert float(row.value) == pytest.approx(of_task[names[0]] - of_task[names[1]], abs=1e-9), row.claim
+
+
+def _published_model(pattern):
+    """The model of a pattern of runs. The paper has one score function, which leaves the multiplier out."""
+    name = pattern.rpartition(" ")[2] if " " in pattern else pattern.partition("/")[2].partition("-seed")[0]
+    return "masks_by_released_score" if name == "masks_by_score" else name

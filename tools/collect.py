@@ -122,7 +122,7 @@ def describe() -> pd.DataFrame:
 def judge_again(table: pd.DataFrame) -> None:
     """Write the verdicts in `claims.csv` again that follow from the results."""
     if (reference_folder() / "claims.csv").is_file():
-        _write("claims.csv", with_verdicts(read_claims(), table).drop(columns="evidence"))
+        _write("claims.csv", with_verdicts(read_claims(), table).drop(columns=["evidence", "cost"]))
 
 
 def _write(name: str, table: pd.DataFrame) -> None:

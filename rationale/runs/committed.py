@@ -4,8 +4,9 @@
     history.csv    one epoch of one run per row
     by_text.csv    the score of each test text of a run (see `by_text`)
     claims.csv     the claims of the papers and what has become of them (see `verdicts`)
+    needed.csv     the runs that would decide a claim, as a number of runs like a committed one (see `verdicts`)
     runs.json      one run per line: all its parameters and its environment
-    num_texts.csv  the number of dev and test texts of each corpus that has classes
+    num_texts.csv  the number of texts of the splits of corpora that have classes
     figures/       the pictures listed in FIGURES
     epochs.json    the gates of a few texts after each epoch of the run EPOCHS
     rates.json     the gates of a few texts at each rate of a small sweep
@@ -150,7 +151,7 @@ def num_texts(corpus: str, settings: str, split: str = "test") -> int | None:
     corpus : str
     settings : str
         The column `settings`: `num_test` or `num_dev` may have left texts out.
-    split : "dev" or "test"
+    split : "train", "dev" or "test"
     """
     asked = read_settings(settings).get(f"num_{split}") or 0
     there = _counted(reference_folder() / "num_texts.csv").get((corpus, split))
@@ -225,6 +226,18 @@ def read_runs() -> pd.DataFrame:
     records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
     names = [record["run"] for record in records]
     return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
+
+
+def minutes_of_runs() -> pd.Series:
+    """How many minutes each committed run took on its machine: the index is the run's name.
+
+    This is the time of the whole run. If the run was interrupted, so that only the time after this is known, it is the
+    time of the training.
+    """
+    records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    whole = {record["run"]: float(str(record["environment"].get("seconds", 0)).split()[0]) for record in records}
+    trained = read_results().query("metric == 'seconds'").groupby("run")["value"].max()
+    return pd.Series({run: max(seconds, trained.get(run, 0.0)) / 60 for run, seconds in whole.items()})
 
 
 def runs_with(

@@ -12,20 +12,27 @@
 
 The verdict of a rule with numbers, or with a check, is recomputed by `with_verdicts`. `make reference` and
 `python -m tools.collect --tables-only` write it, and a test compares it with the file. Only the rule `none` has a
-verdict that was written by a person, and it can only be "open" or "out of reach".
+verdict that was written by a person, and it can only be "open" or "out of reach". What it would cost to decide an open
+claim is computed, too (`needed`).
 """
 
 import re
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from rationale.errors import BadInput, optional
-from rationale.runs import by_text
-from rationale.runs.committed import num_texts, read_by_text, reference_folder
+from rationale.runs import by_text, needed
+from rationale.runs.committed import minutes_of_runs, num_texts, read_by_text, reference_folder
 from rationale.runs.compare import KIND
 from rationale.runs.workspace import notebook_path
-from rationale.statistics import Difference, mean_interval, share_difference, welch_test, wilson_interval
+from rationale.statistics import (
+    Difference,
+    changed_share_difference,
+    mean_interval,
+    share_difference,
+    welch_test,
+    wilson_interval,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +47,10 @@ RULES = {
     "at_most": "the 95 % interval of our mean lies below the value",
     "above": "ours is above theirs, by the 95 % interval of the difference",
     "below": "ours is below theirs, by the 95 % interval of the difference",
+    "ahead_by": "ours is above theirs, and the 95 % interval of the difference reaches the published difference",
     "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
+    "no_loss": "masking (mean over layers) makes the answers of `theirs` no less accurate, by the 95 % interval of the "
+    "difference over texts, of which only those with another answer can count",
     "check": "a cell tagged `check` in the section asserts it whenever the notebook is executed",
     "none": "no rule: the reason says why it is open or out of reach",
 }
@@ -48,10 +58,11 @@ NO_INTERVAL = "one seed, no interval"
 
 
 class Verdict(NamedTuple):
-    """A verdict, and the numbers that it rests on in words ("" if there are none)."""
+    """A verdict, the numbers that it rests on, and what it would cost to decide an open one, in words (or "")."""
 
     verdict: str
     evidence: str
+    cost: str = ""
 
 
 def read_claims() -> pd.DataFrame:
@@ -65,13 +76,18 @@ def read_papers() -> pd.DataFrame:
 
 
 def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
-    """The claims with their verdicts, computed again from these results, and a column `evidence`."""
+    """The claims with their verdicts, computed again from these results, and the columns `evidence` and `cost`."""
     places = read_papers().set_index(["paper", "item"])
+    listed, minutes = needed.read_needed(), minutes_of_runs()
     found = []
     for claim in claims.to_dict("records"):
         place = places.loc[claim["paper"], claim["item"]]
-        found.append(judge(claim, results, place["notebook"], place["section"]))
-    return claims.assign(verdict=[one.verdict for one in found], evidence=[one.evidence for one in found])
+        one = judge(claim, results, place["notebook"], place["section"])
+        runs = listed[(listed[needed.CLAIM] == [claim[name] for name in needed.CLAIM]).all(axis=1)]
+        if len(runs):
+            one = one._replace(cost=needed.cost_of_listed(runs, minutes))
+        found.append(one)
+    return claims.assign(**{name: [getattr(one, name) for one in found] for name in Verdict._fields})
 
 
 def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", section: str = "") -> Verdict:
@@ -102,11 +118,36 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
         return Verdict(REPRODUCED, "asserted there")
     split, _, metric = claim["metric"].partition(" ")
     of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
+    if claim["rule"] == "no_loss":
+        return _after_masking(claim, results[results["split"] == split], where)
     ours = _rows(of_metric, claim["ours"], where)
-    value, margin = (float(claim[name] or 0) for name in ("value", "margin"))
+    limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")))
     if claim["rule"] in ("contains", "at_least", "at_most"):
-        return _beside_a_number(claim["rule"], ours, split, metric, value, margin)
-    return _beside_runs(claim["rule"], ours, _rows(of_metric, claim["theirs"], where), split, metric, margin)
+        return _beside_a_number(limits, ours, split, metric)
+    return _beside_runs(limits, ours, _rows(of_metric, claim["theirs"], where), split, metric)
+
+
+class Limits(NamedTuple):
+    """A rule with its numbers. `of` gives the verdict that an interval has by it."""
+
+    rule: str
+    value: float = 0.0
+    margin: float = 0.0
+
+    def of(self, low: float, high: float) -> str:
+        """The verdict if the mean, or the difference, lies between `low` and `high`."""
+        value, margin = self.value, self.margin
+        holds, fails = {
+            "contains": (low <= value + margin and value - margin <= high, True),
+            "at_least": (low >= value, high < value),
+            "at_most": (high <= value, low > value),
+            "above": (low > 0, high < 0),
+            "below": (high < 0, low > 0),
+            "ahead_by": (low > 0 and high >= value, high < value),
+            "within": (-margin <= low and high <= margin, high < -margin or low > margin),
+            "no_loss": (low >= 0, high < 0),
+        }[self.rule]
+        return REPRODUCED if holds else CONTRADICTED if fails else OPEN
 
 
 def has_check(notebook: str, section: str) -> bool:
@@ -120,7 +161,7 @@ def has_check(notebook: str, section: str) -> bool:
 
 def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
     runs, _, model = pattern.partition(" ")
-    part = of_metric[of_metric["run"].map(lambda run: fnmatchcase(run, runs))]
+    part = of_metric[of_metric["run"].map(lambda run: fnmatchcase(run, runs)).astype(bool)]
     part = part[part["model"] == model] if model else part
     kinds = part.drop_duplicates([*KIND, "settings"])
     if len(kinds) != 1:
@@ -129,29 +170,23 @@ def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
     return part
 
 
-def _beside_a_number(rule: str, ours: pd.DataFrame, split: str, metric: str, value: float, margin: float) -> Verdict:
+def _beside_a_number(limits: Limits, ours: pd.DataFrame, split: str, metric: str) -> Verdict:
     values = ours["value"].tolist()
     if len(values) > 1:
         low, high = mean_interval(values)
     else:
         num = _num_texts(ours, split, metric)
         if num is None:
-            return Verdict(OPEN, f"{_short(values[0])}, {NO_INTERVAL}")
+            return Verdict(OPEN, f"{_short(values[0])}, {NO_INTERVAL}", needed.cost_of_seeds(limits.of, ours))
         low, high = wilson_interval(values[0], num)
     evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
-    if rule == "at_least":
-        verdict = REPRODUCED if low >= value else CONTRADICTED if high < value else OPEN
-    elif rule == "at_most":
-        verdict = REPRODUCED if high <= value else CONTRADICTED if low > value else OPEN
-    else:
-        verdict = REPRODUCED if low <= value + margin and value - margin <= high else CONTRADICTED
-    beside = "published" if rule == "contains" else rule.replace("_", " ")
-    return Verdict(verdict, f"{evidence}; {beside} {_short(value)}")
+    verdict = limits.of(low, high)
+    beside = "published" if limits.rule == "contains" else limits.rule.replace("_", " ")
+    cost = needed.cost_of_seeds(limits.of, ours) if verdict == OPEN else ""
+    return Verdict(verdict, f"{evidence}; {beside} {_short(limits.value)}", cost)
 
 
-def _beside_runs(
-    rule: str, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str, margin: float
-) -> Verdict:
+def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str) -> Verdict:
     a, b = ours["value"].tolist(), theirs["value"].tolist()
     num = _num_texts(ours, split, metric)
     found = _in_the_same_runs(ours, theirs, metric) if split == "test" else None
@@ -164,16 +199,29 @@ def _beside_runs(
         found = share_difference(a[0], b[0], num)
     if found is None:
         difference = sum(a) / len(a) - sum(b) / len(b)
-        return Verdict(OPEN, f"difference {_short(difference)}, {NO_INTERVAL}")
-    decide: dict[str, Callable[[Difference], tuple[bool, bool]]] = {  # whether it holds, and whether it cannot hold
-        "above": lambda d: (d.low > 0, d.high < 0),
-        "below": lambda d: (d.high < 0, d.low > 0),
-        "within": lambda d: (-margin <= d.low and d.high <= margin, d.high < -margin or d.low > margin),
-    }
-    holds, fails = decide[rule](found)
+        cost = needed.cost_of_seeds(limits.of, ours, theirs)
+        return Verdict(OPEN, f"difference {_short(difference)}, {NO_INTERVAL}", cost)
+    verdict = limits.of(found.low, found.high)
     seeds = _seeds(len(a)) if len(a) == len(b) else f"{len(a)} and {_seeds(len(b))}"
-    evidence = f"difference {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), {seeds}{on_texts}"
-    return Verdict(REPRODUCED if holds else CONTRADICTED if fails else OPEN, evidence)
+    evidence = f"{_difference(found)}, {seeds}{on_texts}"
+    if limits.rule == "ahead_by":
+        evidence += f"; published {_short(limits.value)}"
+    cost = needed.cost_of_seeds(limits.of, ours, theirs) if verdict == OPEN else ""
+    return Verdict(verdict, evidence, cost)
+
+
+def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:
+    """Ours: a probe, whose `agreement` says how often the answer stays. Theirs: the model that it explains."""
+    masked, stays, alone = (
+        _rows(of_split[of_split["metric"].astype(str).str.fullmatch(metric)], claim[whose], where)
+        for metric, whose in ((r"masked_accuracy_\d+", "ours"), (r"agreement_\d+", "ours"), ("accuracy", "theirs"))
+    )
+    split = alone["split"].iloc[0]
+    num = _num_texts(alone, split, "accuracy")
+    if num is None or len(alone) != 1:
+        raise BadInput(f"{where}: the rule no_loss takes one run on a corpus of `num_texts.csv`")
+    found = changed_share_difference(masked["value"].mean(), alone["value"].iloc[0], 1 - stays["value"].mean(), num)
+    return Verdict(Limits("no_loss").of(found.low, found.high), f"{_difference(found)}, 1 seed, {num} texts")
 
 
 def _in_the_same_runs(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> Difference | None:
@@ -188,6 +236,10 @@ def _in_the_same_runs(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> 
 def _num_texts(rows: pd.DataFrame, split: str, metric: str) -> int | None:
     first = rows.iloc[0]
     return num_texts(first["corpus"], first["settings"], split) if metric == "accuracy" else None
+
+
+def _difference(found: Difference) -> str:
+    return f"difference {_short(found.value)} ({_short(found.low)} to {_short(found.high)})"
 
 
 def _seeds(num: int) -> str:

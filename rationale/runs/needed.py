@@ -1,0 +1,114 @@
+"""What it would cost to decide an open claim of the papers: runs that nobody has made, and the time of like runs.
+
+Where a claim is judged by numbers, the number of seeds follows from the means and spreads of the committed runs. For
+other claims `outputs/reference/needed.csv` lists the runs:
+
+    paper, item, claim   a row of `claims.csv`
+    num                  how many runs
+    like                 committed runs that they are like, as a pattern of names: "14_train_probes/sst-seed*"
+    texts, epochs        how many training texts and epochs they have, if not as many as those, which read all texts
+                         of a corpus in `num_texts.csv`; the time is taken to grow in proportion
+"""
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from statistics import mean, stdev
+from typing import TYPE_CHECKING
+
+from rationale.errors import BadInput, optional
+from rationale.runs.committed import minutes_of_runs, num_texts, read_runs, reference_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = optional("pandas", "tables of results", "notebooks")
+
+CLAIM = ["paper", "item", "claim"]  # what names a claim
+MOST = 20  # seeds of each model: beyond that we say that seeds do not decide it
+FEWEST = 3  # seeds of each model that we ask for where there is no spread yet
+
+
+def read_needed() -> pd.DataFrame:
+    """`needed.csv`: all columns are texts."""
+    return pd.read_csv(reference_folder() / "needed.csv", dtype=str, keep_default_na=False)
+
+
+def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> str:
+    """The time of the runs that `needed.csv` lists for one claim, in words.
+
+    Raises
+    ------
+    BadInput
+        If a pattern matches no committed run.
+    """
+    total, num = 0.0, 0
+    for row in rows.to_dict("records"):
+        runs = [run for run in minutes.index if fnmatchcase(run, row["like"])]
+        if not runs:
+            raise BadInput(f"needed.csv: {row['like']!r} matches no committed run")
+        one = float(minutes[runs].mean())
+        if row["texts"] or row["epochs"]:
+            like = read_runs().loc[runs[0]]
+            one *= float(row["texts"] or 1) / (num_texts(like["corpus"], "", "train") if row["texts"] else 1)
+            one *= float(row["epochs"] or 1) / (like["epochs"] if row["epochs"] else 1)
+        num += int(row["num"])
+        total += int(row["num"]) * one
+    return f"not run: {num} {'run' if num == 1 else 'runs'}, {in_words(total)} on one core"
+
+
+def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) -> str:
+    """How many more seeds would decide, in words, if the means and spreads of the committed ones stay.
+
+    Parameters
+    ----------
+    decide : callable
+        From the ends of an interval to a verdict; "open" is no decision.
+    groups : rows of one model or of two, one row per seed
+    """
+    scores = [rows["value"].tolist() for rows in groups]
+    fewest, each = min(map(len, scores)), " of each" * (len(scores) > 1)
+    if fewest < 2:
+        return f"for {FEWEST} seeds{each}{_time_of_more(groups, [FEWEST] * len(groups))}"
+    for num in range(fewest, MOST + 1):
+        nums = [max(num, len(values)) for values in scores]
+        if decide(*_interval(scores, nums)) != "open":
+            seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
+            return f"decided by {seeds}, if means and spreads stay{_time_of_more(groups, nums)}"
+    return f"not decided by {MOST} seeds{each}, if means and spreads stay"
+
+
+def _time_of_more(groups: Sequence[pd.DataFrame], nums: list[int]) -> str:
+    """The time until each group has so many seeds, in words; "" if the time of its runs is not known."""
+    minutes, total = minutes_of_runs(), 0.0
+    for rows, num in zip(groups, nums, strict=True):
+        known = minutes[minutes.index.isin(rows["run"])]
+        if known.empty:
+            return ""
+        total += max(0, num - len(rows)) * float(known.mean())
+    return f": {in_words(total)} on one core"
+
+
+def _interval(scores: list[list[float]], nums: list[int]) -> tuple[float, float]:
+    """The 95 % interval of a mean, or of Welch's difference of two, with the spreads of `scores` and `nums` seeds."""
+    parts = [stdev(values) ** 2 / num for values, num in zip(scores, nums, strict=True)]
+    value = mean(scores[0]) - (mean(scores[1]) if len(scores) > 1 else 0)
+    if sum(parts) == 0:
+        return value, value
+    freedom = sum(parts) ** 2 / sum(part**2 / (num - 1) for part, num in zip(parts, nums, strict=True))
+    half = float(optional("scipy.stats", "Student's interval", "notebooks").t.ppf(0.975, freedom)) * sum(parts) ** 0.5
+    return value - half, value + half
+
+
+def in_words(minutes: float) -> str:
+    """A time, rounded as an estimate may be.
+
+    Examples
+    --------
+    >>> in_words(3.2), in_words(95), in_words(3000), in_words(30000)
+    ('3 minutes', '95 minutes', '50 hours', '21 days')
+    """
+    for size, unit in ((1440, "days"), (60, "hours")):
+        if minutes >= 2 * size:
+            digits = 0 if size == 1440 or minutes >= 10 * size else 1
+            return f"{minutes / size:.{digits}f} {unit}"
+    return f"{max(1, round(minutes))} minute{'s' * (round(minutes) > 1)}"
