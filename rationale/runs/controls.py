@@ -94,7 +94,8 @@ def differences(table: "pd.DataFrame", scores: "pd.DataFrame") -> "pd.DataFrame"
             ours, theirs = of.get((*one, target)), of.get((*other, target))
             if ours is None or theirs is None or not there.issuperset([*ours.runs, *theirs.runs]):
                 continue
-            found = paired_bootstrap(*(by_text.stacked(scores, side.runs, "accuracy") for side in (ours, theirs)))
+            right, other_right = (by_text.stacked(scores, side.runs, "accuracy") for side in (ours, theirs))
+            found = paired_bootstrap(right, other_right)
             rows.append({"what": what, "target": target, "ours": " with a ".join(one), "theirs": " with a ".join(other),
                          "our rate": ours.rate_selected, "their rate": theirs.rate_selected,
                          "seeds": min(ours.seeds, theirs.seeds), "points": 100 * found.value, "low": 100 * found.low,
