@@ -62,28 +62,29 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # **Questions to discuss**
 #
 # 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
-#    Name a rationale that predicts well and explains nothing.
-#    (You can train one in `16_failures`.)
+#    Name a rationale that predicts well and explains nothing. (You can train one in `16_failures`, and
+#    `26_read_failures` compares what helps against it.)
 # 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
 #    its place?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
-#    rationale become a code (`31_selection_rates`, section 13)? What would you report beside the accuracy, so that
-#    your readers would notice?
+#    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
+#    What would you report beside the accuracy, so that your readers would notice?
 # 4. Which of the maps would you show to a user as an explanation? What does a weight of exactly 0 let you say?
 # 5. Erasure keeps too little, and a probe needs training. Which of the two explains the *model*, and which explains
 #    one of its answers?
 #
-# The agenda of each meeting is made below from one list. In a row *run*, you run the cells of a section in front of
-# everybody. In a row *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
-# answers (`make handout`). In a row *discuss*, you talk about the question above that has the number of the meeting.
+# Here is the agenda of each meeting. Each row has one of three words. For *run*, you run the cells of a section in
+# front of everybody. For *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
+# answers (`make handout`). For *discuss*, you talk about the question above whose number is that of the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
     (1, 10, "run", "10_first_rationale", "Reviews whose rationale we know"),
     (1, 10, "run", "10_first_rationale", "Did it find the true words?"),
-    (1, 10, "run", "10_first_rationale", "The predictor sees nothing else"),
+    (1, 8, "run", "10_first_rationale", "The predictor sees nothing else"),
     (1, 10, "exercise", "10_first_rationale", 1),
-    (1, 20, "discuss", "", ""),
+    (1, 8, "run", "26_read_failures", "Skewed starts: the accuracy does not warn you"),
+    (1, 14, "discuss", "", ""),
     (2, 10, "run", "01_choosing", "What one would wish for"),
     (2, 8, "run", "04_explore_shapes", "Four regimes of the shape"),
     (2, 10, "run", "04_explore_shapes", "Take the sliders"),
@@ -107,9 +108,17 @@ agenda = [  # meeting, minutes, what, notebook, section or number of the exercis
     (5, 20, "discuss", "", ""),
 ]
 plan = pd.DataFrame(agenda, columns=["meeting", "minutes", "what", "notebook", "where"])
-places = [{"exercise": f"exercise {row.where}", "discuss": f"question {row.meeting}"}.get(row.what, row.where)
-          for row in plan.itertuples()]
-figures.show_table(plan.assign(where=places))
+
+def place(row) -> str:
+    """Where a part of a meeting happens, in words."""
+    if row.what == "discuss":
+        return f"question {row.meeting}"
+    return f"{row.notebook}, {f'exercise {row.where}' if row.what == 'exercise' else row.where}"
+
+
+for meeting, part in plan.groupby("meeting"):
+    shown = part[["minutes", "what"]].assign(where=[place(row) for row in part.itertuples()])
+    display(Markdown(f"**Meeting {meeting}**"), figures.show_table(shown))
 
 # %% tags=["check"]
 for meeting, part in plan.groupby("meeting"):
@@ -123,8 +132,8 @@ for row in plan.itertuples():
 # %% [markdown]
 # ## 2. All exercises
 #
-# Each exercise asks you to *predict*, *change* and *explain*. The minutes are meant for a pair that has already run
-# the notebook up to that point.
+# Each exercise asks you to *predict*, *change* and *explain*. The minutes are those that we expect a pair to need,
+# after it has run the notebook up to that point.
 
 # %%
 listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
@@ -200,8 +209,8 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 #   decide, if the means and spreads of the committed seeds stay. The times are those of like runs that we have made.
 # - *out of reach*: we would need data or a model that we cannot get.
 #
-# > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews
-# > that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
+# > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
+# > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
 # > `rationale.statistics`: over seeds, or over the test texts where there is one seed. A test at 5 % rejects one true
 # > claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
@@ -238,7 +247,9 @@ for row in judged.itertuples():
 # %%
 counts = judged.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
 counts = counts.reindex(columns=[name for name in verdicts.VERDICTS if name in counts])
-figures.show_table(counts.rename_axis(columns=None).reset_index())
+shown = counts.rename_axis(columns=None)
+shown.index = shown.index.str.replace(r" et al\.| and \w+", "", regex=True)  # so that the table fits on a phone
+figures.show_table(shown, index="paper")
 
 # %% [markdown]
 # ## Summary

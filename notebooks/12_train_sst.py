@@ -155,7 +155,7 @@ if target is not None:
 # %%
 table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})
 print(f"kept epoch {scores['best_epoch']} of {len(result.history)}")
-table.round(4)
+figures.show_table(table, digits=4, index="measure")
 
 # %% tags=["check"]
 if claims.apply_to(p, "12_train_sst") and target is not None and p.dynamics == "signed":
@@ -181,7 +181,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Suppose that each sentence keeps *as many* words as its
-# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which is compared and not marked).
+# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which is compared and not graded).
 # *Change* the gates `own.z` of a hundred dev sentences, `sentences`. Put the values of the words of each row into
 # another, random order, and call the result `shuffled`. *Explain* what the difference says about the words, and what
 # the remaining accuracy says about their number.

@@ -81,7 +81,7 @@ for name, part in splits.items():
     lengths = [len(example.tokens) for example in part]
     shares = [np.mean([e.label == k for e in part]) for k in range(len(labels))] if labels else []
     facts.append([name, len(part), np.median(lengths), max(lengths), *shares])
-pd.DataFrame(facts, columns=["split", "texts", "median words", "longest", *(labels or [])]).round(3)
+figures.show_table(pd.DataFrame(facts, columns=["split", "texts", "median words", "longest", *(labels or [])]))
 
 # %% tags=["check"]
 in_split = [{example.tokens for example in part} for part in splits.values()]
@@ -158,7 +158,7 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 baseline = training.train_tfidf(splits, texts.head)
 result = training.train_extractor(p, splits, texts.head, texts.num_outputs, folder)
 scores = save_own(folder, result, p, texts, baseline)
-pd.DataFrame({name: scores[name] for name in ("dev", "test")}).round(4)
+figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}), digits=4, index="measure")
 
 # %% [markdown]
 # Here you see the two models side by side. The printed interval belongs to the test score. If we repeated the test on
@@ -171,7 +171,8 @@ half = 1.96 * result.evaluations["test"].standard_error
 models = {baseline.name: (baseline.metrics, 1.0), p.model: (scores, scores["test"]["rate_selected"])}
 beside = {name: [part["dev"][score], part["test"][score], rate] for name, (part, rate) in models.items()}
 print(f"test {score} of {p.model}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
-pd.DataFrame(beside, [f"dev {score}", f"test {score}", "share of words"]).T.round(3)
+columns = [f"{score}, dev", f"{score}, test", "share of words"]
+figures.show_table(pd.DataFrame(beside, columns).T, index="model")
 
 # %% tags=["figure"]
 history = pd.DataFrame(result.history)
@@ -234,7 +235,8 @@ words = {}
 for answer in fitted([" ".join(example.tokens) for example in splits["test"]]):
     taken = {token.lower() for token, z in zip(answer.tokens, answer.z, strict=True) if z > 0}
     words.setdefault(answer.label or "all texts", Counter()).update(taken)
-pd.DataFrame({name: pd.Series([word for word, _ in count.most_common(12)]) for name, count in words.items()})
+most = {name: pd.Series([word for word, _ in count.most_common(12)]) for name, count in words.items()}
+figures.show_table(pd.DataFrame(most))
 
 # %% [markdown]
 # ## 5. Is the rationale faithful?
@@ -258,7 +260,7 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # - *Sufficiency* is by how much the probability of the answer drops when the model reads only the rationale. If it is
 #   near 0, the rationale is enough.
 # - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
-#   the other words would have done as well.
+#   the other words would have been enough, too.
 # - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
 #   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
 #   matters little which words it contains.
@@ -268,7 +270,7 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # %%
 measured = ["sufficiency", "comprehensiveness", "count_tells", "answer_share", "calibration_error"]
 worth = faithfulness.measure_faithfulness(folder).get("test", {}) if labels else {}
-pd.DataFrame({"test": [worth.get(name, np.nan) for name in measured]}, measured).round(3)
+figures.show_table(pd.DataFrame({"test": [worth.get(name, np.nan) for name in measured]}, measured), index="measure")
 
 # %% [markdown]
 # ## 6. Use it elsewhere

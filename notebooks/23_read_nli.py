@@ -40,7 +40,8 @@ p = validated(globals())
 folder = results_folder("23_read_nli")
 results = committed.rows_for(p, "nli")
 export = Exports(folder, results)
-print(compare.caption(results), *compare.recipes(results), sep="\n")
+print(compare.caption(results))
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
 
 # %% [markdown]
 # ## 1. Accuracy and open cells
@@ -48,13 +49,13 @@ print(compare.caption(results), *compare.recipes(results), sep="\n")
 # How much accuracy do you lose if you close most cells? The table answers this on the test set. It corresponds to
 # Table 3 of Bastings et al. (2019) and to Table 1 of Niculae and Blondel (2017). Here is how you read it.
 #
-# - *Open cells* (`rate_selected`) is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0.
+# - *Open cells* is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0.
 #   A map has weights in both directions, and we count those that a premise word gives to the hypothesis.
 # - *Target* is the share of open cells that we set as the target of HardKuma's constraint. No other model has a target,
 #   so you find the column empty in its row.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
-# - *Behind softmax* is the accuracy of softmax on the same corpus minus that of the row. `accuracy_std` is the
+# - *Behind softmax* is the accuracy of softmax on the same corpus minus that of the row. *Its deviation* is the
 #   standard deviation over the seeds, and *network* names the settings of the network that differ from the default.
 # - *Known*, in the table of published numbers, says which numbers were recalled and not read again in the paper.
 #
@@ -69,7 +70,9 @@ table = pd.concat(parts, ignore_index=True)
 columns = ["corpus", "model", "network", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
 columns.append("behind softmax")
 without_ones = {"target": lambda part: part["target"].where(part["target"].lt(1))}  # a 1 says that there is no target
-display(export.table(table[[*columns, "seeds"]].assign(**without_ones), "accuracy"))
+export.table(table[[*columns, "seeds"]].assign(**without_ones), "accuracy")
+in_words = {"accuracy_std": "its deviation", "rate_selected": "open cells"}
+display(figures.show_table(table[[*columns, "seeds"]].assign(**without_ones).rename(columns=in_words)))
 published = committed.read_published().query("task == 'nli'")
 shown = published[["model", "target", "split", "metric", "value", "source", "known"]]
 display(figures.show_table(shown.assign(**without_ones)))
@@ -96,7 +99,7 @@ if len(table):
     if len(sparse):
         best = sparse.loc[sparse["accuracy"].astype(float).idxmax()]
         reached = f"{best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
-        title = f"The best sparse attention, {best['model']}, reaches {reached}"
+        title = f"The best sparse attention, {figures.in_words(best['model'])}, reaches {reached}"
     figures.draw_score_against_rate(points, ax, title=title, ylabel="accuracy (test)")
     ax.set_xlabel("open cells (share)")
     display(export.figure(fig, "accuracy_against_cells"))
@@ -211,7 +214,7 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
-# of `LABELS`, which is compared and not marked). *Change* from one pair to all pairs of a run. For the runs in
+# of `LABELS`, which is compared and not graded). *Change* from one pair to all pairs of a run. For the runs in
 # `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three, with
 # nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for each
 # label.
@@ -284,11 +287,12 @@ else:
 # stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds the expected
 # share of open cells and not the share at test time.
 #
-# > The two kinds of three seeds have about the same share of open cells, so this share does not explain the four
-# > points. The start does. We changed three parts of the start together. These are the layers, the scores that the
-# > gates begin with, and the number of passes that train gates, which is four and not twelve. We have not changed them
-# > one at a time. Nor have we run, from scratch, `multiplier_min: 0`, `constraint_from: 2`, several draws (`samples`)
-# > or more epochs. We do not know whether these would close the gap as well.
+# > The three runs with the warm start and the three from scratch have about the same share of open cells, so this share
+# > does not explain the four points. The start explains them. We changed three parts of the start together. These are
+# > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
+# > twelve. We have not changed them one at a time. Nor have we run, from scratch, `multiplier_min: 0`,
+# > `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether these would close the gap as
+# > well.
 
 # %% tags=["check"]
 if is_ours:

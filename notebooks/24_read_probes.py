@@ -59,19 +59,20 @@ PICTURES = {  # shown without runs
 }
 everything, results = results, results[results["corpus"] == "toy"]
 export = Exports(folder, everything)
-print(compare.caption(everything), *compare.recipes(everything), sep="\n")
+print(compare.caption(everything))
 print(f"{results['run'].nunique()} runs of the toy task")
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(everything)))
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
 # We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
 # digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
-# the truth, in nats. You see the means of both over the test texts that contain a digit of the query, and then over
-# seeds. A name that ends with `_1` belongs to layer 1. The paper gives no spread.
+# the truth, in nats (*KL* and *JS*). You see the means of both over the test texts that contain a digit of the query,
+# and then over seeds. The columns with ± have the standard deviation over seeds. The paper gives no spread.
 #
 # > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
-# > truth. If erasure keeps nothing, there is no distribution at all. The column `empty_1` has the share of such texts.
+# > truth. If erasure keeps nothing, there is no distribution at all. The column *empty* has the share of such texts.
 # > The paper's row for erasure comes from a rule in its code and not from a search. This rule keeps one digit, the
 # > first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
 
@@ -86,10 +87,12 @@ def by_method(metrics, split="test"):
 table = by_method(["kl_1", "js_1", "empty_1", "kl_0", "js_0"])
 shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
 shown["seconds"] = by_method(["seconds"], "train")["seconds"]
-display(export.table(shown.reset_index(), "distance_toy"))
+export.table(shown.reset_index(), "distance_toy")
+DISTANCES = {"kl_1": "KL", "kl_1_std": "± KL", "js_1": "JS", "js_1_std": "± JS", "empty_1": "empty"}
+display(figures.show_table(shown.rename(columns=DISTANCES), index="method"))
 published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
-display(figures.show_table(wide.reset_index(), digits=2))
+display(figures.show_table(wide.reset_index().rename(columns=DISTANCES), digits=2))
 
 # %% tags=["check"]
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
@@ -107,9 +110,10 @@ if len(table):
     fig, ax = figures.new_figure(size=(9, 4.6))
     drawn = table[table["js_1"].notna()]  # a method may attribute nothing to any text
     errors = drawn["js_1_std"].astype(float).fillna(0)
-    title = f"{best} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
-    figures.draw_bars([name.replace("_", "\n") for name in drawn.index], {"JS": drawn["js_1"].astype(float)}, ax,
-                      title=title, ylabel="Jensen-Shannon, nats", errors={"JS": errors}, fmt="{:.3f}")
+    title = f"The {figures.in_words(best)} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
+    names = [figures.in_words(name).replace(" ", "\n") for name in drawn.index]
+    figures.draw_bars(names, {"JS": drawn["js_1"].astype(float)}, ax, title=title, ylabel="Jensen-Shannon, nats",
+                      errors={"JS": errors}, fmt="{:.3f}")
     display(export.figure(fig, "distance_toy"))
 
 # %% [markdown]
@@ -195,7 +199,7 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less
 # than the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which is
-# compared and not marked). *Change* from one sequence to the test texts of the first toy run that contain a digit of
+# compared and not graded). *Change* from one sequence to the test texts of the first toy run that contain a digit of
 # the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
 # texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
 # Without runs, it is empty. *Explain* why the answer makes a difference.
@@ -236,31 +240,31 @@ for path in folders["toy"][:1]:
 # For a sentence of SST nobody knows the truth. But if the sentence is short, we can search. We look for the smallest
 # sets of words that keep the prediction of a GRU, which we call its answer, and compare the masks with these sets.
 #
-# You will find three kinds of masks that are fitted to single sentences. DiffMask without amortisation (`masks`) has
-# free logits for each sentence. The other two kinds (`masks_by_score` and `masks_by_released_score`) have the same
-# logits, but compute their gradient by the score function (`08_reinforce`). The row `erasure` is not a fit, but the
-# exact search for the answer. Precision, recall and F1 are those against the smallest mask that fits best. `optimality`
-# is the share of masks that are one of the smallest, and `masked` is the share of positions that a mask drops. All of
-# these are means over sentences, in per cent.
+# You will find three kinds of masks that are fitted to single sentences. DiffMask without amortisation (*free masks*)
+# has free logits for each sentence. The other two kinds (*by score* and *by released score*) have the same logits, but
+# compute their gradient by the score function (`08_reinforce`). The row *erasure* is not a fit, but the exact search
+# for the answer. If a sentence has several smallest masks, we take the one with the best F1. Precision, recall and F1
+# are those against this mask. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the
+# share of positions that a mask drops. All of these are means over sentences, in per cent.
 #
 # What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
 # in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
-# compare with erasure, which keeps only the answer, and these columns begin with `answer`. The paper does not say which
+# compare with erasure, which keeps only the answer, and these columns begin with *answer*. The paper does not say which
 # of the two searches it used.
 #
-# > The paper compares with a score function that leaves $\lambda$ out (`masks_by_released_score`, which the paper calls
-# > "REINFORCE+"). If it is scaled as the Lagrangian asks, it is `masks_by_score`. Our embeddings, sentences and model
-# > are not the paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which
-# > suits only one margin.
+# > The paper compares with a score function that leaves $\lambda$ out (*by released score*, which the paper calls
+# > "REINFORCE+"). With $\lambda$ in its place, it is *by score*. Our embeddings, sentences and model are not the
+# > paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which suits only
+# > one margin.
 #
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
 # otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
 # grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more
-# columns in the table. `feasible` is the share of sentences whose mask meets the margin, if we keep the words with
-# $P(z \ne 0) > 1/2$ and no others. `feasible_draws` is the share of sentences for which the mean divergence over the
+# columns in the table. *Meets the margin* is the share of sentences whose mask does, if we keep the words with
+# $P(z \ne 0) > 1/2$ and no others. *Its draws do* is the share of sentences for which the mean divergence over the
 # draws meets the margin, which is what the constraint asks for. These draws are those of the last quarter of the steps.
-# `settled` is the share of masks that this last quarter did not change. And `smallest` is the mean number of word
-# pieces in a smallest mask.
+# *Settled* is the share of masks that this last quarter did not change, and in *smallest* you find the mean number of
+# word pieces in a smallest mask.
 
 # %%
 searched = committed.search_rows(everything)
@@ -271,10 +275,13 @@ table = compare.summary(searched, marks).sort_values(["network", "model"])
 table = table.set_index(compare.line_names(table).str.replace(", gru", "", n=1))
 shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
 shown[list(committed.SMALLEST)] /= 100  # a number of word pieces
-display(export.table(shown.rename_axis("masks").reset_index(), "search", digits=1))
+export.table(shown.rename_axis("masks").reset_index(), "search", digits=1)
+in_words = {"f1": "F1", "masked": "dropped", "feasible": "meets the margin", "feasible_draws": "its draws do"}
+in_words |= {name: name.replace("answer_", "answer: ").replace("f1", "F1") for name in marks if "answer_" in name}
+display(figures.show_table(shown.rename(columns=in_words), digits=1, index="masks"))
 published = committed.read_published().query("task == 'probes' and metric in @marks")
 wide = 100 * published.pivot_table(index="model", columns="metric", values="value").reindex(columns=marks)
-display(figures.show_table(wide.dropna(axis=1, how="all").reset_index(), digits=1))
+display(figures.show_table(wide.dropna(axis=1, how="all").rename(columns=in_words), digits=1, index="published"))
 
 # %% tags=["check"]
 if len(table):
@@ -288,9 +295,10 @@ if is_ours:
 if len(table):
     fig, ax = figures.new_figure(size=(10, 4.6))
     rows = [name for name in table.index if not name.startswith("erasure")]
-    bars = {mark: 100 * table.loc[rows, mark].astype(float) for mark in ("f1", "optimality", "feasible")}
-    names = [name.replace("masks_by_", "").replace("_", "\n").replace(", margin=", "\nε = ") for name in rows]
-    nearest = max(rows, key=lambda name: table["optimality"][name])
+    drawn = {"f1": "F1", "optimality": "optimality", "feasible": "meets the margin"}
+    bars = {words: 100 * table.loc[rows, mark].astype(float) for mark, words in drawn.items()}
+    names = [figures.in_words(name).replace(", margin ", "\nε = ").replace(", by", "\nby") for name in rows]
+    nearest = names[int(table.loc[rows, "optimality"].astype(float).argmax())].replace("\n", ", ").capitalize()
     title = f"{nearest} finds a smallest mask most often"
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}", title=title)
     display(export.figure(fig, "search"))
@@ -304,9 +312,10 @@ if len(table):
 # %%
 ahead = committed.search_steps(searched, texts_scored)
 for row in ahead.to_dict("records"):
-    parts = [f"{name} {100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f}){' ≈' * (not d.is_significant)}"
-             for name, d in row.items() if name in committed.BEHIND_GATE and d is not None]
-    print(f"{row['method']}, ε = {row['margin']}, {row['steps']:,} steps: " + ", ".join(parts))
+    parts = [f"{drawn[name]} {100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
+             + " ≈" * (not d.is_significant)
+             for name, d in row.items() if name in committed.BEHIND_GATE and d is not None]  # fmt: skip
+    print(f"{figures.in_words(row['method'])}, ε = {row['margin']}, {row['steps']:,} steps: " + ", ".join(parts))
 
 # %% tags=["figure"]
 for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupby(["margin", "runs"]):
@@ -314,9 +323,9 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     lines, last = {}, part["steps"].max()
     means = searched[searched["run"].isin(of_runs)].groupby(["model", "metric"])["value"].mean()
     for method in ("masks", "masks_by_score"):
-        for name in ("optimality", "feasible"):
+        for name, words in (("optimality", "optimality"), ("feasible", "meets the margin")):
             ends = ["" if steps == last else f"_at_{steps}" for steps in part["steps"]]
-            lines[f"{method}, {name}"] = [100 * means[method, f"{name}{end}"] for end in ends]
+            lines[f"{figures.in_words(method)}: {words}"] = [100 * means[method, f"{name}{end}"] for end in ends]
     lead = [100 * one.value for one in part["optimality"]]
     title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
@@ -328,8 +337,8 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
 # two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
 # is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
-# margin. More of its masks meet it, but far fewer are smallest. So the paper's order holds for the released score
-# function. It vanishes once the score function has the multiplier in its place.
+# margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
+# for the released score function. It vanishes once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
@@ -337,14 +346,14 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
-# model and its answers are others. In the paper, the masks of the relaxed gate drop about three quarters of the
-# positions (`masked`). Ours drop more than nine tenths at the paper's margin, and about as many as the paper's at the
-# smaller margin. So by the size of its masks the smaller margin is the nearer one, and there the paper's order does not
-# hold.
+# model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
+# quarters of the positions (`masked`). Ours drop more than nine tenths at the paper's margin, and about as many as the
+# paper's at the smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's
+# table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the
-# share that meets the margin (`feasible`), too. We have measured all this with one GRU, so the intervals cover the
+# share that meets the margin, too. We have measured all this with one GRU, so the intervals cover the
 # choice of the sentences and not that of the model.
 
 # %% tags=["check"]
@@ -395,7 +404,7 @@ def show_layers(rows, scores, name):
     means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
     for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
         tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
-        print(f"{method}, by layer")
+        print(f"{figures.in_words(method)}, by layer")
         display(export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}"))
     return tables
 
@@ -407,7 +416,7 @@ print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no 
 # %% tags=["figure"]
 if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
-    shares = {method: layers["kept"] for method, layers in by_layer.items()}
+    shares = {figures.in_words(method): layers["kept"] for method, layers in by_layer.items()}
     least = {method: int(kept.idxmin()) for method, kept in shares.items()}
     title = ". ".join(f"Of {method.partition(', ')[0]}, layer {k} needs least, {shares[method][k]:.0%}"
                       for method, k in least.items())  # fmt: skip

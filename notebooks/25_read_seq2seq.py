@@ -43,7 +43,8 @@ p = validated(globals())
 folder = results_folder("25_read_seq2seq")
 results = committed.rows_for(p, "translation", "summarisation")
 export = Exports(folder, results)
-print(compare.caption(results), *compare.recipes(results), sep="\n")
+print(compare.caption(results))
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
 
 # %% [markdown]
 # ## 1. Scores
@@ -71,13 +72,14 @@ def by_map(part):
 
 tables = {name: by_map(part) for name, part in results.groupby(["task", "corpus", "aspect"])}
 for (task, corpus, pair), table in tables.items():
-    print(task, corpus, pair)
+    print(task.capitalize(), figures.in_words(corpus), pair)
     shown = table[[*marks, "seeds"]].astype(float)
     name = "_".join(f"scores {corpus} {pair}".split())
-    display(export.table(shown.rename_axis("attention").reset_index(), name))
+    export.table(shown.rename_axis("attention").reset_index(), name)
+    display(figures.show_table(shown.rename(columns=figures.in_words), digits=2, index="attention"))
 published = committed.read_published().query("task == 'summarisation'")
 wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
-display(figures.show_table(wide.reset_index(), digits=2))
+display(figures.show_table(wide.reset_index().rename(columns=figures.in_words), digits=2))
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -95,13 +97,14 @@ for (task, corpus, pair), table in tables.items():
     spread = table[mark].max() - table[mark].min()
     said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
     where = f"{corpus} {pair}".strip()
-    title = f"{where}: {spread:.1f} {said} between the best map and the worst"
-    labels = [name.replace(", ", "\n") for name in table.index]
+    title = f"{figures.in_words(corpus)} {pair}".strip() + f": {spread:.1f} {said} between the best map and the worst"
+    labels = [figures.in_words(name).replace(", ", "\n") for name in table.index]
     figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
     of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
     display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
     best = table[mark].astype(float).max()
-    far = [f"{name} {best - value:.1f}" for name, value in table[mark].astype(float).items() if best - value > 1]
+    scored = table[mark].astype(float).items()
+    far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in scored if best - value > 1]
     print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
 
 # %% [markdown]
@@ -138,9 +141,9 @@ if is_ours:
 # ## 2. Time
 #
 # What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps
-# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
-# `make bench` (`outputs/reference/bench.json`). We timed the maps in turns. The ratio below is the median over the
-# turns of the ratio to softmax, and not the ratio of the medians.
+# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with `make
+# bench` (`outputs/reference/bench.json`). We timed the maps in turns. For each turn we compute the ratio to softmax,
+# and below you see the median of these ratios. (This is not the ratio of the medians.)
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
@@ -242,7 +245,7 @@ for name, rows in read.items():
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
 # *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map, which is compared and not marked). *Change* the weights in this way and count again. Call the
+# (`guess`, a map, which is compared and not graded). *Change* the weights in this way and count again. Call the
 # result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0 after
 # rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
 

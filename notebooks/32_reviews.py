@@ -26,6 +26,7 @@ runs_dir: str = "outputs/11_train_reviews"  # folder of the runs
 runs: list = []  # names of the runs; empty: the committed outputs/reference/results.csv
 
 # %%
+import pandas as pd
 from IPython.display import display
 
 from rationale import figures
@@ -40,7 +41,8 @@ if p.runs:
 else:
     results = committed.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
 export = Exports(folder, results)
-print(compare.caption(results), *compare.recipes(results), sep="\n")
+print(compare.caption(results))
+display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
 
 
 # %%
@@ -51,6 +53,18 @@ def table(metrics: list[str], split: str = "test"):
 
 
 keys = [*compare.KIND, "settings"]
+in_words = {"line": "model", "rate_selected": "selected", "mse": "squared error", "mse_std": "its deviation",
+            "f1": "F1", "blind_random_span": "precision of a random run"}  # fmt: skip
+
+
+def shown(part, columns: list[str], digits: int = 3):
+    """Some columns of a table, for a reader: the rest is in the files."""
+    return figures.show_table(part[["corpus", "aspect", "line", *columns]].rename(columns=in_words), digits)
+
+
+def title_of(corpus: str, aspect: str) -> str:
+    """What a figure is about: "made-up reviews, look", or the corpus alone if it has one aspect."""
+    return figures.in_words(corpus) + (f", {aspect}" if aspect != "overall" else "")
 
 
 def runs_of(corpus: str, aspect: str):
@@ -62,26 +76,31 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
     """Points to draw, by line."""
     return {name: rows[columns].fillna(0).to_numpy().tolist() for name, rows in part.groupby("line")}
 
+
 # %% [markdown]
 # ## 1. Models that read everything
 #
 # How well can you predict the ratings from the whole text? Table 1 answers this with the mean squared error (of
 # scores in $[0, 1]$), or with the accuracy where there are two classes.
 #
-# We average over seeds, and over nothing else. Each setting that differs between runs of one model on one corpus is a
-# column. (The settings that differ between whole models are printed above.) Every table and figure of this notebook
-# is also saved for a paper. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG in `figures/`. In the tables of
-# published numbers, the column *known* tells you which of them were read in the paper, and which were recalled and
-# not read there again.
+# We average over seeds, and over nothing else. The deviation is that between seeds, so a single seed has none. A
+# model has a second row if some of its runs had another encoder or other gates. Every table of this notebook is also
+# saved for a paper, with further columns. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG of the figures in
+# `figures/`. Below our numbers you find the published ones. In such tables, *known* tells you which of them were read
+# in the paper, and which were recalled and not read there again.
 
 # %%
 errors = table(["mse", "accuracy", "rate_selected"])
 whole = errors[errors["model"].isin(["full_text", "svm"])]
 numbers = ["mse", "mse_std", "accuracy", "accuracy_std", "seeds"]
-display(export.table(whole[[*compare.told_columns(whole), *numbers]], "errors", digits=4))
-published = committed.read_published().query("task == 'reviews'")
-shown = ["corpus", "aspect", "model", "target", "value", "source", "known"]
-display(figures.show_table(published.loc[published["metric"] == "mse", shown].drop(columns="target"), 4))
+export.table(whole[[*compare.told_columns(whole), *numbers]], "errors", digits=4)
+display(shown(whole, ["mse", "mse_std", "accuracy", "seeds"], digits=4))
+published = (
+    committed.read_published().query("task == 'reviews'").replace({"model": {"full_text": "full text"}}, regex=True)
+)
+of_paper = ["corpus", "aspect", "model", "target", "value", "source", "known"]
+printed = published.loc[published["metric"] == "mse", of_paper].drop(columns="target")
+display(figures.show_table(printed.rename(columns={"value": "squared error"}), 4))
 
 # %% tags=["check"]
 assert errors["mse"].dropna().ge(0).all() and errors["accuracy"].dropna().between(0, 1).all()
@@ -89,9 +108,9 @@ for row in errors[errors["model"] == "full_text"].to_dict("records"):
     assert row["rate_selected"] == 1, "a model without gates reads everything"
 
 # %% [markdown]
-# On hotels, movies and IMDb the support vector machine predicts better than the networks that read everything. Had
-# these networks finished learning? In the next table you see, for each of our committed runs, in which epoch the loss
-# on dev was lowest, and by how much it fell over the last four epochs.
+# On hotels, movies and IMDb the support vector machine (SVM) predicts better than the networks that read everything.
+# Had these networks finished learning? In the next table you see, for each of our committed runs, in which epoch the
+# loss on dev was lowest, and by which share it fell over the last four epochs.
 
 # %%
 whole_runs = results.loc[results["model"].isin(["full_text", "hardkuma"]) & results["target"].isin([0.1, 1.0]), "run"]
@@ -99,7 +118,11 @@ history = committed.read_history().sort_values("epoch")
 losses = history[history["run"].isin(whole_runs)].groupby("run")["dev_task"]
 ended = losses.agg(epochs="size", lowest=lambda part: int(part.to_numpy().argmin()) + 1, last="last")
 ended["fell by"] = losses.agg(lambda part: 1 - part.iloc[-1] / part.iloc[-min(5, len(part))])
-ended.rename(index=lambda run: run.split("/")[1]).round(4)
+about = results.drop_duplicates("run").set_index("run")
+names = about["model"].map(figures.in_words) + about["network"].map(lambda name: name and f", {figures.in_words(name)}")
+facts = pd.DataFrame({"corpus": about["corpus"], "aspect": about["aspect"], "model": names, "seed": about["seed"]})
+facts = facts.join(ended.drop(columns="last"), how="inner").sort_values(["corpus", "aspect", "model", "seed"])
+figures.show_table(facts.rename(columns={"lowest": "loss lowest in epoch"}), 2)
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -122,12 +145,15 @@ if is_ours:
 # ## 2. Rationales against people's
 #
 # Now we compare the selected words with those that people have marked (Table 2). You see the precision, which is the
-# share of the selected words that are gold, and the share of words that was selected. Precision alone does not tell
-# you what was missed, so we add recall and F1, micro and macro.
+# share of the selected words that people marked (we call these words gold), and the share of words that was selected.
+# Precision alone does not tell you what was missed, so we add the recall, which is the share of the gold words that
+# were selected, and F1, the harmonic mean of both.
 #
-# The columns `blind` are the precisions of selections of the same size that never looked at the text. A rationale is
-# worth as much as it is above them. For made-up reviews, the columns *informative* compare with those words of the gold
-# rationale that carry the score, if the runs measured it.
+# The last column but one is the precision of a selection of the same size that never looked at the text. It takes
+# words that follow each other, from a random place. The worth of a rationale is how far its precision is above this
+# number. In the file `tables/rationales.csv` you find further columns. They count over texts in place of words
+# (`macro`), or take the first or the last words of a text as the blind selection. For made-up reviews, `informative`
+# compares with those gold words that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -135,23 +161,28 @@ marks += [f"{name}_informative" for name in marks[1:4] if f"{name}_informative" 
 marks += ["blind_random_span", "blind_first_words", "blind_last_words"]
 found = table(marks)
 found = found[found["precision"].notna() & (found["model"] != "full_text")].sort_values(keys)
-display(export.table(found[[*compare.told_columns(found), *marks, "seeds"]], "rationales"))
-display(figures.show_table(published.loc[published["metric"] == "precision", shown]))
+export.table(found[[*compare.told_columns(found), *marks, "seeds"]], "rationales")
+display(shown(found, ["target", "rate_selected", "precision", "recall", "f1", "blind_random_span", "seeds"], 2))
+printed = published.loc[published["metric"] == "precision", of_paper]
+display(figures.show_table(printed.rename(columns={"value": "precision"})))
 
 # %% tags=["check"]
 for name in ("precision", "recall", "f1"):
     assert found[name].between(0, 1).all()
 times = (found["precision"] / found["blind_random_span"]).groupby([found["corpus"], found["model"]]).min()
+print("The precision of a rationale, divided by that of a random run of words, is at least")
 for (corpus, model), least in times.items():
-    print(f"{corpus:16} {model:10} has at least {least:.1f} times the precision of a random run of words")
+    print(f"{least:4.1f} for {figures.in_words(model)} on {figures.in_words(corpus)}")
 
 # %% tags=["figure"]
 for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
+    if part["target"].nunique() == 1:  # no line to draw
+        continue
     fig, ax = figures.new_figure(size=(9, 5.2))
     blind = part[["rate_selected", "blind_random_span"]].to_numpy().tolist()
     lines = lines_of(part, ["rate_selected", "precision", "precision_std"]) | {"random run of words": blind}
     best = part.loc[part["precision"].idxmax()]
-    title = f"{corpus}, {aspect}: at best {best['precision']:.0%} of the selected words are gold"
+    title = f"{title_of(corpus, aspect)}: at best {best['precision']:.0%} of the selected words are gold"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision")
     ax.set_xlim(0, min(1.0, 1.2 * part["rate_selected"].max()))
     display(export.figure(fig, f"precision_{corpus}_{aspect}", runs_of(corpus, aspect)))
@@ -160,11 +191,12 @@ for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
 # ## 3. Error against selected text
 #
 # How much does the prediction suffer if the model reads less (Figure 3)? The star is the model that reads the full
-# text. Where it has several seeds, a band shows two standard deviations.
+# text. Where it has several seeds, a band shows two standard deviations. Note that the horizontal axis is logarithmic.
+# Otherwise the points on the left would stand too close together. An aspect with one rate per model has no figure.
 #
 # Please note that the sweeps compare whole recipes, and not only gates. The HardKuma gates are dependent, with one
 # draw per step. The Bernoulli gates are independent, with two draws, a leave-one-out baseline, a small reward for
-# entropy, and one and a half times as many epochs on the made-up reviews. From the line *hardkuma, independent* you
+# entropy, and one and a half times as many epochs on the made-up reviews. From the line *HardKuma, independent* you
 # can tell how much of the difference comes from dependence. You find the numbers of all models in the folder
 # `tables/`, in `scores.csv`.
 
@@ -178,13 +210,14 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
     band = (full[metric].iloc[0], 2 * full[f"{metric}_std"].fillna(0).iloc[0]) if len(full) == 1 else None
     some = part[~part["model"].isin(["full_text", "svm"] if band else ["svm"])]
     lines = lines_of(some, ["rate_selected", metric, f"{metric}_std"])
-    if lines:
+    if max(map(len, lines.values()), default=0) > 1:
         fig, ax = figures.new_figure(size=(9, 5.2))
         best = some.loc[some[metric].idxmin() if metric == "mse" else some[metric].idxmax()]
         reached = f"error {best[metric]:.3f}" if metric == "mse" else f"{best[metric]:.0%} right"
-        title = f"{corpus}, {aspect}: {best['model']} has {reached} from {best['rate_selected']:.0%} of the text"
+        who = figures.in_words(best["model"])
+        title = f"{title_of(corpus, aspect)}: {who} has {reached} from {best['rate_selected']:.0%} of the text"
         ylabel = "mean squared error" if metric == "mse" else metric
-        figures.draw_score_against_rate(lines, ax, band, title=title, ylabel=ylabel, percent=metric != "mse")
+        figures.draw_score_against_rate(lines, ax, band, title, ylabel, percent=metric != "mse", log_rate=True)
         display(export.figure(fig, f"{metric}_{corpus}_{aspect}", runs_of(corpus, aspect)))
 
 # %% [markdown]
@@ -198,8 +231,8 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   gold has. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma
 #   after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
-#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection,
-#   from a tenth on.
+#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection, at
+#   a tenth of the words and above.
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
 #   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
 #   with all words in view.
@@ -231,8 +264,10 @@ if is_ours:
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])
 both = both[both["model"] == "attention"]
-numbers = ["rate_selected", "precision", "global_rate_selected", "global_precision", "seeds"]
-export.table(both[[*compare.told_columns(both), *numbers]], "budgets")
+numbers = ["rate_selected", "precision", "global_rate_selected", "global_precision"]
+export.table(both[[*compare.told_columns(both), *numbers, "seeds"]], "budgets")
+names = ["selected, each review", "precision, each review", "selected, all reviews", "precision, all reviews"]
+figures.show_table(both[["corpus", "aspect", *numbers]].rename(columns=dict(zip(numbers, names, strict=True))), 2)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Take two models with the same rate and the same precision on
@@ -265,8 +300,8 @@ if is_ours:  # where few texts have a gold rationale, the rate over all texts is
 # %% [markdown]
 # ## Summary
 #
-# You judged a rationale at its size. We looked at the error that it costs, and at the words that it shares with the
-# reasons of people.
+# You judged each rationale relative to its size. We looked at the error that it costs, and at the words that it shares
+# with the reasons of people.
 #
 # ## Next
 #

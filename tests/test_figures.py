@@ -431,7 +431,7 @@ def test_a_model_looks_the_same_in_every_figure_and_a_second_variant_is_hollow()
     def looks(*models):
         _, ax = figures.new_figure()
         figures.draw_score_against_rate({model: [(0.1, 0.5)] for model in models}, ax)
-        return {bars.get_label(): bars.lines[0] for bars in ax.containers}
+        return {model: bars.lines[0] for model, bars in zip(models, ax.containers, strict=True)}
 
     first = looks("softmax", "attention", "hardkuma", "hardkuma, independent", "random run of words")
     second = looks("hardkuma, independent", "attention")
@@ -503,6 +503,29 @@ def test_a_figure_for_a_paper_has_three_formats_with_its_caption_and_the_same_by
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
         assert b"four runs" in (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_legends_and_cells_have_words_in_place_of_names_of_code():
+    assert figures.in_words("hardkuma, independent, learning_rate=0.01") == "HardKuma, independent, learning rate 0.01"
+    assert figures.in_words("K = 4, a (b)") == "K = 4, a (b)"
+    _, ax = figures.new_figure()
+    figures.draw_score_against_rate({"full_text": [(0.1, 0.5)], "svm, encoder=lstm": [(0.1, 0.4)]}, ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["full text", "SVM, encoder LSTM"]
+    shown = figures.show_table(pd.DataFrame({"model": ["full_text", "svm"], "setting": ["svm=1", "PARAMS=a_b"]}))
+    assert ">full text<" in shown and ">SVM<" in shown and "svm=" in shown and "a_b" in shown
+
+
+def test_an_index_is_shown_if_its_column_has_a_name():
+    table = pd.DataFrame({"texts": [259.0, 141.0]}, index=["no", "yes"])
+    assert "no" not in figures.show_table(table)
+    shown = figures.show_table(table, index="answer")
+    assert ">answer<" in shown and ">no<" in shown and ">259<" in shown
+
+
+def test_details_are_folded_behind_a_line_and_escaped():
+    shown = figures.show_folded("Settings <b>", ["a<i>=1"])
+    assert "<summary>Settings &lt;b&gt;</summary>" in shown and "a&lt;i&gt;=1" in shown
+    assert not figures.show_folded("Settings", [])
 
 
 def test_every_line_of_a_comparison_looks_different():

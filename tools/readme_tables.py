@@ -11,6 +11,7 @@ from rationale.runs.committed import (
     BEHIND_GATE,
     SEARCH_METRICS,
     SMALLEST,
+    minutes_of_runs,
     read_by_text,
     read_published,
     reference_folder,
@@ -23,6 +24,7 @@ from rationale.runs.compare import KIND, SUBJECT, line_names, summary
 from rationale.runs.controls import PRICE, by_control, rows_of_controls
 from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
+from rationale.runs.needed import in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
@@ -338,12 +340,22 @@ def tuning_table(_: pd.DataFrame) -> str:
 
 def sweeps_table(results: pd.DataFrame) -> str:
     """How many runs each sweep of the repository makes, in Markdown; only sweeps of which some run is committed."""
-    there, rows = set(results["run"]), []
+    there, minutes, rows = set(results["run"]), minutes_of_runs(), []
     for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
         sweep = read_sweep(path.stem, wanted=False)
-        if any(f"{run.notebook.stem}/{run.name}" in there for run in sweep.runs.values()):
-            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(sweep.runs)), str(len(sweep.left_out))])
-    return markdown(["command", "committed runs, which it makes", "wanted runs, which it leaves out"], rows)
+        names = [f"{run.notebook.stem}/{run.name}" for run in sweep.runs.values()]
+        if there.intersection(names):
+            took = minutes[minutes.index.isin(names)]
+            ends = [f"{time:.0f}" if time >= 1 else "<1" for time in (took.min(), took.max())]
+            one = [" to ".join(dict.fromkeys(ends)), in_words(took.sum())]
+            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(names)), str(len(sweep.left_out)), *one])
+    heads = [
+        "committed runs, which it makes",
+        "wanted runs, which it leaves out",
+        "minutes of one run",
+        "all on one core",
+    ]
+    return markdown(["command", *heads], rows)
 
 
 def bench_table(_: pd.DataFrame) -> str:

@@ -253,7 +253,7 @@ class Batches:
 
 
 def sizes_within(lengths: Sequence[int], batch_size: int, max_tokens: int) -> list[int]:
-    """The numbers of texts of batches cut from texts in this order, each as large as the two limits allow.
+    """How many texts each batch has, if texts in this order are cut into batches as large as the two limits allow.
 
     A text that is longer than max_tokens is a batch of its own.
 
@@ -379,8 +379,9 @@ def encode_pairs(
 def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) -> tuple[Tensor, Tensor | None]:
     """The numbers of all tokens, one text after the other: int32 [count]; and the row of each number, int32 [W].
 
-    No rows: the numbers are rows of the vocabulary. Otherwise they are those of `Packed`, whose array is shared, so
-    that they are not kept twice. (An array that is mapped from a file may not be written to, and is copied.)
+    If the second is None, the numbers are themselves rows of the vocabulary. Otherwise they are the numbers of
+    `Packed`, whose array we share and do not keep twice. (If it is mapped from a file, we copy it, because it may not
+    be written to.)
     """
     if isinstance(examples, Packed):
         numbers = examples.numbers()

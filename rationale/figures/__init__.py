@@ -65,8 +65,9 @@ from rationale.figures.look import (
     to_png,
 )
 from rationale.figures.phase import draw_phase_portrait
-from rationale.figures.tables import save_table, show_table
+from rationale.figures.tables import save_table, show_folded, show_table
 from rationale.figures.text import Html, highlight_html, highlight_svg
+from rationale.figures.words import in_words
 from rationale.highlight import highlight_ansi
 
 __all__ = [
@@ -106,6 +107,7 @@ __all__ = [
     "highlight_ansi",
     "highlight_html",
     "highlight_svg",
+    "in_words",
     "label_lines",
     "live_figure",
     "live_png",
@@ -114,6 +116,7 @@ __all__ = [
     "save_figure",
     "save_table",
     "show",
+    "show_folded",
     "show_source",
     "show_table",
     "slopes",

@@ -20,6 +20,7 @@ from rationale.figures.look import (
     set_labels,
     use_percent_ticks,
 )
+from rationale.figures.words import in_words
 
 
 @apply_style
@@ -30,12 +31,15 @@ def draw_score_against_rate(
     title: str = "",
     ylabel: str = "accuracy",
     percent: bool = True,
+    log_rate: bool = False,
 ) -> Axes:
     """Task score against the share of text kept, with one marker per model and error bars of one standard deviation.
 
     A model of `STYLED_MODELS` looks the same in every figure. If a figure contains two variants of one model
     ("hardkuma" and "hardkuma, independent"), the second has hollow markers and a dashed line. Further variants have
     a colour and a marker of their own.
+
+    The legend has words in place of names of code (`words.py`).
 
     Source: Bastings et al. 2019, Figs. 3 and 4.
 
@@ -47,17 +51,25 @@ def draw_score_against_rate(
         The score of the full text, drawn as a star at 100 % and a horizontal band.
     percent : bool
         True if scores are shares in [0, 1], to be drawn in per cent; False for a squared error.
+    log_rate : bool
+        True: small rates have as much room as large ones.
     """
     for (model, rows), line_style in zip(points.items(), _line_styles(list(points)), strict=True):
         table = check_numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
         errors = table[:, 2] if table[:, 2].any() else None
-        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=model, **line_style)
+        ax.errorbar(*table.T[:2], yerr=errors, capsize=4, label=in_words(model), **line_style)
     if band is not None:
         mean, spread = band
         ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
         label = "full text (± 2σ)" if spread else "full text"
         ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
     ax.set_xlim(0, 1.02)
+    if log_rate:
+        least = min((row[0] for rows in points.values() for row in map(list, rows)), default=0.1)
+        ax.set_xscale("log")
+        ax.set_xlim(0.8 * max(least, 0.01), 1.05)
+        ax.set_xticks([tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if tick >= 0.8 * least])
+        ax.xaxis.set_minor_locator(NullLocator())
     use_percent_ticks(ax.xaxis)
     if percent:
         use_percent_ticks(ax.yaxis)
@@ -99,11 +111,11 @@ def draw_score_by_setting(
             table = check_numbers(sorted((places[x], *score) for x, *score in rows[name]), name).reshape(-1, 3)
             table[:, 0] += beside * (i - (len(rows) - 1) / 2)
             line_style |= {} if are_numbers else {"linestyle": ""}
-            ax.errorbar(*table.T[:2], yerr=table[:, 2] if table[:, 2].any() else None, capsize=4, label=name,
-                        **line_style)  # fmt: skip
+            ax.errorbar(*table.T[:2], yerr=table[:, 2] if table[:, 2].any() else None, capsize=4,
+                        label=in_words(name), **line_style)  # fmt: skip
         else:
             mean, spread = check_numbers(levels[name], name)
-            ax.axhline(mean, color=line_style["color"], linestyle=":", label=name)
+            ax.axhline(mean, color=line_style["color"], linestyle=":", label=in_words(name))
             ax.axhspan(mean - spread, mean + spread, color=line_style["color"], alpha=0.12, linewidth=0)
     if not are_numbers:
         ax.set_xticks(range(len(values)), [str(value) for value in values])

@@ -26,6 +26,7 @@ from rationale.figures.look import (
     set_labels,
     use_percent_ticks,
 )
+from rationale.figures.words import in_words
 
 
 @apply_style
@@ -295,7 +296,7 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
                 "-" if name in scores else "--",
                 marker=MARKERS[i % len(MARKERS)],
                 color=PALETTE[i % len(PALETTE)],
-                label=name.replace("_", " "),
+                label=in_words(name).replace("_", " "),
             )
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")

@@ -2,11 +2,13 @@
 
 import html
 import re
+from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from rationale.figures.text import Html
+from rationale.figures.words import WORDS, in_words
 from rationale.files import write_text
 
 LONG = 24  # letters; a column with a longer text takes much of the width of a phone
@@ -22,22 +24,27 @@ LATEX = str.maketrans(
 )
 
 
-def show_table(table, digits: int = 3) -> Html:
+def show_table(table, digits: int = 3, index: str = "") -> Html:
     """A DataFrame as a narrow HTML table.
 
     A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
     without any value are left out, whole numbers have no decimals, and the name of a column may be broken into lines.
     So may paths and assignments, such as `PARAMS=params/demo.yaml`. On a phone, each row of a table that has several
-    columns of longer texts becomes a paragraph of its own, in which the names of the columns are repeated.
+    columns of longer texts becomes a paragraph of its own, in which the names of the columns are repeated. In place of
+    a name of code, such as `full_text`, a cell has words (`words.py`).
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Its index is not shown; call `reset_index` first if it is needed.
+        Its index is not shown, unless it has a name here.
     digits : int
         Decimals of numbers that are not whole.
+    index : str
+        The head of a first column with the index; "" for no such column.
     """
+    table = table.rename_axis(index).reset_index() if index else table
     texts, numeric, constants = _as_texts(table, digits)
+    texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
     heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in texts)
     prose = sum(max(map(len, cells), default=0) > LONG for name, cells in texts.items() if name not in numeric) > 1
@@ -54,9 +61,22 @@ def show_table(table, digits: int = 3) -> Html:
     return Html(f"<table class='{kind}'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
 
 
+def _as_words(cell: str) -> str:
+    """The text of a cell, in words if it is a name of code, or begins with one as the names of lines do."""
+    return in_words(cell) if cell.split(", ")[0] in WORDS else cell
+
+
 def _breakable(cell: str) -> str:
     """The text of a cell as HTML, in which a line may break behind "/" and "="."""
     return re.sub(r"(?<=[/=])(?=\w)", "<wbr>", html.escape(cell))
+
+
+def show_folded(line: str, rows: Iterable[str]) -> Html:
+    """Rows of text folded away behind a line, for details that few readers want; nothing if there are no rows."""
+    shown = "".join(f"<li>{html.escape(row)}</li>" for row in rows)
+    return Html(
+        f"<details class='code'><summary>{html.escape(line)}</summary><ul>{shown}</ul></details>" if shown else ""
+    )
 
 
 def save_table(table, folder: str | Path, name: str, caption: str = "", digits: int = 3) -> list[Path]:

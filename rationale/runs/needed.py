@@ -104,8 +104,8 @@ def in_words(minutes: float) -> str:
 
     Examples
     --------
-    >>> in_words(3.2), in_words(95), in_words(3000), in_words(30000)
-    ('3 minutes', '95 minutes', '50 hours', '21 days')
+    >>> in_words(3.2), in_words(95), in_words(1500), in_words(30000)
+    ('3 minutes', '95 minutes', '25 hours', '21 days')
     """
     for size, unit in ((1440, "days"), (60, "hours")):
         if minutes >= 2 * size:

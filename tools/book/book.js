@@ -3,7 +3,8 @@
 window.MathJax = {
   messageStyle: "none",
   tex2jax: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]], ignoreClass: ".*|", processClass: "arithmatex" },
-  "HTML-CSS": { availableFonts: [], webFont: "STIX-Web", imageFont: null, linebreaks: { automatic: true, width: "container" } },
+  "HTML-CSS": { availableFonts: [], webFont: "STIX-Web", imageFont: null, linebreaks: { automatic: true, width: "container" },
+    styles: { "@font-face": { "font-family": "MathJax_Blank", src: "local('no font')" } } },  // in place of a file "about:blank"
   showMathMenu: false,
   AuthorInit: () => MathJax.Hub.Register.StartupHook("End", () => {
     const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from rationale.nn.mappings.fast_rows import LANES, gather, njit, survey, threshold
+from rationale.nn.mappings.fast_rows import LANES, gather, njit, places_above, survey, threshold
+from rationale.nn.mappings.rows import LARGEST_PRICE
 
 FEW = 16  # pools that are worth one pass over the row each
 
@@ -29,77 +30,82 @@ def published_oscar(rows, there, gamma, lam, weights, groups, signs):
 @njit(cache=True)
 def _oscar(rows, there, ordered, gamma, lam, weights, groups):
     size = rows.shape[1]
-    w, place, least = np.empty(size), np.empty(size, np.int64), np.empty(size, rows.dtype)
+    w, place, flags = np.empty(size), np.empty(size, np.int64), np.empty(size, np.bool_)
     sums, sizes = np.empty(size), np.empty(size, np.int64)
+    least, levels = np.empty(size, rows.dtype), np.empty(size, rows.dtype)
     masked, everything = there.size > 0, np.empty(0, np.bool_)
-    weights[:] = 0.0
+    price = min(gamma * lam, LARGEST_PRICE)
     for r in range(rows.shape[0] if size > 0 else 0):
+        weights[r] = 0.0
         if not ordered[r, size - 1] < np.inf:  # NaN is the largest in numpy's order
             return False
         if ordered[r, size - 1] > -np.inf:
             keep = there[r] if masked else everything
-            pooled(rows[r], keep, masked, ordered[r], gamma, lam, w, place, sums, sizes, least, weights[r], groups[r])
+            pools = pooled(ordered[r], gamma, price, w, sums, sizes, least)
+            pools = pool_levels(sums, sizes, pools, gamma, levels)
+            spread(rows[r], keep, masked, levels, least, pools, place, flags, weights[r], groups[r])
     return True
 
 
 @njit(cache=True)
-def pooled(row, there, masked, ordered, gamma, lam, w, place, sums, sizes, least, weights, groups):
-    """Weights of oscarmax, written to a row of zeros, and the pools of those that are positive.
+def pooled(ordered, gamma, price, w, sums, sizes, least):
+    """Pool the scores less their prices; the sum, the size and the least score of each pool, and the number of pools.
 
-    `ordered`: the scores in ascending order, masked ones first. With w_1, w_2, ... the values less their prices, in
-    descending order of the scores, the threshold of the projection is
+    `ordered`: the scores in ascending order, masked ones first. The largest score is subtracted. Nothing is divided by
+    gamma before the end: the projection of w / gamma to the simplex is that of w to weights that sum to gamma, divided
+    by gamma. `price`: gamma lam.
 
-        tau = max_k (w_1 + ... + w_k - 1) / k
-
-    because the sums of the pooled values are the least concave majorant of those of w, and both are equal where the
-    maximum is. Only the first k values are pooled, and the search ends where no later segment of w can have a mean
-    above tau. The bound of these means has the largest value and the mean of the prices.
+    With w_1, w_2, ... the values less their prices, in descending order of the scores, the threshold of the projection
+    is at least (w_1 + ... + w_k - gamma) / k for each k. The search ends where no later segment of w can have a mean
+    above it. The bound of these means has the largest value and the mean of the prices.
     """
-    last, n = row.size - 1, row.size
-    while n > 0 and ordered[row.size - n] == -np.inf:
-        n -= 1
-    top, total, tau, support = np.float64(ordered[last]), 0.0, -np.inf, 0
-    for i in range(n):
-        w[i] = max((ordered[last - i] - top) / gamma, -1e300) - lam * (n - 1 - i)
-    for i in range(n):
-        if w[i] + lam * (n - 1 - i) / 2 <= tau:
+    last, first = ordered.size - 1, 0
+    while ordered[first] == -np.inf:
+        first += 1
+    top = np.float64(ordered[last])
+    for i in range(first, last + 1):
+        w[i] = ordered[i] - top - price * (i - first)
+    pools, end = 0, first  # pools before the one that is being filled
+    total, own, size = -gamma, 0.0, 0  # the sum of all values less gamma, and the sum and the size of that pool
+    for i in range(last, first - 1, -1):
+        value, before = w[i], last - i
+        if before > 0 and (value + price * (i - first) / 2) * before <= total:
+            end = i + 1
             break
-        total += w[i]
-        ratio = (total - 1) / (i + 1)
-        tau = max(tau, ratio)
-        if ratio >= tau - 1e-15 * abs(total):  # as far as sums are exact
-            support = i + 1
-    pools, total, size = 0, w[0], 1  # pools before the one that is being filled, whose sum and size these are
-    for i in range(1, support):
-        if total <= w[i] * size:
-            total += w[i]
+        total += value
+        if own <= value * size:
+            own += value
             size += 1
-            while pools > 0 and sums[pools - 1] * size <= total * sizes[pools - 1]:
+            while pools > 0 and sums[pools - 1] * size <= own * sizes[pools - 1]:
                 pools -= 1
-                total += sums[pools]
+                own += sums[pools]
                 size += sizes[pools]
         else:
-            sums[pools], sizes[pools], least[pools] = total, size, ordered[last - i + 1]
-            pools, total, size = pools + 1, w[i], 1
-    sums[pools], sizes[pools], least[pools] = total, size, ordered[last - support + 1]
-    pools += 1
-    top, total, count, tau = sums[0] / sizes[0], 0.0, 0, -np.inf  # the projection, less the largest pooled value
+            sums[pools], sizes[pools], least[pools] = own, size, ordered[i + 1]
+            pools, own, size = pools + 1, value, 1
+    sums[pools], sizes[pools], least[pools] = own, size, ordered[end]
+    return pools + 1
+
+
+@njit(cache=True)
+def pool_levels(sums, sizes, pools, gamma, levels):
+    """The projection of the values of pools, which descend: `levels` of those that are positive, and their number."""
+    top, total, count, tau = sums[0] / sizes[0], -gamma, 0, -np.inf
     for pool in range(pools):
         value = sums[pool] / sizes[pool] - top
         if value <= tau:
             pools = pool
             break
-        w[pool] = value
         total += value * sizes[pool]
         count += sizes[pool]
-        tau = (total - 1) / count
+        tau = total / count
     for pool in range(pools):
-        w[pool] -= tau
-    spread(row, there, masked, w, least, pools, place, weights, groups)
+        levels[pool] = (sums[pool] / sizes[pool] - top - tau) / gamma
+    return pools
 
 
 @njit(cache=True)
-def spread(row, there, masked, levels, least, pools, place, weights, groups):
+def spread(row, there, masked, levels, least, pools, place, flags, weights, groups):
     """Write the level and the number of its pool to each place, for scores that are at least the `least` of a pool."""
     if pools <= FEW:  # vector instructions for the whole row, once for each pool
         for pool in range(pools - 1, -1, -1):
@@ -112,11 +118,8 @@ def spread(row, there, masked, levels, least, pools, place, weights, groups):
             for t in range(row.size):
                 weights[t] = weights[t] if there[t] else 0.0
         return
-    kept = 0
-    for t in range(row.size):
-        place[kept] = t
-        keep = row[t] >= least[pools - 1]
-        kept += keep & there[t] if masked else keep
+    limit = np.nextafter(least[pools - 1], -np.inf)
+    kept = places_above(row, there, masked, limit, place, flags)
     for t in place[:kept]:
         pool, end = 0, pools - 1  # the first pool whose least score is not above this one
         while pool < end:
@@ -168,7 +171,7 @@ def _published_oscar(rows, there, orders, gamma, lam, weights, groups, signs):
     x, sign, place = np.empty(size), np.ones(size), np.empty(size, np.int64)
     group, rank, above = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(max(size, LANES))
     sums, sizes, tops = np.empty(size), np.empty(size, np.int64), np.empty(LANES, rows.dtype)
-    masked, everything = there.size > 0, np.empty(0, np.bool_)
+    masked, everything, flags = there.size > 0, np.empty(0, np.bool_), np.empty(size, np.bool_)
     weights[:] = 0.0
     groups[:] = -1
     signs[:] = 0
@@ -179,7 +182,7 @@ def _published_oscar(rows, there, orders, gamma, lam, weights, groups, signs):
             return False
         if count == 0:
             continue
-        n = gather(row, keep, masked, 0.0, gamma, np.inf, x, place, tops)
+        n = gather(row, keep, masked, 0.0, gamma, np.inf, x, place, flags, tops)
         published(x, n, lam, group, sign, sums, sizes, orders[r], place, rank)
         top = x[:n].max()
         tau = threshold(x, n, top, above)

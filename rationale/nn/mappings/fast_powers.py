@@ -31,7 +31,7 @@ def squared_norm(rows, there, gamma, p, weights):
     size = rows.shape[1]
     x, place = np.empty(size), np.empty(size, np.int64)
     masked, everything = there.size > 0, np.empty(0, np.bool_)
-    tops = np.empty(LANES, rows.dtype)
+    tops, flags = np.empty(LANES, rows.dtype), np.empty(size, np.bool_)
     q = p / (p - 1)
     bend = (2 - q) / q
     for r in range(rows.shape[0]):
@@ -42,7 +42,7 @@ def squared_norm(rows, there, gamma, p, weights):
             return False
         if count == 0:
             continue
-        n = gather(row, keep, masked, top, gamma, 1.0, x, place, tops)
+        n = gather(row, keep, masked, top, gamma, 1.0, x, place, flags, tops)
         low, high = -1.0, -(count ** (-2 / q))  # tau for a single nonzero weight, and for equal weights
         tau = low
         for _ in range(100):
@@ -135,7 +135,7 @@ def tsallis(rows, there, gamma, alphas, weights):
     size = rows.shape[1]
     x, kept, y, place = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
     masked, everything = there.size > 0, np.empty(0, np.bool_)
-    tops = np.empty(LANES, rows.dtype)
+    tops, flags = np.empty(LANES, rows.dtype), np.empty(size, np.bool_)
     for r in range(rows.shape[0]):
         a = alphas[r] - 1
         reach = 1 / a if a > 0 else np.inf
@@ -146,7 +146,7 @@ def tsallis(rows, there, gamma, alphas, weights):
             return False
         if count == 0:
             continue
-        n = gather(row, keep, masked, top, gamma, reach, x, place, tops)
+        n = gather(row, keep, masked, top, gamma, reach, x, place, flags, tops)
         low, high = 0.0, math.log(count) if a == 0 else -math.expm1(-a * math.log(count)) / a
         shift, remaining, precision = 0.0, n, 4e-15 * high
         kept[:n] = x[:n]

@@ -24,7 +24,8 @@ LANES = 32  # columns of a row that vector instructions work on at once
 def survey(row, there, masked, tops):
     """The largest unmasked score and the number of unmasked scores; -1 as this number if one of them is NaN or inf.
 
-    A score of -inf counts as masked. `tops` [LANES]: working memory of the dtype of the row.
+    A score of -inf counts as masked. `tops` [LANES], of the dtype of the row, gets the largest score of each column of
+    the row, seen as lines of LANES scores; -inf if there is none.
     """
     tops[:] = -np.inf
     count, wrong = 0, 0
@@ -56,20 +57,32 @@ def survey(row, there, masked, tops):
 
 
 @njit(cache=True)
-def gather(row, there, masked, top, gamma, reach, x, place, tops):
+def places_above(row, there, masked, limit, place, above):
+    """Write the places of unmasked scores > limit to `place`; their number. `above`: working memory, bool."""
+    for t in range(row.size):
+        above[t] = row[t] > limit
+    if masked:
+        for t in range(row.size):
+            above[t] = above[t] & there[t]
+    kept = 0
+    for t in range(row.size):
+        place[kept] = t  # written over if this score is left out, so that there is no branch
+        kept += above[t]
+    return kept
+
+
+@njit(cache=True)
+def gather(row, there, masked, top, gamma, reach, x, place, above, tops):
     """Copy unmasked scores, less `top` and divided by gamma, to the front of `x`, and their positions to `place`.
 
     `top`: the largest score, or 0. A constant changes no weight, and large scores keep their precision.
     `reach`: leave out scores that are then at most -reach, because their weight is 0; if inf, none is left out.
-    `tops`: working memory, as for `survey`.
+    `above`, `tops`: working memory, as for `places_above` and `survey`.
     Returns the number of scores copied.
     """
-    tops[0] = top - reach * gamma
-    limit, near, kept = tops[0], 0, 0  # the limit has the dtype of the row; what it rounds off is left out below
-    for t in range(row.size):
-        place[near] = t  # written over if this score is left out, so that there is no branch
-        keep = (row[t] >= limit) & (row[t] != -np.inf)
-        near += keep & there[t] if masked else keep
+    kept, span = 0, reach * gamma
+    tops[0] = top - span - 1e-6 * (abs(top) + span)  # in the dtype of the row; what is too low is left out below
+    near = places_above(row, there, masked, tops[0], place, above)
     for i in range(near):
         t = place[i]
         scaled = min(max((row[t] - top) / gamma, -1e300), 1e300)
@@ -225,16 +238,15 @@ def fused(x, place, n, count, rank, lam, groups, low, high, knots, slopes, shift
 
 # ----------------------------------------------------------------------------------------------------------- all rows
 @njit(cache=True)
-def project(rows, there, gamma, lam, fuse, weights, groups):
-    """Weights of all rows; False if a number is NaN or inf.
+def project(rows, there, gamma, weights):
+    """Weights of sparsemax of all rows; False if a number is NaN or inf.
 
-    `fuse`: for fusedmax, whose groups are written at the places of positive weights, for the backward pass.
+    The projection of the largest score of each column (see `survey`) is a lower bound of the threshold, because every
+    further score raises it. So only the scores above this bound are copied.
     """
     size = rows.shape[1]
-    x, place, group, rank = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    low, high = np.empty(max(size, LANES)), np.empty(size)
-    knots, slopes, shifts = np.empty(2 * size), np.empty(2 * size), np.empty(2 * size)
-    tops, reach = np.empty(LANES, rows.dtype), 1 + 4 * lam if fuse else 1.0
+    x, above, place = np.empty(size), np.empty(max(size, LANES)), np.empty(size, np.int64)
+    tops, flags = np.empty(LANES, rows.dtype), np.empty(size, np.bool_)
     masked, everything = there.size > 0, np.empty(0, np.bool_)
     for r in range(rows.shape[0]):
         row, keep, of_row = rows[r], there[r] if masked else everything, weights[r]
@@ -244,78 +256,41 @@ def project(rows, there, gamma, lam, fuse, weights, groups):
             return False
         if count == 0:
             continue
-        n = gather(row, keep, masked, top, gamma, reach, x, place, tops)
-        top = 0.0  # `gather` has subtracted it
-        if fuse:
-            count_before(row, keep, masked, count, place, n, rank)
-            n = fused(x, place, n, count, rank, lam, group, low, high, knots, slopes, shifts)
-            top = x[:n].max()
-            for i in range(n):
-                groups[r, place[i]] = group[i]
-        tau = threshold(x, n, top, low)
+        for k in range(LANES):
+            above[k] = max((tops[k] - top) / gamma, -1.0)  # what is lower has weight 0
+        least = drop_below(above, LANES)
+        n = gather(row, keep, masked, top, gamma, -least, x, place, flags, tops)
+        above[:n] = x[:n]
+        tau = drop_below(above, n)
         for i in range(n):
-            of_row[place[i]] = max(x[i] - top - tau, 0.0)
+            of_row[place[i]] = max(x[i] - tau, 0.0)
     return True
 
 
 @njit(cache=True)
-def project_back(grads, weights, groups, signs, gamma, grad_scores):
-    """Gradient of the scores: subtract the mean over the support, then average over each group."""
-    size = grads.shape[1]
-    sums, sizes, support = np.empty(size), np.empty(size), np.empty(size, np.int64)
-    values, own = np.zeros(size), np.empty(size, np.int64)
-    for r in range(grads.shape[0]):
-        of_row, result, total, count = weights[r], grad_scores[r], 0.0, 0
-        result[:] = 0.0
-        for t in range(size):
-            support[count] = t
-            count += of_row[t] > 0
-        for t in support[:count]:
-            total += grads[r, t]
-        mean = total / max(count, 1)
-        if signs.size > 0:
-            for t in support[:count]:
-                values[t] = grads[r, t] - mean
-            average_signed(values, groups[r], signs[r], sums, sizes)
-            for t in range(size):  # a pool may have members of weight 0
-                result[t] = values[t] / gamma
-            values[:] = 0.0
+def project_fused(rows, there, gamma, lam, weights, groups):
+    """The same for fusedmax; its segments are written to `groups` at the places of positive weights."""
+    size = rows.shape[1]
+    x, place, group, rank = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    low, high = np.empty(max(size, LANES)), np.empty(size)
+    knots, slopes, shifts = np.empty(2 * size), np.empty(2 * size), np.empty(2 * size)
+    tops, flags, reach = np.empty(LANES, rows.dtype), np.empty(size, np.bool_), 1 + 4 * lam
+    masked, everything = there.size > 0, np.empty(0, np.bool_)
+    for r in range(rows.shape[0]):
+        row, keep, of_row = rows[r], there[r] if masked else everything, weights[r]
+        of_row[:] = 0.0
+        top, count = survey(row, keep, masked, tops)
+        if count < 0:
+            return False
+        if count == 0:
             continue
-        for i in range(count):
-            values[i] = grads[r, support[i]] - mean
-        if groups.size > 0:
-            number = 0
-            for i in range(count):
-                own[i] = groups[r, support[i]]
-                number = max(number, own[i] + 1)
-            average(values, own, count, number, sums, sizes)
-        for i in range(count):
-            result[support[i]] = values[i] / gamma
-        values[:count] = 0.0
-
-
-@njit(cache=True)
-def average(values, groups, n, number, sums, sizes):
-    """The first n values <- their mean over each of the groups 0, ..., number - 1, in place."""
-    sums[:number] = 0.0
-    sizes[:number] = 0.0
-    for i in range(n):
-        sums[groups[i]] += values[i]
-        sizes[groups[i]] += 1
-    for group in range(number):
-        sums[group] /= max(sizes[group], 1.0)
-    for i in range(n):
-        values[i] = sums[groups[i]]
-
-
-@njit(cache=True)
-def average_signed(values, groups, signs, sums, sizes):
-    """values <- the mean of sign times value over each group, times the sign; 0 where there is no group (-1)."""
-    sums[:] = 0.0
-    sizes[:] = 0.0
-    for t in range(values.size):
-        if groups[t] >= 0:
-            sums[groups[t]] += values[t] * signs[t]
-            sizes[groups[t]] += 1
-    for t in range(values.size):
-        values[t] = sums[groups[t]] / sizes[groups[t]] * signs[t] if groups[t] >= 0 else 0.0
+        n = gather(row, keep, masked, top, gamma, reach, x, place, flags, tops)
+        count_before(row, keep, masked, count, place, n, rank)
+        n = fused(x, place, n, count, rank, lam, group, low, high, knots, slopes, shifts)
+        top = x[:n].max()  # `gather` has subtracted the largest score
+        for i in range(n):
+            groups[r, place[i]] = group[i]
+        tau = threshold(x, n, top, low)
+        for i in range(n):
+            of_row[place[i]] = max(x[i] - top - tau, 0.0)
+    return True

@@ -1,7 +1,6 @@
 """The compiled forms of the mappings that end in a projection to the simplex, with gradients: (A8)."""
 
-from typing import Any
-
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,8 +28,10 @@ class Projected(torch.autograd.Function):
             finite = fast_pools.published_oscar(rows, there, gamma, lam, of_rows, groups.numpy(), signs.numpy())
         elif equal == "ties":
             finite = fast_pools.oscar(rows, there, gamma, lam, of_rows, groups.numpy())
+        elif equal == "steps":
+            finite = fast_rows.project_fused(rows, there, gamma, lam, of_rows, groups.numpy())
         else:
-            finite = fast_rows.project(rows, there, gamma, lam, equal == "steps", of_rows, groups.numpy())
+            finite = fast_rows.project(rows, there, gamma, of_rows)
         if not finite:
             raise not_finite(scores if mask is None else scores[mask])
         return weights.to(scores), groups, signs
@@ -71,11 +72,17 @@ class Averaged(torch.autograd.Function):
 
     @staticmethod
     def forward(values, weights, groups, signs, gamma):
-        from rationale.nn.mappings import fast_rows
+        from rationale.nn.mappings import fast_back
 
         (rows, _), (support, _) = arrays(values), arrays(weights)
         result, of_rows = empty_like(values, rows.shape)
-        fast_rows.project_back(rows, support, *grouping(groups, signs, rows.shape), gamma, of_rows)
+        if signs.numel():
+            structure = as_rows(groups, rows.shape), as_rows(signs, rows.shape)
+            fast_back.project_back_signed(rows, support, *structure, gamma, of_rows)
+        elif groups.numel():
+            fast_back.project_back_groups(rows, support, as_rows(groups, rows.shape), gamma, of_rows)
+        else:
+            fast_back.project_back(rows, support, gamma, of_rows)
         return result.to(values)
 
     @staticmethod
@@ -97,8 +104,6 @@ class Averaged(torch.autograd.Function):
         return Averaged.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
 
 
-def grouping(groups: Tensor, signs: Tensor, shape: tuple[int, int]) -> list[Any]:
-    """Groups and signs as arrays [N, T]; [0, 0] if there are none."""
-    return [
-        (part.reshape(shape) if part.numel() else part.reshape(0, 0)).contiguous().numpy() for part in (groups, signs)
-    ]
+def as_rows(values: Tensor, shape: tuple[int, int]) -> np.ndarray:
+    """Groups or signs as an array [N, T]."""
+    return values.reshape(shape).contiguous().numpy()
