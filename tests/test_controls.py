@@ -73,3 +73,13 @@ def test_without_runs_there_are_no_rows(results):
     empty = controls.by_control(results.head(0))
     assert empty.empty and {"accuracy_std", "runs"} <= set(empty)
     assert controls.differences(empty, committed.read_by_text()).empty
+
+
+def test_both_controls_of_both_gates_are_committed_and_beside_each_other():
+    table = controls.by_control(controls.rows_of_controls(committed.read_results()))
+    assert set(zip(table["gate"], table["control"], strict=True)) == {
+        (gate, control) for gate in controls.OF_GATES.values() for control in controls.CONTROLS
+    }
+    apart = controls.differences(table, committed.read_by_text())
+    assert set(apart["what"]) == set(controls.COMPARED) and set(apart["target"]) == {0.4}
+    assert apart["low"].le(apart["points"]).all() and apart["points"].le(apart["high"]).all()

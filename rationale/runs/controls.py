@@ -32,10 +32,11 @@ COMPARED = {  # (gate, control) and (gate, control): what differs
 def rows_of_controls(results: "pd.DataFrame") -> "pd.DataFrame":
     """The rows of the committed runs of the sweep `sst_control`; none if there are none."""
     shared = parameters_of("sst/control.yaml")
-    rows = [
-        runs_with(results, required=False, **(parameters_of(f"sst/{model}.yaml") | shared | {"model": model}))
-        for model in OF_GATES
-    ]
+    rows = []
+    for model in OF_GATES:
+        alike = parameters_of(f"sst/{model}.yaml") | shared | {"model": model}
+        alike.pop("selection", None)  # any target, or a price
+        rows.append(runs_with(results, required=False, **alike))
     return pd.concat(rows)
 
 
