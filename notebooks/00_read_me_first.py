@@ -211,8 +211,9 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 #
 # > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
 # > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
-# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. A test at 5 % rejects one true
-# > claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
+# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Where two kinds of gates were
+# > trained at several targets, aspects and corpora, the interval is over these pairs of settings. A test at 5 % rejects
+# > one true claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%

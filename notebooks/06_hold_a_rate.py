@@ -172,7 +172,7 @@ assert torch.allclose(violation[near], share[near] - p.selection, atol=second_or
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
 in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool())
 in_logs.backward()
-print(f"mean of the three in float32: {log_nonzero.exp().mean().item()}; its logarithm: {in_logs.item():.1f}")
+print(f"the mean in float32: {log_nonzero.exp().mean().item()}; its logarithm by `log_mean`: {in_logs.item():.1f}")
 
 # %% tags=["figure"]
 names = [f"ln P(z ≠ 0)\n= {value:.0f}" for value in log_nonzero[0].tolist()]
@@ -344,7 +344,7 @@ figures.draw_panel(figures.draw_lines, range(1, 1601), lines, yscale="log", xlab
 without_delay = {name: objectives.steps_to_multiplier(case.start, case.rate, case.gap)
                  for name, case in published.iterrows()}
 for name, plain in without_delay.items():
-    print(f"{name:4}: {plain:5.0f} steps without the delay of the average, {reached[name]} with it")
+    print(f"{name:4}: {plain:5.0f} steps without the delay of the smoothing, {reached[name]} with it")
 
 # %% [markdown]
 # A word of caution before you judge the rule by this portrait. Our toy takes far larger steps than a real training,

@@ -71,7 +71,8 @@ training.require_words(p)  # before anything is read
 # %%
 named = p
 if not is_own(p.corpus):
-    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts=2500)
+    num_texts = p.num_train + p.num_dev + p.num_test or 2500
+    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts)
     columns = {"text": "text", "label": "label", "rationale": "rationale"}
     named = p.model_copy(update={"corpus": str(made)} | columns)
 texts = read_extraction(named)
@@ -147,6 +148,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
 # baseline, it has not learned your task yet.
+#
+# Every word is read as a vector. If you give no file of `vectors`, they are random at first and trained with the model.
+# A word that occurs only once in your training texts has no vector of its own.
 #
 # You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what
 # you can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have

@@ -13,6 +13,7 @@ from rationale.runs.committed import (
     SMALLEST,
     minutes_of_runs,
     read_by_text,
+    read_own_texts,
     read_published,
     reference_folder,
     rows_of_figure_4,
@@ -28,7 +29,7 @@ from rationale.runs.needed import in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from rationale.statistics import wilson_interval
+from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -358,6 +359,62 @@ def sweeps_table(results: pd.DataFrame) -> str:
     return markdown(["command", *heads], rows)
 
 
+OF_OWN = {"full_text": "full text", "hardkuma": "a fifth of the words"}  # by model
+WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
+
+
+def own_differences(table: pd.DataFrame) -> pd.DataFrame:
+    """What selecting words costs on corpora as if they were texts of one's own, one row per selecting run.
+
+    Returns
+    -------
+    DataFrame
+        corpus, encoder, seed; `rate_gap`, the distance of the rate on test from its target; and the differences of the
+        test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the same encoder and
+        seed (paired), and `tfidf`, from TF-IDF with logistic regression.
+    """
+    rows = []
+    chosen = table[table["model"] == "hardkuma"]
+    for row in chosen.itertuples():
+        alike = (table["corpus"] == row.corpus) & (table["encoder"] == row.encoder) & (table["seed"] == row.seed)
+        whole = table[alike & (table["model"] == "full_text")]
+        full = None
+        if len(whole):
+            scores = [by_text.read_scores("accuracy", row.test, bits) for bits in (row.right, whole["right"].iloc[0])]
+            full = paired_bootstrap(*(one.double().unsqueeze(0) for one in scores))
+        tfidf = share_difference(row.test_accuracy, row.tfidf_test, row.test)
+        gap = abs(row.test_rate - row.target)
+        rows.append([row.corpus, row.encoder, row.seed, gap, full, tfidf])
+    return pd.DataFrame(rows, columns=["corpus", "encoder", "seed", "rate_gap", "full", "tfidf"])
+
+
+def own_texts_table(_: pd.DataFrame) -> str:
+    """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
+    table = read_own_texts()
+    found = own_differences(table).set_index(["corpus", "encoder", "seed"])
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
+    rows = []
+    for row in table.itertuples():
+        key, gates = (row.corpus, row.encoder, row.seed), row.model == "hardkuma"
+        cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model]]
+        for accuracy in (row.test_accuracy, row.tfidf_test):
+            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
+        cells.append(with_interval(share_difference(row.test_accuracy, row.tfidf_test, row.test), scale=100))
+        cells.append(with_interval(found["full"][key], scale=100) if gates else "")
+        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
+        rows.append(cells)
+    lines = []
+    for encoder, part in found.reset_index().groupby("encoder"):
+        full = [one for one in part["full"] if one is not None]
+        near = sum(one.value >= -WITHIN["full text"] for one in full)
+        held = (part["rate_gap"] <= WITHIN["rate"]).sum()
+        above = sum(one.value > 0 for one in part["tfidf"])
+        told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
+        told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
+        lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+    return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}"
+
+
 def bench_table(_: pd.DataFrame) -> str:
     """The tables of speed, which do not depend on the results; see `tools.speed`."""
     return speed_tables()
@@ -403,6 +460,7 @@ TABLES |= {
     "claims": claims_table,
     "tuning": tuning_table,
     "sweeps": sweeps_table,
+    "own_texts": own_texts_table,
     "bench": bench_table,
     "scale": scale_table,
 }

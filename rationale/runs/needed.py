@@ -77,6 +77,11 @@ def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) 
     return f"not decided by {MOST} seeds{each}, if means and spreads stay"
 
 
+def cost_of_pairs(*groups: pd.DataFrame) -> str:
+    """The time until each of these models has `FEWEST` seeds, in words."""
+    return f"for {FEWEST} seeds of each{_time_of_more(groups, [FEWEST] * len(groups))}"
+
+
 def _time_of_more(groups: Sequence[pd.DataFrame], nums: list[int]) -> str:
     """The time until each group has so many seeds, in words; "" if the time of its runs is not known."""
     minutes, total = minutes_of_runs(), 0.0

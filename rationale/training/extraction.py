@@ -13,7 +13,7 @@ from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary, require_vectors
 from rationale.data.word_pieces import build_pieces
 from rationale.errors import BadInput
-from rationale.models.extractor import Extractor, build_extractor
+from rationale.models.extractor import Extractor, ExtractorSettings, build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.nn.encoders import find_encoder
@@ -93,7 +93,8 @@ def prepare_extractor(
     if encoder.reads_pieces:
         vocabulary, vectors = build_pieces(splits, encoder.tokenizer(p))
     else:
-        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+        trained = ExtractorSettings.of(p).trains_vectors(p.vectors)
+        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed, trained)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
     limits, guidance = {"train": StepSettings.of(p).batch_tokens}, GuidanceSettings.of(p)
     guided = {"train": guidance.guided if guidance.guidance else 0.0}
