@@ -30,6 +30,7 @@ from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
 from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
+from rationale.training.settings import OwnTextSettings
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -412,6 +413,13 @@ def own_texts_table(_: pd.DataFrame) -> str:
         told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
         told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
         lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+    usual = OwnTextSettings.model_fields["epochs"].default
+    older = table[table["epochs"] != usual]
+    for epochs, part in older.groupby("epochs"):
+        names = ", ".join(dict.fromkeys(part["corpus"]))
+        lines.append(
+            f"The rows of {names} were made with `epochs={epochs}`, the default before {usual} with `stop_after`."
+        )
     return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}"
 
 

@@ -181,6 +181,24 @@ class Batches:
         """The classes, long [N], or scores, float [N, K], of all examples in order."""
         return self._targets
 
+    def sums(self, of_word: Tensor) -> Tensor:
+        """The sum of one number per word over the words of each text.
+
+        Parameters
+        ----------
+        of_word : long [V]
+            A number for each row of the vocabulary.
+
+        Returns
+        -------
+        long [N]
+        """
+        numbers = self._flat.long()
+        rows = numbers if self._rows is None else self._rows.long()[numbers]
+        text = torch.arange(len(self.lengths), device=self.device).repeat_interleave(self._device_lengths)
+        zeros = torch.zeros(len(self.lengths), dtype=torch.long, device=self.device)
+        return zeros.index_add_(0, text, of_word.to(self.device)[rows])
+
     def __len__(self) -> int:
         """Number of batches in an epoch."""
         return len(self._sizes) or -(-len(self.examples) // self.batch_size)

@@ -11,7 +11,7 @@ import torch
 from rationale.data.batches import Batches, Vocabulary
 from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary, require_vectors
-from rationale.data.word_pieces import build_pieces
+from rationale.data.word_pieces import NO_PIECE, build_pieces
 from rationale.errors import BadInput
 from rationale.models.extractor import Extractor, ExtractorSettings, build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
@@ -107,6 +107,18 @@ def prepare_extractor(
     return model, batches
 
 
+def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
+    """A line about texts with more word pieces than a pretrained encoder reads at once; "" if there are none."""
+    window = model.predictor.encoder.window
+    pieces = (model.vectors != NO_PIECE).sum(1)
+    longer = sum(int((part.sums(pieces) > window).sum()) for part in batches.values())
+    if not longer:
+        return ""
+    texts = sum(len(part.examples) for part in batches.values())
+    read = f"the encoder reads {window} word pieces at once, so these are read in windows of as many"
+    return f"note: {longer:,} of {texts:,} texts are longer than {window} word pieces; {read}\n"
+
+
 def train_extractor(
     p: "ExtractionSettings",
     splits: dict[str, list[Example]],
@@ -132,6 +144,8 @@ def train_extractor(
         Numbers of dev texts whose gates are saved after each epoch (`EpochRecorder`). This changes no result.
     """
     model, batches = prepare_extractor(p, splits, head, num_outputs)
+    if model.reads_pieces:
+        print(note_of_windows(model, batches), end="", flush=True)
     watch = None
     if watched:
         dev = batches["dev"]

@@ -24,7 +24,8 @@ class OwnTextSettings(
         "multiplier_rate": None,  # this, quadratic and tolerance follow from the texts
         "quadratic": None,
         "batch_size": 32,
-        "epochs": 8,
+        "epochs": 20,
+        "stop_after": 4,
         "learning_rate": 2e-3,
         "min_learning_rate": 1e-4,
         "weight_decay": 1e-6,
