@@ -235,14 +235,15 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
-# We can compute $P_{TV}$ exactly, in one pass forward and one pass back (Johnson 2013). Let $f_i(b)$ be the smallest
-# cost of the first $i$ values if the $i$-th value is $b$. The derivative of $f_i$ is increasing and piecewise linear.
-# The next value may differ from $b$, and each unit of difference costs $\lambda$. So where the derivative exceeds
-# $\lambda$ in size, it is cheaper to move the $i$-th value away from the next one and to pay for the difference.
-# There the derivative is clipped to $\lambda$ or $-\lambda$. Call the places where it is clipped $l_i \le u_i$. Then
-# we add $b - x_{i+1}$, and we have the derivative of $f_{i+1}$. At the end, the root of the last derivative is $y_d$.
-# Going back, we get $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all
-# digits. Compare the last two weights below.
+# We need $P_{TV}(x)$ only where it is above the threshold of the projection. So ask first where it is above some level
+# $c$. It is above $c$ at the set $S$ of places that costs least, if each place in $S$ costs $c - x_i$ and each end of
+# $S$ inside the text costs $\lambda$. A place is in $S$ or it is not, so one pass forward (what does it save to stay
+# out, given the best choice so far?) and one pass back find $S$. The sum of what is above $c$ is then the sum of
+# $x_i - c$ over $S$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of section 2
+# find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains is the
+# support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there, and we
+# ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two weights
+# below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
