@@ -31,11 +31,11 @@ runs: list = []  # names of the runs; empty: the committed outputs/reference/res
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import display
+from IPython.display import Markdown, display
 
 from rationale import figures, statistics
 from rationale.explorers import explore_rates, explore_saved_rates
-from rationale.runs import by_text, claims, committed, compare, results_folder, root, validated
+from rationale.runs import by_text, claims, committed, compare, controls, results_folder, root, validated
 from rationale.runs.exports import Exports
 
 # %%
@@ -744,6 +744,63 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
 # with `answer_share`. This selector passes much of its answer on by the number of words that it selects, which is the
 # code of section 13, and here it appears at 20 % of the words. You see neither in the accuracy nor in the rate that
 # it is no rationale. One seed does not tell us why.
+
+# %% [markdown]
+# ## 17. Is it the gate, or is it the control?
+#
+# In the figure of section 2, HardKuma and Bernoulli gates differ in more than the kind of the gate. A constraint holds
+# the rate of HardKuma, and a price per word decides the rate of Bernoulli gates. So far we cannot say which of the two
+# makes a difference. The same is true of the paper's Figure 4.
+#
+# So we train all four combinations, gate by control, with everything else alike (`params/sst/control.yaml`). That is
+# the same epochs, the same number of draws, the same vectors and the same reward for entropy. We chose the prices on
+# dev, so that the share of selected words is near a target of the constraint. These are small models on 50-dimensional
+# vectors, so you should compare the four lines with each other, and not with section 2.
+#
+# In the table, *told by the number* is the left side of (R16), and *floor* is its right side.
+
+# %%
+rows_of_four = controls.rows_of_controls(reference)
+four = controls.by_control(rows_of_four)
+measures = {"rate_selected": "selected", "accuracy": "accuracy", "accuracy_std": "standard deviation",
+            "word_precision": "precision", "agreement": "agreement", "count_tells": "told by the number",
+            "answer_share": "floor"}  # fmt: skip
+shown = four[["target", "control", "gate", "price", *measures, "seeds"]].rename(columns=measures)
+shown = shown.assign(price=[f"{price:g}" if price else "" for price in shown["price"]])
+if len(four):
+    display(export_committed.table(shown, "gate_and_control"))
+else:
+    print("no table: the runs of the sweep sst_control are not among the committed runs")
+
+# %% tags=["figure"]
+if len(four):
+    fig, ax = figures.new_figure(size=(10, 5.2))
+    lines = {f"{gate}, {control}": part[["rate_selected", "accuracy", "accuracy_std"]].fillna(0).to_numpy().tolist()
+             for (gate, control), part in four.groupby(["gate", "control"])}  # fmt: skip
+    title = "Accuracy by gate and control, everything else alike"
+    figures.draw_score_against_rate(lines, ax, title=title, ylabel="accuracy (SST, test)")
+    display(export_committed.figure(fig, "gate_and_control", rows_of_four["run"]))
+
+# %% [markdown]
+# Which of these differences are more than chance? We use the paired bootstrap of section 15, over the test sentences
+# and the seeds. In the table below, each row is one difference in accuracy, in points, with its 95 % interval. In the
+# last rows both the gate and the control differ, as they do in the paper.
+
+# %%
+apart = controls.differences(four, committed.read_by_text())
+columns = ["what", "target", "our rate", "their rate", "points", "low", "high", "seeds"]
+if len(apart):
+    display(export_committed.table(apart[columns].rename(columns={"what": "difference of"}), "gate_or_control", 2))
+else:
+    print("no table: these runs have no scores by sentence")
+
+# %% [markdown]
+# Here is the result in words, written from this table.
+
+# %%
+published = paper.query("split == 'test'").set_index("model")["value"]
+gap = 100 * (published["hardkuma"] - published["bernoulli"])
+Markdown(controls.in_a_paragraph(apart, gap))
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target

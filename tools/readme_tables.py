@@ -22,6 +22,7 @@ from rationale.runs.committed import (
     setting,
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
+from rationale.runs.controls import PRICE, by_control, rows_of_controls
 from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
 from rationale.runs.needed import in_words
@@ -55,6 +56,19 @@ def sst_table(results: pd.DataFrame) -> str:
         cells += [cell(t, name, scale=100) if target else "" for name in ("rate_expected", "rate_selected")]
         rows.append([*cells, str(d["seeds"])])
     return with_legend(markdown(heads.split(","), rows), "full text with the same vectors", marked=signs)
+
+
+def controls_table(results: pd.DataFrame) -> str:
+    """The table of gates and controls on SST, in Markdown, with everything else alike."""
+    table = by_control(rows_of_controls(results))
+    names = {"accuracy": "accuracy", "rate_selected": "selected words", "word_precision": "precision"}
+    names |= {"count_tells": "told", "answer_share": "floor", "agreement": "agreement of seeds"}
+    rows = []
+    for row in table.to_dict("records"):
+        price = f"{row['price']:g}" if row["control"] == PRICE else ""
+        asked = [f"{row['target']:.0%}", row["control"], row["gate"], price]
+        rows.append([*asked, *(cell(row, name, scale=100) for name in names), str(row["seeds"])])
+    return with_legend(markdown(["target", "control", "gate", "price", *names.values(), "seeds"], rows))
 
 
 def encoders_table(results: pd.DataFrame) -> str:
@@ -445,6 +459,7 @@ def scale_table(_: pd.DataFrame) -> str:
 
 TABLES = {
     "sst": sst_table,
+    "controls": controls_table,
     "encoders": encoders_table,
     "faithfulness": faithfulness_table,
     "reviews": reviews_table,
