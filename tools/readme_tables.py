@@ -413,6 +413,13 @@ def own_texts_table(_: pd.DataFrame) -> str:
         told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
         told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
         lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+    planned = read_sweep("own_texts").runs
+    wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
+    there = set(zip(table["corpus"], table["encoder"], strict=True))
+    pairs = dict.fromkeys((p["corpus"], p["encoder"]) for p in wanted if (p["corpus"], p["encoder"]) not in there)
+    lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
+    if pairs:
+        lines.append(f"No run was made of {', '.join(f'{corpus} with {encoder}' for corpus, encoder in pairs)}.")
     usual = OwnTextSettings.model_fields["epochs"].default
     older = table[table["epochs"] != usual]
     for epochs, part in older.groupby("epochs"):
