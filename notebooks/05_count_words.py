@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Count the words that gates select
 #
-# In `03_hardkuma` you built a gate, a random number that is exactly 0, exactly 1 or anything between, and you know
-# the probability of each case. There it was called $H$, and from here on we call it $z$. In this notebook we put one
-# such gate on each word of a text. We then ask two questions. What should such a model maximise? And how many words
-# does it select?
+# In `03_hardkuma` you built a gate, a random number that is exactly 0, exactly 1 or anything between, and you know the
+# probability of each case. There it was called $H$, and from here on we call it $z$. In this notebook we put one such
+# gate on each word of a text. We then ask two questions. What should we maximise when we train such a model? And how
+# many words will it select?
 #
 # **You will** hide words from a predictor, find out what is maximised when nobody says which words are right, and
 # count selected words without drawing a single sample.
@@ -103,9 +103,9 @@ print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 #
 # In a trained model nobody sets the gates by hand. We write $x$ for the text, $x_t$ for the vector of its word $t$,
 # and $y$ for the label. A *selector* with weights $\phi$ reads the whole text and computes the two shapes $a_t$ and
-# $b_t$ of each gate. The support from $l$ to $r$ is fixed. The predictor $f$ has weights $\theta$ and gives the
-# probabilities of the classes. The label is one draw from these probabilities (Cat stands for *categorical*).
-# Together they are an **extractor**:
+# $b_t$ of each gate. We choose the support from $l$ to $r$ beforehand. The predictor $f$ has weights $\theta$ and
+# gives the probabilities of the classes. The label is one draw from these probabilities (Cat stands for
+# *categorical*). Together they are an **extractor**:
 #
 # $$z_t \sim \mathrm{HardKuma}(a_t, b_t, l, r), \quad (a_t, b_t) = \mathrm{selector}_t(x; \phi), \qquad y \sim
 # \mathrm{Cat}\big(f(x \odot z;\, \theta)\big). \tag{S1}$$
@@ -177,10 +177,10 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 # $$\log p(y \mid x) = \log \mathrm{E}_{p(z \mid x)}\big[p(y \mid x, z)\big] \;\ge\;
 # \mathrm{E}_{p(z \mid x)}\big[\log p(y \mid x, z)\big]. \tag{S2}$$
 #
-# We maximise the right side, because one draw of the gates estimates it without bias. The left side cannot be
-# estimated in this way, because the logarithm of an average over a few draws is too small on average. The paper
-# (sec. 2) derives the same bound, and adds that it may be seen as variational inference in which the approximate
-# posterior is the data-dependent prior $p(z \mid x)$.
+# We maximise the right side, because one draw of the gates estimates it without bias. We cannot estimate the left side
+# in this way, because the logarithm of an average over a few draws is too small on average. The paper (sec. 2) derives
+# the same bound, and adds that it may be seen as variational inference in which the approximate posterior is the
+# data-dependent prior $p(z \mid x)$.
 #
 # > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely
 # > before we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference*
@@ -225,10 +225,11 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
       f"sampled {sampled_counts.double().mean() / 8:.4f}")
 
 # %% [markdown]
-# All three agree, and the third is by far the cheapest. To see why it is right, write the count as a sum of
-# *indicators*. The indicator $\mathbb{1}[z_t \ne 0]$ is 1 if word $t$ is selected and 0 if not. The expectation of a
-# sum is the sum of the expectations, and the expectation of an indicator is a probability. We divide by the number
-# $n$ of words and call the result the **expected rate** $S$ of the text:
+# You see that all three agree, and the third is by far the cheapest. To see why it is right, write the count as a sum
+# of
+# *indicators*. The indicator $\mathbb{1}[z_t \ne 0]$ is 1 if word $t$ is selected and 0 if not. You know that the
+# expectation of a sum is the sum of the expectations, and that the expectation of an indicator is a probability. We
+# divide by the number $n$ of words and call the result the **expected rate** $S$ of the text:
 #
 # $$S = \frac1n\, \mathrm{E}\Big[\sum_{t=1}^{n} \mathbb{1}[z_t \ne 0]\Big] = \frac1n \sum_{t=1}^{n} \big(1 -
 # P(z_t = 0)\big) = \frac1n \sum_{t=1}^n \big(1 - k_0^{\,a_t}\big)^{b_t}, \qquad k_0 = \frac{-l}{r-l}.
@@ -292,10 +293,11 @@ for name, (_, switching) in found.items():
           f"{8 * switching / 7:.4f} per pair")
 
 # %% [markdown]
-# The rate $S$ is the same in every order, and the expected number of switches is not. How do we compute it? Look at
-# two neighbours. There is a switch if the first gate is 0 and the second is not, or if the first is not 0 and the
-# second is. If the gates are independent given the text, the probability of each case is a product of two masses. For
-# the words $t$ and $t+1$ we add the two products in brackets, and then we sum over all pairs of neighbours:
+# You see that the rate $S$ is the same in every order, and that the expected number of switches is not. How do we
+# compute it? Look at two neighbours. There is a switch if the first gate is 0 and the second is not, or if the first
+# is not 0 and the second is. If the gates are independent given the text, the probability of each case is a product of
+# two masses. For the words $t$ and $t+1$ we add the two products in brackets, and then we sum over all pairs of
+# neighbours:
 #
 # $$L = \frac1n \sum_{t=1}^{n-1} \Big[P(z_t = 0)\,P(z_{t+1} \ne 0) + P(z_t \ne 0)\,P(z_{t+1} = 0)\Big]. \tag{S4}$$
 #
@@ -322,7 +324,7 @@ assert found["sorted"][1] < found["as written"][1] < found["alternating"][1], "L
 #
 # We make 200 texts of 3 to 40 words and give each of them a rate. In the middle of the figure all texts have the same
 # rate. Towards the left end, long texts have lower rates than short ones, and towards the right end they have higher
-# rates. The mean over the texts is the same everywhere.
+# rates. We keep the mean over the texts the same everywhere.
 
 # %%
 lengths = torch.randint(3, 41, (200,))  # n_i, words in each of 200 texts
@@ -341,9 +343,9 @@ figures.draw_panel(figures.draw_lines, slopes, {"mean over texts": over_texts, "
 print(f"at the left end: {100 * over_texts[0]:.1f} % over texts, {100 * over_words[0]:.1f} % of all words")
 
 # %% [markdown]
-# The two numbers agree only in the middle. Let us name the quantities. We have $B$ texts in the batch. Text $i$ has
-# $n_i$ words and the expected rate $S_i$, which is (S3) for this text. Then the two averages differ by a covariance
-# over the texts:
+# You see that the two numbers agree only in the middle. Let us name the quantities. We have $B$ texts in the batch.
+# Text $i$ has $n_i$ words and the expected rate $S_i$, which is (S3) for this text. Then the two averages differ by a
+# covariance over the texts:
 #
 # $$\underbrace{\frac{\sum_i n_i S_i}{\sum_i n_i}}_{\text{over words}} = \underbrace{\frac1B \sum_i
 # S_i}_{\text{over texts}} + \frac{\mathrm{Cov}(n_i, S_i)}{\frac1B\sum_i n_i}. \tag{S5}$$

@@ -82,10 +82,10 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
     print("  ", [round(mass, 3) for mass in row], f"adds {1 - row[0]:.3f} to S; at test time z = {value:.3f}")
 
 # %% [markdown]
-# The largest mass of the first gate is $P(0)$. It adds a good part of a word to the expected rate, and at test time
-# it is not selected. At test time the second gate counts as a whole selected word, and it adds less than one word to
-# the expected rate. So the two rates need not agree. A text $i$ has $n_i$ words, and the share of words that a rule
-# selects is
+# The largest mass of the first gate is $P(0)$. It adds a good part of a word to the expected rate, and at test time it
+# is not selected. At test time the second gate counts as a whole selected word, and it adds less than one word to the
+# expected rate. So you should not expect the two rates to agree. A text $i$ has $n_i$ words, and the share of words
+# that a rule selects is
 #
 # $$S_{\text{rule}} = \frac{1}{\sum_i n_i} \sum_{i,t} \mathbb{1}\big[\mathrm{decide}(a_{it}, b_{it}) \ne
 # 0\big] \;\ne\; S. \tag{S13}$$
@@ -94,9 +94,9 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 # $S_{\text{rule}}$ is a share of all words, while $S$ is a mean over texts. In our toy all texts have the same
 # length, so by (S5) only the decision matters. The rule of the paper (sec. 5) is called `argmax` here.
 #
-# > $S_{\text{rule}}$ is a step function of the weights, so its gradient is 0 wherever it exists. But you can
-# > *measure* it, and that is all that the multiplier needs. So we may compute the gap from $S_{\text{rule}}$, while
-# > the gradient stays that of $c$ in (S6).
+# > $S_{\text{rule}}$ is a step function of the weights, so its gradient is 0 wherever it exists. But you can *measure*
+# > it, and you need no more for the multiplier. So we may compute the gap from $S_{\text{rule}}$, while the gradient
+# > stays that of $c$ in (S6).
 #
 # Does it matter after training? We take texts of twelve words, each word with a worth and a clue, as in section 3 of
 # `06_hold_a_rate`. The selector computes its gates from the clues. We train it under both rules for the multiplier,
@@ -201,9 +201,9 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
 # pass over the text gives one draw of all gates, and for each gate its masses given the draws before it.
 #
-# Can we still count? The selected words are easy. Averaged over the draws before it, the mass
+# Can we still count? For the selected words we can. Averaged over the draws before it, the mass
 # $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because it needs the masses of *two* neighbours. The second word's masses
+# $S$ without bias. A switch is harder, because we need the masses of *two* neighbours. The second word's masses
 # depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
@@ -314,7 +314,7 @@ fig
 # $$W = P(0 < z < 1)\; \exp\Big(-\int_0^1 f_c(u) \ln f_c(u)\, \mathrm{d}u\Big), \qquad
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
-# We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The
+# We know no closed form for $a^*$. But we search in one dimension only, we do it once, and the rate stays exact. The
 # other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates
 # of (H12). They have a single number, a logit $o$, so their rate already decides everything:
 #
@@ -424,10 +424,10 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 # no accuracy, and neither start has learned much after so few epochs. Under a constraint no rate collapsed from
 # either start.
 #
-# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of
-# one epoch, and to be kept, an epoch needs a rate near the target. So the first epoch may be kept although the rule
-# selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
-# `start: none`. If your run learns slowly, try `start: target`.
+# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of one
+# epoch, and we keep an epoch only if its rate is near the target. So the first epoch may be kept although the rule
+# selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is `start:
+# none`. If your run learns slowly, try `start: target`.
 
 # %% tags=["check"]
 lower = dev.loc["made-up reviews", "target"] < dev.loc["made-up reviews", "none"] / 2
