@@ -17,6 +17,10 @@ FILES = sorted((root() / "notebooks" / "questions").glob("*.yaml"))
 each_file = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 
+def test_every_notebook_has_questions() -> None:
+    assert {file.stem for file in FILES} == {path.stem for path in (root() / "notebooks").glob("*.py")}
+
+
 @each_file
 def test_questions_belong_to_a_notebook_and_explain_every_choice(file: Path) -> None:
     assert (root() / "notebooks" / f"{file.stem}.py").exists() and file == questions_file(file.stem)
