@@ -70,7 +70,7 @@ def train_one_gate(constraint, raw_a=0.0, raw_b=0.0):
 # %% [markdown]
 # ## 1. A price that is set by hand
 #
-# Here is the smallest problem that we could think of. A text has one word and one gate. If the predictor sees
+# Here is the smallest problem that we could think of. We take a text of one word, with one gate. If the predictor sees
 # nothing, it gives the right class the probability 0.2, and if it sees the whole word, 0.9. We would like the gate to
 # be open with probability 0.4. We write $\tau$ for such a **target**, a rate between 0 and 1. (In (H12) the same
 # letter was a temperature.)
@@ -99,8 +99,9 @@ for name, end in zip(by_price, ends.tolist(), strict=True):
     print(f"{name:9}: the rate of the last 50 steps is {end:.3f}")
 
 # %% [markdown]
-# None of them. Somewhere between two of these prices the result jumps from an open gate to a shut one. To hold a rate
-# between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the price.
+# You see that none of them does. Somewhere between two of these prices the result jumps from an open gate to a shut
+# one. To hold a rate between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the
+# price.
 #
 # Before we write one down, we look at two things that you will need. The first is a measure of the violation that
 # still has a gradient when all gates are shut. The second is the meaning of the price.
@@ -111,7 +112,7 @@ for name, end in zip(by_price, ends.tolist(), strict=True):
 # The paper constrains the difference $S - \tau$. Suppose that your gate is nearly shut and $S$ is far below the
 # target. Is the gradient of $S$ still large enough to open it?
 #
-# The network computes the second shape of the gate from a raw output, which we call $v$, as
+# We let the network compute the second shape of the gate from a raw output, which we call $v$, as
 # $b = \mathrm{softplus}(v)$. A large $v$ shuts the gate. We move $v$ from $-6$ to 60 and draw the size of two
 # gradients by $v$. One is the gradient of $S$. The other is the gradient of a second measure of the violation, $c$,
 # which compares the log-odds $\ln\frac{S}{1-S}$ of the rate with those of the target. We explain it below the figure.
@@ -138,11 +139,11 @@ for at in (50, 130, 330):
     print(f"v = {raw[at]:2.0f}: S = {share[at]:.1e}, {slopes_here}")
 
 # %% [markdown]
-# You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says
-# $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are
-# $\mathrm{logit}\,S = \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$, so in their derivative by $v$
-# the factor $S$ cancels. So we measure the violation of the target by a number $c$ in log-odds. We write $\sigma$ for
-# the logistic function, which is the derivative of the softplus:
+# You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says $S = (1 - k_0^a)^b = e^{b \ln(1
+# - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are $\mathrm{logit}\,S =
+# \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$, so you find that in their derivative by $v$ the
+# factor $S$ cancels. So we measure the violation of the target by a number $c$ in log-odds. We write $\sigma$ for the
+# logistic function, which is the derivative of the softplus:
 #
 # $$\frac{\partial S}{\partial v} = S \ln(1 - k_0^{\,a})\,\sigma(v), \qquad
 # c = \tau(1-\tau)\,\big(\mathrm{logit}\,S - \mathrm{logit}\,\tau\big), \qquad \frac{\partial c}{\partial v} =
@@ -163,10 +164,10 @@ second_order = 0.02**2 / (p.selection * (1 - p.selection))
 assert torch.allclose(violation[near], share[near] - p.selection, atol=second_order), "the same near tau"
 
 # %% [markdown]
-# A batch has many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all gates are shut,
-# each probability may be too small for a float, and the mean underflows to 0. Take three such gates, with
-# $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`, which
-# stays in logarithms throughout. Which of the three do you think is pushed most?
+# You will train on a batch of many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all
+# gates are shut, each probability may be too small for a float, and the mean underflows to 0. Take three such gates,
+# with $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`,
+# which stays in logarithms throughout. Which of the three do you think is pushed most?
 
 # %%
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
@@ -201,13 +202,13 @@ assert torch.allclose(log_mean(in_full, torch.ones(1, 3).bool()), in_full.exp().
 # ## 3. Pay a price for text
 #
 # What *is* the right price? We measure it. For each rate we compute the smallest task loss that this rate allows, for
-# two problems. The first is the one gate from above. The second has texts of twelve words. Most of their words are
-# worth little and a few are worth much. The selector sees only a noisy clue to the worth of each word, so we take the
-# loss of selecting the words with the best clues.
+# two problems. You know the first, which is the one gate from above. In the second we have texts of twelve words. Most
+# of their words are worth little and a few are worth much. The selector sees only a noisy clue to the worth of each
+# word, so we take the loss of selecting the words with the best clues.
 #
-# The loss falls as the rate grows. We call the loss that one more unit of rate saves the **price of text**. You can
-# read it off the figure, because it is minus the slope of each line. Before you look, guess which of the two lines is
-# straight.
+# You see that the loss falls as the rate grows. We call the loss that one more unit of rate saves the **price of
+# text**. You can read it off the figure, because it is minus the slope of each line. Before you look, guess which of
+# the two lines is straight.
 
 # %%
 texts = toy_gates.make_texts(p.batch_size, seed=p.seed)
@@ -234,16 +235,16 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
       f"texts {price_texts[0]:.2f} below rate {target_rates[24]:.2f}, {price_texts[1]:.2f} above")
 
 # %% [markdown]
-# For one gate the line is straight. A value between 0 and 1 counts for the rate as much as a 1 and shows less. So the
-# best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$, and the smallest loss is
+# For one gate you see a straight line. A value between 0 and 1 counts for the rate as much as a 1 and shows less. So
+# the best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$, and the smallest loss is
 # $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every rate. Now you can explain the first
 # figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to open the gate, and the others lie
-# above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better than another. With
-# many words the words selected first are worth most, so the price falls with the rate.
+# above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better than another. If you
+# have many words, the words selected first are worth most, so the price falls with the rate.
 #
-# We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed
-# price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
-# in the multiplier:
+# We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed price.
+# We look for a saddle point. We minimise the loss in the weights $\phi$ and $\theta$ of (S1), and maximise it in the
+# multiplier:
 #
 # $$\max_\lambda \min_{\phi, \theta}\; \mathrm{E}[\ell] + \lambda\,(S - \tau), \qquad \lambda^* =
 # -\frac{\mathrm{d} \ell^*}{\mathrm{d} \tau}, \qquad \ell^*(\tau) = \min_{S = \tau} \mathrm{E}[\ell].
@@ -264,8 +265,8 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # We begin with the authors' code, which moves the multiplier as Rezende and Viola (2018) do. At each step the
 # multiplier is multiplied by a number above 1 if the rate is too high, and by a number below 1 if it is too low. It
 # starts near 0. We train our gate with the published settings for the beer reviews, and draw the multiplier (upwards)
-# against the rate (to the right). Such a picture is called a *phase portrait*. The vertical line is the target, and
-# the horizontal one is the price of text. Follow the path from the hollow circle to the cross. It has a dot after
+# against the rate (to the right). Such a picture is called a *phase portrait*. You see the target as a vertical line,
+# and the price of text as a horizontal one. Follow the path from the hollow circle to the cross. It has a dot after
 # every hundred steps.
 
 # %%
@@ -314,8 +315,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # > the average causes. Note also that the multiplier, as a product of positive numbers, is always *positive*. So this
 # > multiplier can stop pushing the rate down, but it can never push the rate up.
 #
-# The paper has three sets of settings. We give each of them the constant violation of a gate that is wide open, which
-# is one minus the target, and count the steps until the multiplier reaches 1.
+# In the paper you find three sets of settings. We give each of them the constant violation of a gate that is wide
+# open, which is one minus the target, and count the steps until the multiplier reaches 1.
 
 # %%
 published = {"beer": (1e-5, 0.05, 0.5, 0.8), "SST": (1e-4, 0.01, 0.99, 0.7), "SNLI": (1e-5, 0.01, 0.99, 0.8)}
@@ -396,9 +397,9 @@ for target, trace in held.items():
           f"multiplier {multiplier:.2f}; price of a deterministic gate {price_gate[0]:.2f}")
 
 # %% [markdown]
-# Compare the two portraits. Both paths start at the same rate. The first runs to the right edge and then to the left
-# one. The second turns to the target before its first dot, goes a little past it, and comes back. From then on the
-# rate stays there, and only the multiplier still moves.
+# Compare the two portraits. You see that both paths start at the same rate. The first runs to the right edge and then
+# to the left one. The second turns to the target before its first dot, goes a little past it, and comes back. From
+# then on the rate stays there, and only the multiplier still moves.
 #
 # Each multiplier ends at a number of the size of the price of section 3, but not on it. We computed that price for a
 # gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such a gate one more unit of
@@ -482,16 +483,16 @@ if settles:
     assert kept["target 1 of 8"].max() > 0.5 > kept["target 1 of 8"].sort().values[-2], "one word is likely, no other"
 
 # %% [markdown]
-# At the lowest target the most valuable word is kept, and at each higher target the next ones are added. This is the
-# falling price of section 3 again, now with words. Words of equal worth have equal gates, because the selector cannot
-# tell them apart, so they open together.
+# You see that at the lowest target the most valuable word is kept, and at each higher target the next ones are added.
+# This is the falling price of section 3 again, now with words. Words of equal worth have equal gates, because the
+# selector cannot tell them apart, so they open together.
 
 # %% [markdown]
 # ## 6. The trap: an overshoot that is final
 #
-# The first portrait ended at a rate of 0, and it stayed there. Can a gate that was shut by an overshoot come back? We
-# start one gate nearly shut, far below its target, and train it with either rule. The authors' multiplier starts at
-# 1, below the price of text, so you may expect the task to open the gate.
+# You saw that the first portrait ended at a rate of 0, and that it stayed there. Can a gate that was shut by an
+# overshoot come back? We start one gate nearly shut, far below its target, and train it with either rule. The authors'
+# multiplier starts at 1, below the price of text, so you may expect the task to open the gate.
 
 # %%
 both_rules = {"authors' rule": Constraint(p.selection, **{**authors, "multiplier": 1.0}),
