@@ -67,15 +67,15 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
 #    its place?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
-#    rationale become a code (`31_selection_rates`, section 13)? What would you report beside the accuracy, so that
-#    your readers would notice?
+#    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
+#    What would you report beside the accuracy, so that your readers would notice?
 # 4. Which of the maps would you show to a user as an explanation? What does a weight of exactly 0 let you say?
 # 5. Erasure keeps too little, and a probe needs training. Which of the two explains the *model*, and which explains
 #    one of its answers?
 #
-# Here is the agenda of each meeting. In a row *run*, you run the cells of a section in front of
-# everybody. In a row *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
-# answers (`make handout`). In a row *discuss*, you talk about the question above that has the number of the meeting.
+# Here is the agenda of each meeting. Each row has one of three words. For *run*, you run the cells of a section in
+# front of everybody. For *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
+# answers (`make handout`). For *discuss*, you talk about the question above whose number is that of the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
@@ -132,8 +132,8 @@ for row in plan.itertuples():
 # %% [markdown]
 # ## 2. All exercises
 #
-# Each exercise asks you to *predict*, *change* and *explain*. The minutes are meant for a pair that has already run
-# the notebook up to that point.
+# Each exercise asks you to *predict*, *change* and *explain*. The minutes are those that we expect a pair to need,
+# after it has run the notebook up to that point.
 
 # %%
 listed = [[name, len(found), sum(one.minutes for one in found.values())] for name, found in tasks.items() if found]
@@ -209,10 +209,11 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 #   decide, if the means and spreads of the committed seeds stay. The times are those of like runs that we have made.
 # - *out of reach*: we would need data or a model that we cannot get.
 #
-# > *On* says what the claim was examined on, if that is not the paper's data and model. A claim about beer reviews
-# > that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
-# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. A test at 5 % rejects one true
-# > claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
+# > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
+# > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
+# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Where two kinds of gates were
+# > trained at several targets, aspects and corpora, the interval is over these pairs of settings. A test at 5 % rejects
+# > one true claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%

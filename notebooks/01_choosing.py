@@ -14,12 +14,12 @@
 #
 # **You will learn**
 # - why the choice of a word has no useful derivative, and why weighing words is not the same as choosing them;
-# - what becomes differentiable when the choice is left to chance, and what the exact gradient costs;
+# - what becomes differentiable when we leave the choice to chance, and what the exact gradient costs;
 # - how a method called REINFORCE estimates this gradient from draws, and how noisy the estimate is;
 # - which four properties you would wish a gate to have.
 #
-# **You need** the idea of gradient descent, and `10_first_rationale` if you want to see the goal first; no data, no
-# GPU. It runs in seconds; reading and the two exercises take about an hour.
+# **You need** the idea of gradient descent, and `10_first_rationale` if you want to see the goal first. You need no
+# data and no GPU. It runs in seconds, and you will need about an hour for reading and the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of the draws
@@ -51,14 +51,15 @@ rounding = 1e-12
 # ## 1. A choice has no slope
 #
 # In `10_first_rationale`, a model selected a few words of a review, and another part of it predicted the score from
-# these words alone. Nobody told the model which words to select. How can it have learned that? This notebook looks
-# for the gradient that taught it. We take the smallest text on which the question is interesting. It has three words.
+# these words alone. Nobody told the model which words to select. How can it have learned that? In this notebook we
+# look for the gradient that taught it. We take the smallest text on which the question is interesting. It has three
+# words.
 #
 # > not &nbsp; very &nbsp; good
 #
 # The text is negative. A predictor sees only the words that we select, and it gives the probability of "negative". To
 # keep everything in view, we write this predictor down as a small function instead of training it. The word *good*
-# speaks for "positive" unless *not* stands before it. The word *very* makes a selected *good* count a little more.
+# speaks for "positive", unless *not* is selected as well. The word *very* makes a selected *good* count a little more.
 # Alone, *not* speaks faintly for "negative". If we select no word, the predictor gives the probability one half.
 #
 # Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is the loss of the predictor (the
@@ -67,7 +68,7 @@ rounding = 1e-12
 #
 # $$c(z) = -\ln p(\text{negative} \mid \text{selected words}) + \lambda \sum_t z_t. \tag{C1}$$
 #
-# Without the price, it would be best to select everything, and nothing would have been explained.
+# Without the price, it would be best to select everything, and you would have explained nothing.
 
 # %%
 words = ["not", "very", "good"]
@@ -98,10 +99,10 @@ if 0.03 < p.sparsity < 0.3:
     assert cheapest == "not good", "the rationale that we would have chosen ourselves"
 
 # %% [markdown]
-# The table has eight rows, because three switches have eight positions. The cost is the task loss plus the price of
-# the selected words. At this price the cheapest row is *not good*, which is the rationale that you would have chosen
-# yourself. The word *very* would lower the loss further, but by less than its price. So for three words the problem
-# is solved, and we have not needed a gradient.
+# The table has eight rows, because three switches can be set in eight ways. The cost is the task loss plus the price
+# of the selected words. At this price the cheapest row is *not good*, which is the rationale that you would have
+# chosen yourself. The word *very* would lower the loss further, but by less than its price. So for three words the
+# problem is solved, and we have not needed a gradient.
 #
 # A text of thirty words has a billion rows, and we want to learn from many texts. So we have to choose without
 # looking at all the rows. Let a network compute a score $o_t$ for each word, and let us select the words with a
@@ -134,16 +135,17 @@ figures.save_figure(fig, folder, "staircase")
 fig
 
 # %% [markdown]
-# On the step, gradient descent cannot move. To the left of 0 the derivative is 0, to the right it is 0, and at 0
-# itself there is none. A score of $-3$ and a score of $-0.1$ get the same derivative, although for one of them a
-# small step would be enough. This is the whole problem, and the rest of the repository is about ways around it.
+# You see that gradient descent cannot move on the step. To the left of 0 the derivative is 0, to the right it is 0,
+# and at 0 itself there is none. A score of $-3$ and a score of $-0.1$ get the same derivative, although for one of
+# them a small step would be enough. This is the whole problem, and in the rest of the repository we look for ways
+# around it.
 #
 # The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
-# number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what has been lost.
-# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. It is trained, too, so it can even learn to
-# undo the weights: it only has to multiply by a hundred the words whose weight is one per cent. If you then show a
-# person "the words with large weights", you do not know whether the prediction depends on these words. We want the
-# other words to be *gone*.
+# number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what we have lost.
+# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. The predictor is trained, too, so it can even
+# learn to undo the weights. If a word has a weight of one per cent, the predictor only has to multiply it by a
+# hundred. If you then show a person "the words with large weights", you do not know whether the prediction depends on
+# these words. We want the other words to be *gone*.
 #
 # ## 2. Leave the choice to chance
 #
@@ -151,16 +153,17 @@ fig
 # The score now decides how the coin is loaded: word $t$ is selected with probability
 # $p_t = \sigma(o_t) = 1/(1 + e^{-o_t})$, independently of the others. So the score $o_t$ is the *logit* of this
 # probability. A single toss is still a choice without a slope. But the cost *on average* is a sum over the eight rows
-# of our table, each times its probability, and the probabilities are smooth functions of the scores. This average is
-# called the *expected* cost, $\mathrm E[c]$:
+# of our table, each times its probability, and the probabilities are smooth functions of the scores. We call this
+# average the *expected* cost, $\mathrm E[c]$:
 #
 # $$\mathrm E[c] = \sum_{z \in \{0, 1\}^n} p(z)\, c(z), \qquad p(z) = \prod_t p_t^{z_t} (1 - p_t)^{1 - z_t}. \tag{C3}$$
 #
 # Now take one word $t$ and keep the other probabilities as they are. We write $\mathrm E[c \mid z_t = 1]$ for the
 # average cost of the selections that have this word, and $\mathrm E[c \mid z_t = 0]$ for that of the others. Then
 # $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$, which is a straight line
-# in $p_t$. Its slope is the difference of the two averages. To get the slope with respect to the score (from here on
-# we say *by the score*), the chain rule multiplies it by $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
+# in $p_t$. Its slope is the difference of the two averages. We want the slope with respect to the score (from here on
+# we say *by the score*). By the chain rule, it is the slope in $p_t$ times $\mathrm d p_t / \mathrm d o_t = p_t (1 -
+# p_t)$:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
 # z_t = 0]\big). \tag{C4}$$
@@ -207,9 +210,9 @@ print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at th
 # The two words are worth something only together. Equation (C4) takes this into account, because it averages over the
 # other words.
 #
-# At the end two of the coins are nearly certain, and the third, for *very*, slowly follows, because little depends on
-# it. Nothing in the objective mentions certainty. But an average of costs is never below the smallest of them. So it
-# is cheaper to be certain than to toss a coin, and the descent makes the coins certain.
+# At the end you see that two of the coins are nearly certain. The third, for *very*, slowly follows, because little
+# depends on it. Nothing in our objective mentions certainty. But an average of costs is never below the smallest of
+# them. So it is cheaper to be certain than to toss a coin, and the descent makes the coins certain.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should be selected if and only if *not* is
 # likely enough to be selected. *Predict* roughly how likely *not* has to be, with the help of the table in section 1
@@ -240,7 +243,7 @@ assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two r
 # ## 3. Why not go on like this?
 #
 # We have a gradient, it is exact, and it finds the right words. There is one difficulty. The sum (C3) has $2^n$
-# terms, and for each of them the predictor has to be computed once. For three words that is nothing.
+# terms, and for each of them we have to compute the predictor once. For three words that is nothing.
 
 # %%
 lengths = [3, len(SENTENCE), 20, 30, 100]
@@ -251,10 +254,12 @@ units = {"years": 3600 * 24 * 365, "minutes": 60, "seconds": 1, "milliseconds": 
 def in_words(time):
     """A time in seconds, rounded, in the largest unit of which it has at least one."""
     unit = next(unit for unit, size in units.items() if time >= size)
-    return f"{float(f'{time / units[unit]:.2g}'):,.0f} {unit}"
+    number = f"{float(f'{time / units[unit]:.2g}'):,.0f}"
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
 
 
-sums = pd.DataFrame({"words": lengths, "selections": [f"{float(f'{2**n:.3g}'):,.0f}" for n in lengths],
+numbers = [f"{2**n:,}" if n <= 30 else f"about 10 to the power {len(str(2**n)) - 1}" for n in lengths]
+sums = pd.DataFrame({"words": lengths, "selections": numbers,
                      "time, at a million per second": [in_words(time) for time in seconds.values()]})  # fmt: skip
 figures.show_table(sums)
 
@@ -284,20 +289,20 @@ print(f"expected cost {fair.expected_cost:.4f}, mean of {p.num_samples:,} tosses
 # ## 4. REINFORCE: let the draws vote
 #
 # There is an old trick that gets a gradient from draws after all. It needs one line of algebra. In the gradient of
-# (C3) only the probabilities depend on the scores, and since $\nabla \ln p = \nabla p / p$, the gradient of a
-# probability can be written as the probability times something, $\nabla p = p\, \nabla \ln p$. (We write $\nabla$ for
-# the gradient by the scores.) The probability in front turns the sum back into an average, and an average can be
-# sampled:
+# (C3) only the probabilities depend on the scores, and since $\nabla \ln p = \nabla p / p$, we can write the gradient
+# of a probability as the probability times something, $\nabla p = p\, \nabla \ln p$. (We write $\nabla$ for the
+# gradient by the scores.) The probability in front turns the sum back into an average, and we can sample an average:
 #
 # $$\nabla\, \mathrm E[c] = \sum_z c(z)\, \nabla p(z) = \sum_z p(z)\, c(z)\, \nabla \ln p(z) = \mathrm E\big[c(z)\,
 # \nabla \ln p(z)\big], \qquad \frac{\partial \ln p(z)}{\partial o_t} = z_t - p_t. \tag{C5}$$
 #
 # The last equation follows from (C3), which says that $\ln p(z)$ is a sum of $\ln p_t$ for the selected words and
-# $\ln(1 - p_t)$ for the others. Since $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$, their derivatives by $o_t$ are
-# $1 - p_t$ and $-p_t$, and each of the two is $z_t - p_t$ for its value of $z_t$.
+# $\ln(1 - p_t)$ for the others. Since $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$, the derivative of $\ln p_t$ by
+# $o_t$ is $1 - p_t$, and that of $\ln(1 - p_t)$ is $-p_t$. The first belongs to $z_t = 1$ and the second to $z_t = 0$,
+# so in both cases the derivative is $z_t - p_t$.
 #
 # Williams called this estimate REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016.
-# One draw is enough for an estimate: toss the coins, compute the predictor *once*, and multiply the cost by $z_t -
+# You need only one draw for an estimate. Toss the coins, compute the predictor *once*, and multiply the cost by $z_t -
 # p_t$. What does a step of descent do with this estimate? It makes the choices of this draw less likely. Words that
 # were selected get a lower score, words that were left out get a higher one. The costlier the draw, the larger is the
 # step. In this sense, each draw casts a vote on every word. No derivative of the predictor is needed, so $z$ may be
@@ -328,15 +333,16 @@ figures.save_figure(fig, folder, "one_draw")
 fig
 
 # %% [markdown]
-# The two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the exact
-# gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
+# You see that the two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the
+# exact gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
 # usually off, which is its *noise*. The title gives the noise of all three words together, divided by the length of
-# the exact gradient. For every word the whiskers reach across zero, so one draw often pushes in the wrong direction.
+# the exact gradient. For every word the whiskers reach across zero, so one draw often pushes us in the wrong
+# direction.
 #
 # ## 5. Measure the noise
 #
-# How large is the noise, exactly? For a short text its variance is a sum over the table, like everything else. It is
-# the mean of the square minus the square of the mean:
+# How large is the noise, exactly? For a short text we can compute its variance as a sum over the table, like everything
+# else. It is the mean of the square minus the square of the mean:
 #
 # $$\mathrm{Var}\big[c(z)\,(z_t - p_t)\big] = \mathrm E\big[c(z)^2 (z_t - p_t)^2\big] - \Big(\frac{\partial\, \mathrm
 # E[c]}{\partial o_t}\Big)^2. \tag{C6}$$
@@ -404,19 +410,19 @@ fig
 print("selected at the end:", "; ".join(ends))
 
 # %% [markdown]
-# The band shows the best and the worst of the five at each step. All of them come down, but later than the exact
-# gradient, and not all to the same selection: some keep *very*, which is not worth its price. How can that be? If a
-# word has become nearly certain by accident, selected or not, the other choice is hardly ever drawn again, and
-# nothing more is learned about it. Smaller steps make this rarer and training slower. `08_reinforce` is about better
-# remedies.
+# The band shows the best and the worst of the five at each step. You see all of them come down, but later than the
+# exact gradient, and not all to the same selection. Some keep *very*, which is not worth its price. How can that be?
+# If a word has become nearly certain by accident, selected or not, we hardly ever draw the other choice again, and
+# learn nothing more about it. If you take smaller steps, this becomes rarer, but training becomes slower. You meet
+# better remedies in `08_reinforce`.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). How many draws must you average so that the gradient by the
 # score of *good* has the right sign in about 98 of 100 cases, that is, so that it is two standard deviations away
 # from zero? *Predict* whether eight added words, on which the prediction does not depend, change this number
-# (`more_needed`, True or False). *Change* the number of draws: give `draws_needed`, a dict from the number of added
-# words (0 and 8) to the number of draws. The tables of the longer texts are in `longer`, one for each number in
-# `added`, and a table has the noise of one draw, `.noise()`, and the exact `.gradient`. *Explain* the numbers with
-# (C6).
+# (`more_needed`, True or False). *Change* the number of added words from 0 to 8, and compute the number of draws for
+# both (`draws_needed`, a dict with the keys 0 and 8). The tables of the longer texts are in `longer`, one for each
+# number in `added`. From a table, `.noise()` gives you the noise of one draw, and `.gradient` the exact gradient.
+# *Explain* the numbers with (C6).
 
 # %% tags=["prediction"]
 more_needed = True
@@ -448,8 +454,8 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes
 # *smoothly* with the score while the noise stays the same. The noise is drawn in the same way whatever the score is.
 # So the derivative of the average is the average of the derivatives, and for each of these we can use the chain rule.
-# A draw needs one backward pass, and a word on which the prediction does not depend gets no noise at all. You may
-# meet (C7) under the name *reparameterisation trick*:
+# For each draw we need one backward pass, and a word on which the prediction does not depend gets no noise at all.
+# You may meet (C7) under the name *reparameterisation trick*:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = \mathrm E\Big[\frac{\partial c}{\partial z_t}\, \frac{\partial
 # h(u_t, o_t)}{\partial o_t}\Big]. \tag{C7}$$
@@ -479,7 +485,7 @@ o = torch.zeros(p.num_samples, 3, dtype=torch.float64, requires_grad=True)  # a 
 # that moves up by a small $\delta$ makes the value 1 more likely by $\delta / 2$ and the value 0 less likely by
 # $\delta / 2$. Between the two ends nothing changes. So the exact gradient is half the difference between the cost at
 # 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the place of
-# $p_t (1 - p_t)$. The check below confirms that both ways give the same mean.
+# $p_t (1 - p_t)$. With the check below you confirm that both ways give the same mean.
 
 # %%
 def with_word(t, value):
@@ -511,11 +517,11 @@ figures.save_figure(fig, folder, "votes_and_slopes")
 fig
 
 # %% [markdown]
-# Both lines are about the task's loss alone, without the price. As before, the noise is divided by the length of the
+# For both lines we take the task's loss alone, without the price. As before, we divide the noise by the length of the
 # gradient. The noise through the draw stays the same for every length, because for an added word $\partial c /
 # \partial z_t = 0$ in *every* draw, and not only on average.
 #
-# Has the wish been granted, then? Not quite. Move the score of a word to $-2$ and look again.
+# Have we got the gate that we wished for? Not quite. Move the score of a word to $-2$ and look again.
 
 # %%
 far = torch.full((p.num_samples, 3), -2.0, dtype=torch.float64, requires_grad=True)
@@ -525,12 +531,12 @@ far = torch.full((p.num_samples, 3), -2.0, dtype=torch.float64, requires_grad=Tr
 assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no draw says how to open it again"
 
 # %% [markdown]
-# Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, as on the step of
-# section 1. And the price per selected word still has no gradient: $z_t$ counts as selected if it is not 0, and this
-# count is again a step. The *expected* count is no step, but to compute it we need a formula for the probability of
-# 0.
+# Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, because there is no
+# slope, as on the step of section 1. And the price per selected word still has no gradient: $z_t$ counts as selected
+# if it is not 0, and this count is again a step. The *expected* count is not a step, but to compute it we need a
+# formula for the probability of 0.
 #
-# So here is the wish, in four parts:
+# So here is our wish, in four parts:
 #
 # 1. a gate is **exactly 0** often, so that words are gone, and exactly 1 often, so that words are simply there;
 # 2. a **gradient goes through the draw**, because the draw is a smooth function of the parameters for fixed noise;
@@ -548,10 +554,9 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 # The choice of a word is a step and has no slope; a weight has one, but no word is gone. The expected cost of a
 # random choice is smooth, and its exact gradient is a sum over $2^n$ selections. REINFORCE estimates this gradient
 # from draws. It is right on average and noisy, and the more words a text has, the noisier it is. A draw that is a
-# smooth function of its parameters has much less noise. The list of four wishes says what such a draw should look
-# like.
+# smooth function of its parameters has much less noise. Our four wishes say what such a draw should look like.
 #
 # ## Next
 #
-# `02_kumaraswamy` builds the distribution that replaces the uniform here, and `03_hardkuma` stretches and clips it,
-# which grants all four wishes. `08_reinforce` takes the other road and makes the coins work.
+# In `02_kumaraswamy` we build the distribution that replaces the uniform here. In `03_hardkuma` we stretch and clip it,
+# and so all four wishes are granted. In `08_reinforce` we take the other road and make the coins work.

@@ -21,8 +21,8 @@
 # digits.
 #
 # **You will learn**
-# - to get density, cumulative distribution function (cdf), its inverse (the quantile function), moments, mode and
-#   entropy by one substitution, $y = k^a$
+# - to get the density, the cumulative distribution function (cdf), its inverse (the quantile function), the moments,
+#   the mode and the entropy by one substitution, $y = k^a$
 # - to differentiate a *sample* with respect to the parameters of its distribution
 # - where the textbook formulas break in float32, and which logarithm repairs all of them
 # - to compare two such distributions by their KL divergence.
@@ -119,9 +119,9 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 # ## 2. Keep the digits: everything from one logarithm
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
-# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is smaller than half the distance between neighbouring numbers near 1,
-# because the inner difference then rounds to 1. We avoid this if we first compute the logarithm of the *survival*
-# probability $P(K > k)$:
+# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is very small. If $k^a$ is less than half the distance between 1 and the
+# next smaller float, the inner difference $1-k^a$ is rounded to 1. We avoid this if we first compute the logarithm of
+# the *survival* probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
@@ -179,8 +179,8 @@ for name, size in error.items():
 # %% [markdown]
 # Where the textbook cdf is exactly 0, its logarithm is $-\infty$, and so is the derivative of this logarithm. An
 # optimiser that has moved a gate there cannot bring it back. Adding a small epsilon before we take the logarithm hides
-# the infinity, but then the derivative by $a$ is nearly 0. The true one is close to $\ln k$, because $F \approx b\,k^a$
-# if $k^a$ is tiny, so that $\ln F \approx \ln b + a \ln k$. With (K2) we get it right.
+# the infinity, but then the derivative by $a$ is nearly 0. The true derivative is close to $\ln k$. If $k^a$ is tiny,
+# then $F \approx b\,k^a$, and so $\ln F \approx \ln b + a \ln k$. With (K2) we get it right.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). With $a = b = 1$ the cdf is $F(k) = k$. Compute
 # $1 - \exp(\ln P(K > k))$ in float32 for $k = 10^{-1}, 10^{-2}, \dots, 10^{-12}$. *Predict* for how many of these
@@ -218,9 +218,9 @@ assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook
 # function of a Beta has no such closed form.
 #
 # > The package reads the uniform number as the *survival* probability $s = 1-u$, and so it can take $\ln s$ directly.
-# > Both ends then keep all digits of the generator. A draw near 1 comes from a small $s$, which a float represents
-# > accurately. A draw near 0 comes from an $s$ near 1, and there $\ln s$ is accurate, too. Published implementations
-# > draw $u$ from (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
+# > Draws near either end then keep all the digits that the generator gives. A draw near 1 comes from a small $s$, which
+# > a float represents accurately. A draw near 0 comes from an $s$ near 1, and there $\ln s$ is accurate, too. Published
+# > implementations draw $u$ from (0.001, 0.999). We count in `03_hardkuma` what that does to a gate.
 #
 # Let us draw samples and compare their histogram with (K1). We also evaluate (K3) in float32 at three small $u$, once
 # as it is written on the left and once as the package computes it.
@@ -268,12 +268,12 @@ for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=Tr
 # = \frac{\Gamma(1+\frac na)\,\Gamma(1+b)}{\Gamma(1+\frac na+b)}. \tag{K4}$$
 #
 # > Two logarithmic moments follow from this. The derivative of $E[K^n]$ by $n$ is $E[K^n \ln K]$. At $n = 0$, where
-# > $E[K^n] = 1$, the derivative of $\ln E[K^n]$ is therefore $E[\ln K]$. With the digamma function $\psi$, the
-# > derivative of $\ln\Gamma$, it is $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$. Here $H_b = \psi(b+1)+\gamma$ is
-# > the harmonic number of a real $b$ (for a whole $b$ it is $1 + \frac12 + \dots + \frac1b$), and
-# > $\gamma = -\psi(1) \approx 0.5772$ is Euler's constant. For the other moment we compute
-# > $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$. This is the tail of an exponential variable with rate $b$, so
-# > $E[\ln(1-K^a)] = -1/b$.
+# > $E[K^n] = 1$, the derivative of $\ln E[K^n]$ is therefore $E[\ln K]$. We write $\psi$ for the digamma function,
+# > which is the derivative of $\ln\Gamma$. Then $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$. Here
+# > $H_b = \psi(b+1)+\gamma$ is the harmonic number of a real $b$ (for a whole $b$ it is
+# > $1 + \frac12 + \dots + \frac1b$), and $\gamma = -\psi(1) \approx 0.5772$ is Euler's constant. The other moment is
+# > $E[\ln(1-K^a)]$. To find it, we compute $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$. This is the tail of an
+# > exponential variable with rate $b$, so $E[\ln(1-K^a)] = -1/b$.
 #
 # You can confirm all four moments with the draws of section 3.
 
@@ -497,17 +497,18 @@ assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you f
 # ## 8. Compare two Kumaraswamy laws
 #
 # How different are two shapes? We measure it by $\mathrm{KL}(p\,\|\,q) = E_p[\ln p - \ln q]$, where
-# $p = \mathrm{Kuma}(a,b)$ and $q = \mathrm{Kuma}(\alpha,\beta)$. The first term is minus the entropy (K6). In the
-# second term we use $E[\ln K] = -H_b/a$ again:
+# $p = \mathrm{Kuma}(a,b)$ and $q = \mathrm{Kuma}(\alpha,\beta)$. The first expectation, $E_p[\ln p]$, is minus the
+# entropy (K6). In the second, $E_p[\ln q]$, we use $E[\ln K] = -H_b/a$ again:
 #
 # $$\mathrm{KL} = -\mathrm{Ent}(a,b) - \ln(\alpha\beta) + (\alpha-1)\frac{H_b}{a} - (\beta-1)\,E_p[\ln(1-K^\alpha)].
 # \tag{K8}$$
 #
-# > Only the last expectation has no closed form, unless $\alpha = a$. We can expand $\ln(1-x) = -\sum_m x^m/m$ and use
-# > (K4). This gives the series $E[\ln(1-K^\alpha)] = -\sum_{m\ge1}\frac bm B(1+\frac{\alpha m}{a}, b)$. Its terms fall
-# > only like $m^{-1-b}$, so for small $b$ the series converges very slowly, and we need a Hurwitz zeta function for its
-# > tail. An integral over the quantiles of $p$ gives the same number for every shape, and it can be differentiated. The
-# > package computes this integral.
+# > Only the last expectation has no closed form, unless $\alpha = a$. To compute it, we can expand
+# > $\ln(1-x) = -\sum_m x^m/m$ and take the moments from (K4). This gives the series
+# > $E[\ln(1-K^\alpha)] = -\sum_{m\ge1}\frac bm B(1+\frac{\alpha m}{a}, b)$. Its terms fall only like $m^{-1-b}$, so for
+# > small $b$ the series converges very slowly, and we need a Hurwitz zeta function for its tail. An integral over the
+# > quantiles of $p$ gives the same number for every shape, and it can be differentiated. The package computes this
+# > integral.
 #
 # The cell below computes (K8) by the series, so that you can compare it with the package.
 

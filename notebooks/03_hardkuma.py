@@ -23,7 +23,7 @@
 # - where a clipped sample passes a gradient, where it does not, and why the rate of selected words needs a closed form
 # - to compute $E[H]$ in two ways, and why it is not $E[K]$
 # - to compute the entropy, the divergence and the decision at test time
-# - how the Hard Concrete gate, a similar gate of other papers, compares, and what torch's own Kumaraswamy loses in
+# - how the Hard Concrete gate of other papers differs from ours, and which digits torch's own Kumaraswamy loses in
 #   float32.
 #
 # **You need** `02_kumaraswamy`. You need no data and no GPU. The notebook runs in less than a minute, and with pencil
@@ -198,7 +198,7 @@ assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 
 # > that such a gate is open can then not fall below a limit. Beyond the clamp the gradient is zero, so we can no longer
 # > move the gate by the constraint.
 #
-# We compare the two in float32, for a gate that closes step by step as $b$ grows.
+# We compare our form and the authors' in float32, for a gate that closes step by step as $b$ grows.
 
 # %%
 single_b = torch.linspace(0.5, 20, 200, dtype=torch.float32).requires_grad_()
@@ -475,9 +475,9 @@ print(f"      {p.num_samples} draws {draws.mean():.4f}")
 # \tag{H8}$$
 #
 # > Partial integration turns (H7) into (H8). For the middle form of (H8) we need only an average over the interior,
-# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior, the point below which the
-# > share $v$ of the draws inside $(0, 1)$ lies, so $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean,
-# > the variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
+# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior. Of the draws inside $(0, 1)$,
+# > the share $v$ lies below $h(v)$, so $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean, the
+# > variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
 # > subtracts two large numbers.
 # >
 # > The authors' `HardKuma.mean` returns $E[K]$, the mean of the *base*. This is neither $E[H]$ nor
@@ -530,9 +530,9 @@ for shape, rectified, base in zip(examples.b, examples.mean, examples.base.mean,
 # > section 3. Take a gate with $(\pi_0,\pi_c,\pi_1) = (.45, .35, .20)$. It adds .55 to the expected number, and at test
 # > time its word is not selected at all. Every run of this repository reports both rates.
 #
-# The setting `rule` names this decision `argmax`. You can choose three others. With `argmax_conditional` the interval
-# gives the mean of the gate inside it, $E[H \mid 0 < H < 1]$. With `expected` the value is always $E[H]$. With
-# `threshold` it is 1 if $P(H \ne 0) \ge 1/2$, and 0 otherwise. We compare all four as $b$ grows.
+# The setting `rule` names this decision `argmax`. You can choose three others. With `argmax_conditional`, if the
+# interval wins, the value is the mean of the gate inside the interval, $E[H \mid 0 < H < 1]$. With `expected` the value
+# is always $E[H]$. With `threshold` it is 1 if $P(H \ne 0) \ge 1/2$, and 0 otherwise. We compare all four as $b$ grows.
 
 # %%
 decided = {rule: decide(swept, rule) for rule in ("argmax", "argmax_conditional", "expected", "threshold")}
@@ -606,11 +606,11 @@ print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entr
 # $$\mathrm{KL}(p\,\|\,q) = \pi_0\ln\frac{\pi_0}{\pi_0'}+\pi_1\ln\frac{\pi_1}{\pi_1'}
 # +\pi_c\,E\big[\ln f_T(H)-\ln f_T'(H)\,\big|\,0<H<1\big]. \tag{H11}$$
 #
-# > The first two terms are exact, and you know the third as the interior average of section 7. If both gates have the
-# > *same* ends, we can say more. Stretching both in the same way does not change their divergence, because the factors
-# > $1/(r-l)$ cancel. Rectifying can only make it smaller. After rectifying, you no longer know where in a tail the draw
-# > fell. So the KL of two gates with shared ends is at most the KL of their bases. Without shared ends this bound does
-# > not hold. Two gates with the same base and different ends differ, although the KL of their bases is 0.
+# > The first two terms are exact, and the third is an average over the interior, as in section 7. If both gates have
+# > the *same* ends, we can say more. Stretching both in the same way does not change their divergence, because the
+# > factors $1/(r-l)$ cancel. Rectifying can only make it smaller. After rectifying, you no longer know where in a tail
+# > the draw fell. So the KL of two gates with shared ends is at most the KL of their bases. Without shared ends this
+# > bound does not hold. Two gates with the same base and different ends differ, although the KL of their bases is 0.
 # >
 # > The published objective of HardKuma has no KL term. The package computes it so that you can add one, which pulls the
 # > gates towards a law that you choose (a *prior*).
@@ -703,7 +703,7 @@ print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {
 # %% [markdown]
 # **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways in which a Hard
 # Concrete gate cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1
-# or 2). *Change* the gate that section 11 copies to each of them, and make the three Hard Concrete gates of the same
+# or 2). *Change* the gate that we copied in section 11 to each of these three, and make a Hard Concrete gate with its
 # masses (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain*
 # what the two masses tell you about the density between them.
 
@@ -739,13 +739,14 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 #
 # A gate can only be as accurate as its base. You may ask why we did not take the Kumaraswamy that torch has. It is
 # written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of shapes,
-# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions.
+# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are shares,
+# between 0 and 1.
 #
-# 1. How many draws are exactly 0 or 1? The density may be infinite there, so the package moves such a draw to the
-#    nearest number inside the interval.
-# 2. For how many draws is the log density not finite?
-# 3. How many modes are not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
-# 4. For how many shapes is the log density at three fixed points not finite?
+# 1. Which share of the draws is exactly 0 or 1? The density may be infinite there, so the package moves such a draw to
+#    the nearest number inside the interval.
+# 2. For which share of the draws is the log density not finite?
+# 3. Which share of the modes is not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
+# 4. At three fixed points and for all shapes, which share of the log densities is not finite?
 # 5. Where it is finite, how far is it from a computation with 60 digits?
 
 # %%

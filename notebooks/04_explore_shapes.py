@@ -174,9 +174,9 @@ print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.r
 # %% [markdown]
 # Go along a row, so that $a$ grows, and the mass at 0 always falls. Go down a column, so that $b$ grows, and the mass
 # at 1 always falls. If you make both shapes small (upper left), you get nearly a coin with two masses and little
-# between them. If both are above 1 (lower right), you get one hump, and an exact 0 or 1 is rare. But this does not
-# continue without end. As you see in the last printed line, the hump of $a = b = 100$ has moved so close to 1 that the
-# gate is open.
+# between them. If both are above 1 (lower right), you get one hump, and an exact 0 or 1 is rare. But this changes again
+# if both shapes grow much further. As you see in the last printed line, the hump of $a = b = 100$ has moved so close to
+# 1 that the gate is open.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). If both shapes are small, the gate is undecided between 0 and 1.
 # Yet with $a = b$ the two are not equally likely. *Predict* which of them is more likely for $a = b = 0.05$ (`winner`,
@@ -213,8 +213,8 @@ assert abs(uneven) < 1e-5, f"with this `fair_b` P(0) is {abs(uneven):.5f} {'abov
 # $$\mathrm{Kuma}(1, b) = \mathrm{Beta}(1, b), \quad \mathrm{Kuma}(a, 1) = \mathrm{Beta}(a, 1), \qquad
 # f_K(k) = f_K(1-k) \;\forall k \iff a = b = 1. \tag{X2}$$
 #
-# The paper (sec. 3) calls the Kumaraswamy a close relative of the Beta distribution, for which we have stronger
-# intuitions.
+# The paper (sec. 3) calls the Kumaraswamy a close relative of the Beta distribution, and says that we have stronger
+# intuitions for the Beta.
 #
 # > One of these intuitions fails. If a density is symmetric, the two ends of (X1) agree. Their powers must be equal, so
 # > $a = b$. Their factors must be equal too, so $ab = a^b b$. This gives $a^{\,b-1} = a^{\,a-1} = 1$, so $a = 1$. A
@@ -258,7 +258,7 @@ print("largest |log f(k) - log f(1-k)| of Kuma(s, s):",
 #
 # > A Beta has the mean $\alpha / n$ and the variance $m (1 - m) / (n + 1)$, where $n = \alpha + \beta$. We solve this
 # > for $n$. Since $0 < K < 1$, we have $\mathrm{E}[K (1 - K)] > 0$, and so $n > 0$. There is such a Beta for *every*
-# > shape, and the explorer of section 6 shows it.
+# > pair of shapes, and the explorer of section 6 shows it.
 
 # %%
 twins = {(s, t): (figures.matched_beta(s, t), Kumaraswamy(s, t)) for s in shapes_a for t in shapes_b}
@@ -276,8 +276,8 @@ for s in shapes_a:
 #
 # **Exercise 3** (predict, change, explain; 8 minutes). An untrained network gives about 0 for both outputs, and
 # $a = b = \mathrm{softplus}(0) = \ln 2$. *Predict* which mass of such a gate is larger (`larger_mass`, "P(0)" or
-# "P(1)"). *Change* the raw output of $a$ alone until both masses are equal (`fair_raw`, to four digits). *Explain* its
-# sign.
+# "P(1)"). *Change* the raw output of $a$ alone until both masses are equal (`fair_raw`, to four digits). *Explain* the
+# sign of this raw output.
 
 # %% tags=["prediction"]
 larger_mass = "P(1)"
@@ -304,13 +304,13 @@ assert abs(uneven) < 1e-4, f"with this `fair_raw` P(0) is {abs(uneven):.4f} {'ab
 # %% [markdown]
 # ## 4. One number at test time
 #
-# When we train, we sample a gate. At test time we want one number. By (H9), the rule of the paper (sec. 5), it is 0
-# where P(0) is the largest of the three masses, 1 where P(1) is the largest, and the mean of the *underlying
-# Kumaraswamy*, $\mathrm{E}[K]$, where P(0 < H < 1) is the largest. For which shapes $(a, b)$ do we get which of the
+# When we train, we sample a gate. At test time we want one number. The rule of the paper (sec. 5) is (H9). If P(0) is
+# the largest of the three masses, the number is 0, and if P(1) is the largest, it is 1. If P(0 < H < 1) is the largest,
+# it is the mean of the *underlying Kumaraswamy*, $\mathrm{E}[K]$. For which shapes $(a, b)$ do we get which of the
 # three?
 #
 # > You find the border of the region $z = 0$ at those shapes for which P(0) equals the larger of the other two masses.
-# > If P(0) ≥ 1/2, then P(0) is certainly the largest. With $k_0 = -l/(r-l)$ this condition is
+# > If P(0) ≥ 1/2, then P(0) is certainly the largest. With $k_0 = -l/(r-l)$, the condition P(0) ≥ 1/2 says that
 # > $b \ge -\ln 2 / \ln(1 - k_0^a)$. Where P(1) is negligible, this inequality gives the border exactly.
 
 # %%
@@ -419,8 +419,8 @@ fig
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
 # words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of
-# section 4 is $z = 0$, and these include some words of the gold rationale. In each review a word or a short phrase
-# ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
+# section 4 is $z = 0$, and some of these gates belong to words of the gold rationale. In each review a word or a short
+# phrase ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))
@@ -445,11 +445,11 @@ for a_of_words, b_of_words in zip(explorer.epochs[-1]["a"], explorer.epochs[-1][
 # **Exercise 5** (predict, change, explain; 15 minutes). Use the sliders of section 6, and write each prediction down
 # before you move them.
 # 1. *Predict* what happens if you start from the U-shape and raise only `a`. Which mass falls (`falls`, "P(0)" or
-#    "P(1)")? Does the other one stay?
+#    "P(1)")? Does the other mass stay the same?
 # 2. *Change* `a` and `b` to a gate with P(0) between 0.44 and 0.46 that is *not* decided to be 0 (`undecided_shape`, a
 #    pair). Which mass is larger than P(0)?
-# 3. *Predict* what happens if you choose the preset "mostly 1" and narrow the stretch until the decision is another
-#    one. Which mass is now the largest (`taken_over`, "P(0)" or "P(0<H<1)")? Then do it.
+# 3. *Predict* what happens if you choose the preset "mostly 1" and narrow the stretch until the decision changes. Which
+#    mass is now the largest (`taken_over`, "P(0)" or "P(0<H<1)")? Then do it.
 # 4. *Change* `a` and `b` until the entropy is below 0.05 nats (`certain_shape`). *Explain* what such gates have in
 #    common.
 

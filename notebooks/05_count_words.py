@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Count the words that gates select
 #
-# In `03_hardkuma` you built a gate, a random number that is exactly 0, exactly 1 or anything between, and you know the
-# probability of each case. There it was called $H$, and from here on we call it $z$. In this notebook we put one such
-# gate on each word of a text. We then ask two questions. What should we maximise when we train such a model? And how
-# many words will it select?
+# In `03_hardkuma` you built a gate, a random number that is exactly 0, exactly 1 or anything between, and you know
+# the probability of each case. There it was called $H$, and from here on we call it $z$. In this notebook we put one
+# such gate on each word of a text. We then ask two questions. What should such a model maximise? And how many words
+# does it select?
 #
 # **You will** hide words from a predictor, find out what is maximised when nobody says which words are right, and
 # count selected words without drawing a single sample.
@@ -22,7 +22,7 @@
 # - why training maximises a lower bound, and why this bound rewards gates that are nearly always open or nearly
 #   always shut, but not short rationales;
 # - why the *expected* number of selected words has a gradient, while the number in a sample has none;
-# - how to count the switches between selected and unselected words;
+# - how you count the switches between selected and unselected words;
 # - why the average rate of the texts is not the share of all words.
 #
 # **You need** `03_hardkuma` (masses and samples); no data and no GPU. The cells run in less than a minute, and
@@ -58,9 +58,9 @@ mask = torch.ones(1, len(words)).bool()  # [1, T]: one text, no padding
 # ## 1. Read only what is selected
 #
 # We begin with an experiment on the sentence at the end of `10_first_rationale`. A *predictor* reads its eight words
-# (the full stop is one of them) and predicts which of the five classes of the SST the sentence belongs to. Each word
-# vector is multiplied by a gate $z$ before the predictor reads it (which the code below calls the mode "zero"), and
-# for now we set the gates by hand. Two words get $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
+# (the full stop is one of them) and predicts which of the five classes of the SST the sentence belongs to. We multiply
+# each word vector by a gate $z$ before the predictor reads it. (In the code below, this is the mode "zero".) For now
+# we set the gates by hand. Two words get $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
 
 # %%
 z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])
@@ -68,8 +68,8 @@ figures.highlight_html(words, z, title="SST, “negative”; gates set by hand")
 
 # %% [markdown]
 # Now we replace the words one at a time by another random vector, and measure how far the prediction moves, which is
-# the sum of the absolute changes of its five probabilities. Which replacements can it notice? Decide before you look
-# at the figure.
+# the sum of the absolute changes of its five probabilities. For which words will the prediction move? Decide before
+# you look at the figure.
 
 # %%
 predictor = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
@@ -103,9 +103,9 @@ print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 #
 # In a trained model nobody sets the gates by hand. We write $x$ for the text, $x_t$ for the vector of its word $t$,
 # and $y$ for the label. A *selector* with weights $\phi$ reads the whole text and computes the two shapes $a_t$ and
-# $b_t$ of each gate. We choose the support from $l$ to $r$ beforehand. The predictor $f$ has weights $\theta$ and
-# gives the probabilities of the classes. The label is one draw from these probabilities (Cat stands for
-# *categorical*). Together they are an **extractor**:
+# $b_t$ of each gate. The support from $l$ to $r$ is fixed. The predictor $f$ has weights $\theta$ and gives the
+# probabilities of the classes. The label is one draw from these probabilities (Cat stands for *categorical*).
+# Together they are an **extractor**:
 #
 # $$z_t \sim \mathrm{HardKuma}(a_t, b_t, l, r), \quad (a_t, b_t) = \mathrm{selector}_t(x; \phi), \qquad y \sim
 # \mathrm{Cat}\big(f(x \odot z;\, \theta)\big). \tag{S1}$$
@@ -139,7 +139,7 @@ figures.show_source(likelihood)
 # It will turn out that the second number never exceeds the first. So it is a *lower bound* on the first. The
 # difference of the two is the *slack* of the bound, and the bound is called *tight* where the slack is nearly 0. We
 # begin with fair coins and let the gates become more and more certain. A gate on a word worth more than 1/2 opens,
-# and the others shut. What happens to the slack?
+# and the others shut. What do you think happens to the slack?
 
 # %%
 worth = toy_gates.SENTENCE_WORTH  # of each word, for the task
@@ -177,10 +177,10 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 # $$\log p(y \mid x) = \log \mathrm{E}_{p(z \mid x)}\big[p(y \mid x, z)\big] \;\ge\;
 # \mathrm{E}_{p(z \mid x)}\big[\log p(y \mid x, z)\big]. \tag{S2}$$
 #
-# We maximise the right side, because one draw of the gates estimates it without bias. We cannot estimate the left side
-# in this way, because the logarithm of an average over a few draws is too small on average. The paper (sec. 2) derives
-# the same bound, and adds that it may be seen as variational inference in which the approximate posterior is the
-# data-dependent prior $p(z \mid x)$.
+# We maximise the right side, because one draw of the gates estimates it without bias. The left side cannot be
+# estimated in this way, because the logarithm of an average over a few draws is too small on average. The paper
+# (sec. 2) derives the same bound, and adds that it may be seen as variational inference in which the approximate
+# posterior is the data-dependent prior $p(z \mid x)$.
 #
 # > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely
 # > before we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference*
@@ -226,10 +226,9 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 
 # %% [markdown]
 # You see that all three agree, and the third is by far the cheapest. To see why it is right, write the count as a sum
-# of
-# *indicators*. The indicator $\mathbb{1}[z_t \ne 0]$ is 1 if word $t$ is selected and 0 if not. You know that the
-# expectation of a sum is the sum of the expectations, and that the expectation of an indicator is a probability. We
-# divide by the number $n$ of words and call the result the **expected rate** $S$ of the text:
+# of *indicators*. The indicator $\mathbb{1}[z_t \ne 0]$ is 1 if word $t$ is selected and 0 if not. The expectation of
+# a sum is the sum of the expectations, and the expectation of an indicator is a probability. We divide by the number
+# $n$ of words and call the result the **expected rate** $S$ of the text:
 #
 # $$S = \frac1n\, \mathrm{E}\Big[\sum_{t=1}^{n} \mathbb{1}[z_t \ne 0]\Big] = \frac1n \sum_{t=1}^{n} \big(1 -
 # P(z_t = 0)\big) = \frac1n \sum_{t=1}^n \big(1 - k_0^{\,a_t}\big)^{b_t}, \qquad k_0 = \frac{-l}{r-l}.
@@ -241,7 +240,7 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 # > Why do we not simply count in a sample? The count of a sample is piecewise constant in the shapes, so its
 # > derivative is 0 wherever it exists. The masses in (S3) change smoothly with the shapes, so $S$ has a gradient that
 # > training can follow. Note also that the sum of the masses $1 - P(z_t = 0)$ in (S3) is right for gates that depend
-# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), needs it.
+# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), does need it.
 
 # %% tags=["check"]
 assert abs(chance @ counts / 8 - rate) < rounding, "256 patterns and eight masses give one number"
@@ -263,8 +262,8 @@ assert torch.allclose(slope, by_hand) and (slope > 0).all(), "the rate grows wit
 #
 # We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second
 # they stand as above, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
-# and $L$ is the expected number of switches, divided by the number of words. Which of the two will depend on the
-# order?
+# and $L$ is the expected number of switches, divided by the number of words. Which of the two do you expect to depend
+# on the order?
 
 # %%
 def switches(selected):
@@ -293,16 +292,15 @@ for name, (_, switching) in found.items():
           f"{8 * switching / 7:.4f} per pair")
 
 # %% [markdown]
-# You see that the rate $S$ is the same in every order, and that the expected number of switches is not. How do we
-# compute it? Look at two neighbours. There is a switch if the first gate is 0 and the second is not, or if the first
-# is not 0 and the second is. If the gates are independent given the text, the probability of each case is a product of
-# two masses. For the words $t$ and $t+1$ we add the two products in brackets, and then we sum over all pairs of
-# neighbours:
+# The rate $S$ is the same in every order, and the expected number of switches is not. How do we compute it? Look at
+# two neighbours. There is a switch if the first gate is 0 and the second is not, or if the first is not 0 and the
+# second is. If the gates are independent given the text, the probability of each case is a product of two masses. For
+# the words $t$ and $t+1$ we add the two products in brackets, and then we sum over all pairs of neighbours:
 #
 # $$L = \frac1n \sum_{t=1}^{n-1} \Big[P(z_t = 0)\,P(z_{t+1} \ne 0) + P(z_t \ne 0)\,P(z_{t+1} = 0)\Big]. \tag{S4}$$
 #
-# The paper (sec. 4) calls $L$ a relaxation of the fused lasso, the expected number of changes between zero and
-# nonzero. (The fused lasso is a penalty on differences between neighbours.)
+# The paper (sec. 4) describes the expected number of changes between zero and nonzero as a relaxation of the fused
+# lasso. (The fused lasso is a penalty on differences between neighbours.)
 #
 # > $L$ counts changes between 0 and *not* 0. It does not measure $|z_t - z_{t+1}|$, so going from 0.3 to 1 is not a
 # > switch. A text of $n$ words has $n-1$ pairs of neighbours, but we divide by $n$, as the authors' code does. Then
@@ -320,11 +318,11 @@ assert found["sorted"][1] < found["as written"][1] < found["alternating"][1], "L
 #
 # So far we had one text. Training sees a *batch* of texts of different lengths, and then "the rate" may mean two
 # things. You can average the rates of the texts, or you can divide the number of all selected words by the number of
-# all words. Do the two agree?
+# all words. Do you expect the two to agree?
 #
 # We make 200 texts of 3 to 40 words and give each of them a rate. In the middle of the figure all texts have the same
 # rate. Towards the left end, long texts have lower rates than short ones, and towards the right end they have higher
-# rates. We keep the mean over the texts the same everywhere.
+# rates. The mean over the texts is the same everywhere.
 
 # %%
 lengths = torch.randint(3, 41, (200,))  # n_i, words in each of 200 texts
@@ -367,7 +365,7 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 # %% [markdown]
 # ## Summary
 #
-# - A predictor cannot use a word whose gate is exactly 0, so a gate needs a mass at 0 (S1).
+# - A predictor cannot use a word whose gate is exactly 0, so we need gates with a mass at 0 (S1).
 # - Training maximises a lower bound on the log-likelihood. Its prior is learned, so there is no KL term. The bound
 #   rewards gates that are nearly always open or nearly always shut, and it does not ask for short rationales (S2).
 # - The expected rate $S$ and the expected switches $L$ are sums of masses. They are exact, they have gradients, and
@@ -419,7 +417,7 @@ assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
 # **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict*
 # for which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
 # *Change* $s$ and compute $L$ along (0, 1). Let `never` be the set of the two $s$ with $L = 0$. *Explain* what these
-# two rationales say about a target of zero switches.
+# two values of $s$ tell you about a target of zero switches.
 
 # %% tags=["prediction"]
 best_s, best_switches = 0.5, 7 / 8 * 2 * 1 / 4

@@ -13,8 +13,8 @@
 # select, it has a gradient, and nothing in the training objective keeps it small. In this notebook we hold $S$ at a
 # number that we choose. You will see that a fixed price cannot do this, and that the published rule has a trap.
 #
-# **You will** set a price for text by hand and see it fail, let a rule move the price during training (such a price
-# is called a *multiplier*), and compare two rules for this multiplier on the same gate.
+# **You will** set a price for text by hand and see it fail. Then you let a rule move the price during training. (Such
+# a price is called a *multiplier*.) You compare two such rules on the same gate.
 #
 # **You will learn**
 # - why no fixed price holds a rate, and what the right price means;
@@ -70,13 +70,13 @@ def train_one_gate(constraint, raw_a=0.0, raw_b=0.0):
 # %% [markdown]
 # ## 1. A price that is set by hand
 #
-# Here is the smallest problem that we could think of. We take a text of one word, with one gate. If the predictor sees
+# Here is the smallest problem that we could think of. A text has one word and one gate. If the predictor sees
 # nothing, it gives the right class the probability 0.2, and if it sees the whole word, 0.9. We would like the gate to
 # be open with probability 0.4. We write $\tau$ for such a **target**, a rate between 0 and 1. (In (H12) the same
 # letter was a temperature.)
 #
 # Lei et al. (2016) charge a price for each selected word. So we add the price times the expected rate $S$ to the
-# loss, and train the gate with three prices. Which of them will give a rate of 0.4?
+# loss, and train the gate with three prices. Which of them do you expect to give a rate of 0.4?
 
 # %%
 prices = (1.0, 2.0, 3.0)  # nats per unit of rate
@@ -99,9 +99,8 @@ for name, end in zip(by_price, ends.tolist(), strict=True):
     print(f"{name:9}: the rate of the last 50 steps is {end:.3f}")
 
 # %% [markdown]
-# You see that none of them does. Somewhere between two of these prices the result jumps from an open gate to a shut
-# one. To hold a rate between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the
-# price.
+# None of them does. Somewhere between two of these prices, you see the result jump from an open gate to a shut one. To
+# hold a rate between 0 and 1 we have to move the price while the gate moves, and so we need a rule for the price.
 #
 # Before we write one down, we look at two things that you will need. The first is a measure of the violation that
 # still has a gradient when all gates are shut. The second is the meaning of the price.
@@ -112,7 +111,7 @@ for name, end in zip(by_price, ends.tolist(), strict=True):
 # The paper constrains the difference $S - \tau$. Suppose that your gate is nearly shut and $S$ is far below the
 # target. Is the gradient of $S$ still large enough to open it?
 #
-# We let the network compute the second shape of the gate from a raw output, which we call $v$, as
+# The network computes the second shape of the gate from a raw output, which we call $v$, as
 # $b = \mathrm{softplus}(v)$. A large $v$ shuts the gate. We move $v$ from $-6$ to 60 and draw the size of two
 # gradients by $v$. One is the gradient of $S$. The other is the gradient of a second measure of the violation, $c$,
 # which compares the log-odds $\ln\frac{S}{1-S}$ of the rate with those of the target. We explain it below the figure.
@@ -139,11 +138,11 @@ for at in (50, 130, 330):
     print(f"v = {raw[at]:2.0f}: S = {share[at]:.1e}, {slopes_here}")
 
 # %% [markdown]
-# You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says $S = (1 - k_0^a)^b = e^{b \ln(1
-# - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are $\mathrm{logit}\,S =
-# \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$, so you find that in their derivative by $v$ the
-# factor $S$ cancels. So we measure the violation of the target by a number $c$ in log-odds. We write $\sigma$ for the
-# logistic function, which is the derivative of the softplus:
+# You see that the gradient of $S$ vanishes together with $S$. For one gate, (S3) says
+# $S = (1 - k_0^a)^b = e^{b \ln(1 - k_0^a)}$, so the derivative by $v$ has $S$ as a factor. The *log-odds* of $S$ are
+# $\mathrm{logit}\,S = \ln\frac{S}{1-S}$. Their derivative by $S$ is $\frac{1}{S(1-S)}$. By the chain rule, the factor
+# $S$ therefore cancels in their derivative by $v$. This is why we measure the violation of the target by a number $c$
+# in log-odds. We write $\sigma$ for the logistic function, which is the derivative of the softplus:
 #
 # $$\frac{\partial S}{\partial v} = S \ln(1 - k_0^{\,a})\,\sigma(v), \qquad
 # c = \tau(1-\tau)\,\big(\mathrm{logit}\,S - \mathrm{logit}\,\tau\big), \qquad \frac{\partial c}{\partial v} =
@@ -164,16 +163,16 @@ second_order = 0.02**2 / (p.selection * (1 - p.selection))
 assert torch.allclose(violation[near], share[near] - p.selection, atol=second_order), "the same near tau"
 
 # %% [markdown]
-# You will train on a batch of many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all
-# gates are shut, each probability may be too small for a float, and the mean underflows to 0. Take three such gates,
-# with $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`,
-# which stays in logarithms throughout. Which of the three do you think is pushed most?
+# A batch has many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all gates are shut,
+# each probability may be too small for a float, and the mean underflows to 0. Take three such gates, with
+# $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`, which
+# stays in logarithms throughout. Which of the three do you think is pushed most?
 
 # %%
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
 in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool())
 in_logs.backward()
-print(f"mean of the three in float32: {log_nonzero.exp().mean().item()}; its logarithm: {in_logs.item():.1f}")
+print(f"the mean in float32: {log_nonzero.exp().mean().item()}; its logarithm by `log_mean`: {in_logs.item():.1f}")
 
 # %% tags=["figure"]
 names = [f"ln P(z ≠ 0)\n= {value:.0f}" for value in log_nonzero[0].tolist()]
@@ -202,13 +201,13 @@ assert torch.allclose(log_mean(in_full, torch.ones(1, 3).bool()), in_full.exp().
 # ## 3. Pay a price for text
 #
 # What *is* the right price? We measure it. For each rate we compute the smallest task loss that this rate allows, for
-# two problems. You know the first, which is the one gate from above. In the second we have texts of twelve words. Most
-# of their words are worth little and a few are worth much. The selector sees only a noisy clue to the worth of each
-# word, so we take the loss of selecting the words with the best clues.
+# two problems. The first is the one gate from above. The second has texts of twelve words. Most of their words are
+# worth little and a few are worth much. The selector sees only a noisy clue to the worth of each word, so we take the
+# loss of selecting the words with the best clues.
 #
-# You see that the loss falls as the rate grows. We call the loss that one more unit of rate saves the **price of
-# text**. You can read it off the figure, because it is minus the slope of each line. Before you look, guess which of
-# the two lines is straight.
+# You will see the loss fall as the rate grows. If we allow one more unit of rate, we save some loss. This saving is
+# called the **price of text**. You can read it off the figure, because it is minus the slope of each line. Before you
+# look, guess which of the two lines is straight.
 
 # %%
 texts = toy_gates.make_texts(p.batch_size, seed=p.seed)
@@ -235,16 +234,17 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
       f"texts {price_texts[0]:.2f} below rate {target_rates[24]:.2f}, {price_texts[1]:.2f} above")
 
 # %% [markdown]
-# For one gate you see a straight line. A value between 0 and 1 counts for the rate as much as a 1 and shows less. So
-# the best gate of rate $\tau$ is a coin that shows the whole word with probability $\tau$, and the smallest loss is
-# $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every rate. Now you can explain the first
-# figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to open the gate, and the others lie
-# above, so it pays to shut it. At exactly this price, nothing in the loss makes one rate better than another. If you
-# have many words, the words selected first are worth most, so the price falls with the rate.
+# You see that for one gate the line is straight. A gate value between 0 and 1 counts as much as a 1 in the rate, but
+# it shows less of the word. So the best gate of rate $\tau$ is a coin that shows the whole word with probability
+# $\tau$. The smallest loss is then $-\tau \ln 0.9 - (1 - \tau) \ln 0.2$, and the price is $\ln(0.9 / 0.2)$ at every
+# rate. Now you can explain the first figure. The lowest price of section 1 lies below $\ln(0.9 / 0.2)$, so it pays to
+# open the gate, and the others lie above, so it pays to shut it. At exactly this price, nothing in the loss makes one
+# rate better than another. With many words, we first select those that are worth most, so the price falls with the
+# rate.
 #
-# We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed price.
-# We look for a saddle point. We minimise the loss in the weights $\phi$ and $\theta$ of (S1), and maximise it in the
-# multiplier:
+# We now state the problem. The task loss is $\ell$, and a **multiplier** $\lambda$ takes the place of the fixed
+# price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
+# in the multiplier:
 #
 # $$\max_\lambda \min_{\phi, \theta}\; \mathrm{E}[\ell] + \lambda\,(S - \tau), \qquad \lambda^* =
 # -\frac{\mathrm{d} \ell^*}{\mathrm{d} \tau}, \qquad \ell^*(\tau) = \min_{S = \tau} \mathrm{E}[\ell].
@@ -265,8 +265,8 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # We begin with the authors' code, which moves the multiplier as Rezende and Viola (2018) do. At each step the
 # multiplier is multiplied by a number above 1 if the rate is too high, and by a number below 1 if it is too low. It
 # starts near 0. We train our gate with the published settings for the beer reviews, and draw the multiplier (upwards)
-# against the rate (to the right). Such a picture is called a *phase portrait*. You see the target as a vertical line,
-# and the price of text as a horizontal one. Follow the path from the hollow circle to the cross. It has a dot after
+# against the rate (to the right). Such a picture is called a *phase portrait*. The vertical line is the target, and
+# the horizontal one is the price of text. Follow the path from the hollow circle to the cross. It has a dot after
 # every hundred steps.
 
 # %%
@@ -302,21 +302,21 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # with the smoothed violation in place of $S - \tau$. But the gradient of this term is the one of (S9),
 # $\lambda\, \partial S$.
 #
-# How long does it take until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation have
-# the constant value $g$. Then it reaches 1 after
+# How long do we have to wait until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation
+# have the constant value $g$. Then it reaches 1 after
 #
 # $$N \approx \frac{\ln(1/\lambda_0)}{\eta\, g} + \frac{\alpha}{1 - \alpha} \tag{S10}$$
 #
 # steps.
 #
 # > To derive (S10), note that $\ln \lambda$ grows by $\eta\, m_j$ in step $j$, and that $m_j = g\,(1 - \alpha^j)$.
-# > Add up these averages. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$, which has to
-# > equal $\ln(1/\lambda_0)/\eta$. For many steps $\alpha^N$ is nearly 0. The second term of (S10) is the delay that
-# > the average causes. Note also that the multiplier, as a product of positive numbers, is always *positive*. So this
-# > multiplier can stop pushing the rate down, but it can never push the rate up.
+# > Add up these smoothed violations. You get $m_1 + \dots + m_N = g\,(N - \alpha\frac{1-\alpha^N}{1-\alpha})$, which
+# > has to equal $\ln(1/\lambda_0)/\eta$. For many steps $\alpha^N$ is nearly 0. The second term of (S10) is the delay
+# > that the smoothing causes. Note also that the multiplier, as a product of positive numbers, is always *positive*.
+# > So this multiplier can stop pushing the rate down, but it can never push the rate up.
 #
-# In the paper you find three sets of settings. We give each of them the constant violation of a gate that is wide
-# open, which is one minus the target, and count the steps until the multiplier reaches 1.
+# The paper has three sets of settings. Suppose that a gate stays wide open, so that the violation is always one minus
+# the target. For each set we count the steps until the multiplier reaches 1.
 
 # %%
 published = {"beer": (1e-5, 0.05, 0.5, 0.8), "SST": (1e-4, 0.01, 0.99, 0.7), "SNLI": (1e-5, 0.01, 0.99, 0.8)}
@@ -344,7 +344,7 @@ figures.draw_panel(figures.draw_lines, range(1, 1601), lines, yscale="log", xlab
 without_delay = {name: objectives.steps_to_multiplier(case.start, case.rate, case.gap)
                  for name, case in published.iterrows()}
 for name, plain in without_delay.items():
-    print(f"{name:4}: {plain:5.0f} steps without the delay of the average, {reached[name]} with it")
+    print(f"{name:4}: {plain:5.0f} steps without the delay of the smoothing, {reached[name]} with it")
 
 # %% [markdown]
 # A word of caution before you judge the rule by this portrait. Our toy takes far larger steps than a real training,
@@ -401,9 +401,9 @@ for target, trace in held.items():
 # to the left one. The second turns to the target before its first dot, goes a little past it, and comes back. From
 # then on the rate stays there, and only the multiplier still moves.
 #
-# Each multiplier ends at a number of the size of the price of section 3, but not on it. We computed that price for a
-# gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such a gate one more unit of
-# rate is worth something else.
+# Each multiplier ends at a number of about the same size as the price of section 3, but not at the price itself. We
+# computed that price for a gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such
+# a gate one more unit of rate is worth something else.
 #
 # Here is the second rule. We write $g$ for the **gap** that moves the multiplier, which is a smoothed measurement of
 # $S - \tau$, and $\kappa$ for the weight of the quadratic term:
@@ -416,8 +416,8 @@ for target, trace in held.items():
 # such term. It is the default of this package.
 #
 # > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
-# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. Suppose that the selector has settled at the
-# > rate where this is as much as one more unit saves, $\lambda^*$. Then
+# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. It also saves $\lambda^*$ of the task loss.
+# > Suppose that the selector has settled at the rate where the two are equal. Then
 # > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is
 # > multiplied by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
 
@@ -483,16 +483,16 @@ if settles:
     assert kept["target 1 of 8"].max() > 0.5 > kept["target 1 of 8"].sort().values[-2], "one word is likely, no other"
 
 # %% [markdown]
-# You see that at the lowest target the most valuable word is kept, and at each higher target the next ones are added.
+# You see that we keep the most valuable word at the lowest target, and that we add the next ones at each higher target.
 # This is the falling price of section 3 again, now with words. Words of equal worth have equal gates, because the
 # selector cannot tell them apart, so they open together.
 
 # %% [markdown]
 # ## 6. The trap: an overshoot that is final
 #
-# You saw that the first portrait ended at a rate of 0, and that it stayed there. Can a gate that was shut by an
-# overshoot come back? We start one gate nearly shut, far below its target, and train it with either rule. The authors'
-# multiplier starts at 1, below the price of text, so you may expect the task to open the gate.
+# The first portrait ended at a rate of 0, and it stayed there. Can a gate that was shut by an overshoot come back? We
+# start one gate nearly shut, far below its target, and train it with either rule. The authors' multiplier starts at
+# 1, below the price of text, so you may expect the task to open the gate.
 
 # %%
 both_rules = {"authors' rule": Constraint(p.selection, **{**authors, "multiplier": 1.0}),
@@ -510,8 +510,8 @@ for name, trace in shut.items():
           f"{trace.rate.max():.2g}), multiplier from {trace.multiplier[0]:.2f} to {trace.multiplier[-1]:.2g}")
 
 # %% [markdown]
-# Under the authors' rule the gate stays shut, even after the multiplier has become tiny. Under the signed rule it
-# comes back. To understand this, we ask what can open a gate that is nearly shut.
+# You see that the gate stays shut under the authors' rule, even after the multiplier has become tiny. Under the signed
+# rule it comes back. To understand this, we ask what can open a gate that is nearly shut.
 #
 # The task can, by its gradient. This gradient comes through the draws, and only through draws inside $(0, 1)$. Let
 # $\ell(z)$ be the task loss at the gate value $z$, and $\ell'$ its derivative. The paper (appendix A.3) shows that
@@ -521,19 +521,19 @@ for name, trace in shut.items():
 # \frac{\partial z}{\partial \phi}\Big] = \int_0^1 \ell'(u)\, \frac{\partial P(z > u)}{\partial \phi}\,
 # \mathrm{d}u. \tag{S12}$$
 #
-# The integral on the right is another way to write the same gradient. As for the mean (H7), one writes $\ell(z) =
-# \ell(0) + \int_0^1 \ell'(u)\,\mathbb{1}[u < z]\,\mathrm{d}u$ and takes the expectation. Here $u$ is a value of the
-# gate, and not the uniform number of a draw. How large is this integral if the gate is nearly shut? Let
-# $k_u = \frac{u-l}{r-l}$ be the value of the Kumaraswamy variable $K$ that is stretched to $u$. At the ends it gives
-# $k_0$ and $k_1$, which you know from (S3) and (H2). Then $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$
-# is $P(z>u)\,\ln(1-k_u^a)$.
+# The integral on the right is another way to write the same gradient. As for the mean (H7), you write $\ell(z) =
+# \ell(0) + \int_0^1 \ell'(u)\,\mathbb{1}[u < z]\,\mathrm{d}u$ and take the expectation. Here $u$ is a value of the
+# gate, and not the uniform number of a draw. How large is this integral if the gate is nearly shut? Let $k_u =
+# \frac{u-l}{r-l}$ be the value of the Kumaraswamy variable $K$ that is stretched to $u$. At the ends it gives $k_0$ and
+# $k_1$, which you know from (S3) and (H2). Then $P(z>u) = (1-k_u^a)^b$, and the derivative of this by $b$ is
+# $P(z>u)\,\ln(1-k_u^a)$.
 #
 # > The first factor is at most $S$, because a gate above $u$ is not 0. The second factor is bounded for all $u$ in
 # > $[0, 1]$, because $r > 1$ and so $k_u \le k_1 < 1$. So the gradient of the task by $b$ vanishes with $S$.
 #
-# The gradient of the authors' term is $\lambda\,\partial S/\partial v$, and by (S6) it vanishes with $S$ too. The
-# task opens the gate and the authors' term shuts it, whatever the rate is. Let us draw both, and the gradient of the
-# signed term beside them.
+# The gradient of the authors' term is $\lambda\,\partial S/\partial v$, and you know from (S6) that it vanishes with
+# $S$, too. The task opens the gate and the authors' term shuts it, whatever the rate is. Let us draw both, and the
+# gradient of the signed term beside them.
 
 # %%
 knob = raw.clone().requires_grad_()
@@ -563,7 +563,7 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # the gate did not come back under the authors' rule, although we started its multiplier below the price.
 #
 # The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
-# negative when the rate arrives, and you can see the rate overshoot for a while before it settles.
+# negative when the rate reaches the target. You can see the rate overshoot for a while before it settles.
 
 # %% tags=["check"]
 assert shut["authors' rule"].rate[0] == shut["signed rule"].rate[0] < 1e-4, "both start shut"
@@ -586,9 +586,9 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 # %% [markdown]
 # ## 7. A limit against winding up
 #
-# A multiplier that adds up gaps can become too large. Take a target of 0.1 and a gate that starts open. While the
-# gate closes, the gap is up to 0.9, and the multiplier adds it up. Once the rate is below the target, the gap is at
-# most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
+# If we let a multiplier add up gaps, it can become too large. Take a target of 0.1 and a gate that starts open. While
+# the gate closes, the gap is up to 0.9, and the multiplier adds it up. Once the rate is below the target, the gap is
+# at most 0.1 in size. So the multiplier may need nine steps to lose what it gained in one. You may have met this in
 # engineering as *integrator windup*.
 #
 # With the setting `gap_max` you limit the gap that moves the multiplier, in both directions. We write $g_{\max}$ for
@@ -598,7 +598,7 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 #
 # The default is no limit (`null`). To see the effect we take one gate without a task. Its rate is $\sigma(o)$, and
 # gradient descent moves its logit $o$. We start at $o = 5$, where the gate is nearly always open, and hold the rate
-# at 0.1, with the limit and without. How many steps does it take until the rate stays within 0.02 of the target?
+# at 0.1, with the limit and without. How many steps do we need until the rate stays within 0.02 of the target?
 
 # %%
 limits = {"no limit": math.inf, "limit 0.1": 0.1}
@@ -647,8 +647,9 @@ if settles:
 #
 # ## Next
 #
-# So far we have held the *expected* rate. At test time a rule decides about each word, and its rate may be another.
-# `07_decide_and_depend` compares the two, lets gates depend on each other, and starts them at the target.
+# So far we have held the *expected* rate. At test time a rule decides about each word, and the share of words that it
+# selects may differ from the expected rate. In `07_decide_and_depend` we compare the two, let gates depend on each
+# other, and start them at the target.
 
 # %% [markdown]
 # ## Exercises
@@ -656,7 +657,7 @@ if settles:
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* what happens if $l$ is -0.01 instead of -0.1. Does
 # the plateau of the gradient of $c$, for $S \to 0$, rise or fall (`plateau_moves`, "rises" or "falls")? *Change* $l$
 # and compute the size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ of the plateau for both. Call this `plateaus`, a dict of
-# -0.1 and -0.01. *Explain* the change by how often such a gate is exactly 0.
+# -0.1 and -0.01. *Explain* the change with the probability that such a gate is exactly 0.
 
 # %% tags=["prediction"]
 plateau_moves = "falls"
@@ -682,10 +683,11 @@ lower = plateaus[-0.01] < plateaus[-0.1]
 assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not what you found"
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 12 minutes). Without the quadratic term, only the sum of the gaps pushes.
-# *Predict* what the rate then does (`curve`, "settles" or "swings"). *Change* `quadratic` to 0 in `signed`, and train
-# the one gate of section 5 at `p.selection` again with `train_one_gate`. Call the trace `loose`. *Explain* it by
-# section 3. What, in the loss of one gate, makes one rate better than another?
+# **Exercise 2** (predict, change, explain; 12 minutes). Without the quadratic term, only the multiplier moves the rate,
+# and the multiplier is a sum of gaps. *Predict* what the rate then does (`curve`, "settles" or "swings"). *Change*
+# `quadratic` to 0 in `signed`, and train the one gate of section 5 at `p.selection` again with `train_one_gate`. Call
+# the trace `loose`. *Explain* the curve with section 3. What in the loss of one gate makes one rate better than
+# another?
 
 # %% tags=["prediction"]
 curve = "swings"

@@ -9,18 +9,18 @@
 # %% [markdown]
 # # Decide, depend, and start at the target
 #
-# In `06_hold_a_rate` a signed multiplier held the *expected* rate of a gate at a target. Three things were left out.
-# At test time we draw no samples, and a rule decides about each word. In the paper's first experiment the gates
-# depend on each other. And every training so far began with gates that were far from the target. We now take up the
-# three in turn.
+# In `06_hold_a_rate` a signed multiplier held the *expected* rate of a gate at a target. We left three things out. At
+# test time we draw no samples, and a rule decides about each word. In the paper's first experiment the gates depend
+# on each other. And every training so far began with gates that were far from the target. We now take up the three in
+# turn.
 #
 # **You will** find out how many words are selected if 40 % are expected, count the switches of gates that depend on
 # each other, and choose where the gates start.
 #
 # **You will learn**
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
-# - how to count the switches of gates that depend on each other, for which we need the masses of the second gate
-#   after a zero and after anything else, and not only after the value that was drawn;
+# - how to count the switches of gates that depend on each other, for which we need to know the masses of the second
+#   gate in two cases, after a zero and after any other value;
 # - which shapes have a given rate, which of them pass most gradient to the task, and what a start there brings.
 #
 # **You need** `05_count_words` and `06_hold_a_rate`; no data and no GPU. The cells run in about a minute, and reading
@@ -82,10 +82,10 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
     print("  ", [round(mass, 3) for mass in row], f"adds {1 - row[0]:.3f} to S; at test time z = {value:.3f}")
 
 # %% [markdown]
-# The largest mass of the first gate is $P(0)$. It adds a good part of a word to the expected rate, and at test time it
-# is not selected. At test time the second gate counts as a whole selected word, and it adds less than one word to the
-# expected rate. So you should not expect the two rates to agree. A text $i$ has $n_i$ words, and the share of words
-# that a rule selects is
+# The first gate adds a good part of a word to the expected rate. But its largest mass is $P(0)$, so at test time its
+# word is not selected. With the second gate it is the other way round. It adds less than one word to the expected
+# rate, and at test time its word is selected. So you should not expect the two rates to agree. A text $i$ has $n_i$
+# words, and the share of words that a rule selects is
 #
 # $$S_{\text{rule}} = \frac{1}{\sum_i n_i} \sum_{i,t} \mathbb{1}\big[\mathrm{decide}(a_{it}, b_{it}) \ne
 # 0\big] \;\ne\; S. \tag{S13}$$
@@ -94,9 +94,9 @@ for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=Tru
 # $S_{\text{rule}}$ is a share of all words, while $S$ is a mean over texts. In our toy all texts have the same
 # length, so by (S5) only the decision matters. The rule of the paper (sec. 5) is called `argmax` here.
 #
-# > $S_{\text{rule}}$ is a step function of the weights, so its gradient is 0 wherever it exists. But you can *measure*
-# > it, and you need no more for the multiplier. So we may compute the gap from $S_{\text{rule}}$, while the gradient
-# > stays that of $c$ in (S6).
+# > $S_{\text{rule}}$ is a step function of the weights, so its gradient is 0 wherever it exists. But you can
+# > *measure* it, and that is all that the multiplier needs. So we may compute the gap from $S_{\text{rule}}$, while
+# > the gradient stays that of $c$ in (S6).
 #
 # Does it matter after training? We take texts of twelve words, each word with a worth and a clue, as in section 3 of
 # `06_hold_a_rate`. The selector computes its gates from the clues. We train it under both rules for the multiplier,
@@ -129,8 +129,8 @@ for name, tail in tails.items():
 # Compare the two rates in each line. With the signed rule you get the rate that you measure, whether it is the
 # expected or the selected one.
 #
-# Under the authors' rule all gates open first. Whether the rate comes back to the target afterwards depends on
-# whether some gates were still partly open when the multiplier had at last fallen. Words of unequal worth help,
+# Under the authors' rule all gates open first. Later they shut, and the rate can come back to the target only if some
+# gates are still partly open when the multiplier has fallen at last. It helps that the words have unequal worth,
 # because the gradient of the best words is largest. Still, it is a matter of luck, as you will see if you try a few
 # values of `seed`.
 
@@ -185,8 +185,8 @@ for weight, distance in farthest.items():
 
 # %% [markdown]
 # If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The distance shrinks as the
-# gates become certain. So you have to say which of the two rates you report, and if the rule's rate matters to you,
-# measure the gap on it. Exercise 1 compares the two rules of the figure.
+# gates become certain. So you have to say which of the two rates you report. If you care about the rate of the rule,
+# measure the gap on that rate. Exercise 1 compares the two rules of the figure.
 
 # %% tags=["check"]
 assert farthest[0.5] > farthest[1.0] > farthest[4.0], "the more certain the gates, the nearer the two rates"
@@ -199,17 +199,18 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 #
 # In the paper's first experiment a gate also sees the draws before it, through a small recurrent memory. We write
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
-# pass over the text gives one draw of all gates, and for each gate its masses given the draws before it.
+# pass over the text gives us one draw of all gates, and for each gate its masses given the draws before it.
 #
-# Can we still count? For the selected words we can. Averaged over the draws before it, the mass
+# Can we still count? The selected words are easy. Averaged over the draws before it, the mass
 # $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because we need the masses of *two* neighbours. The second word's masses
+# $S$ without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
 # depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
 # below it. The first gate is 0 nearly half of the time. The second is a Hard Concrete gate with the logit
 # $\omega\,(z - 1/2)$, where $z$ is the draw of the first. For $\omega > 0$ the second gate tends to agree with the
-# first, and for $\omega < 0$ it tends to be its opposite. How should the probability of a switch depend on $\omega$?
+# first, and for $\omega < 0$ it tends to be its opposite. How do you expect the probability of a switch to depend on
+# $\omega$?
 
 # %%
 two = toy_gates.TwoWords(HardKuma(torch.tensor(0.2), torch.tensor(0.6), p.left, p.right), p.num_samples)
@@ -236,16 +237,16 @@ for row in (-1, 0):
 # $$E\Big[\pi_0^t\, P(z_{t+1} \ne 0 \mid z_t = 0) + (1 - \pi_0^t)\, E\big[P(z_{t+1} = 0 \mid z_t)
 # \,\big|\, z_t \ne 0\big]\Big], \qquad \pi_0^t = P(z_t = 0 \mid z_{<t}). \tag{S14}$$
 #
-# The first product needs the masses of the second word *after a zero*, and the second product needs them *after
-# anything but a zero*.
+# For the first product you need the masses of the second word *after a zero*, and for the second product you need them
+# *after anything but a zero*.
 #
 # > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
 # > this the **plug-in**. Its average over the draws of $z_t$ is
 # > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only.
 # > This is the probability of a switch between two gates that do not depend on each other, so the line is nearly
 # > flat. The **look-ahead** advances the memory twice, for all words at once. It does so once with $z_t = 0$, and
-# > once with a draw given $z_t \ne 0$. This draw uses the same uniform number, scaled to the part of (0, 1) that
-# > gives a gate which is not 0. Both estimates have a gradient, and neither changes what was drawn.
+# > once with a draw given $z_t \ne 0$. The second draw uses the uniform number of the first once more, scaled to the
+# > part of (0, 1) in which the gate is not 0. Both estimates have a gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -293,19 +294,19 @@ figures.save_figure(fig, folder, "width_at_the_target")
 fig
 
 # %% [markdown]
-# The shapes of rate $\tau$ lie on one curve. We get it by setting $S = \tau$ in (S3). If we put its $b(a)$ into
-# $\pi_1$ of (H3), we get the mass at 1. As in (H2), $k_1$ is the point that is stretched to 1:
+# The shapes of rate $\tau$ lie on one curve, $b(a)$. We get this curve by setting $S = \tau$ in (S3). If we put $b(a)$
+# into $\pi_1$ of (H3), we get the mass at 1. As in (H2), $k_1$ is the point that is stretched to 1:
 #
 # $$b(a) = \frac{\ln \tau}{\ln(1 - k_0^{\,a})}, \qquad P(z = 1) = \tau^{\rho(a)}, \qquad \rho(a) = \frac{\ln(1 -
 # k_1^{\,a})}{\ln(1 - k_0^{\,a})}, \qquad k_1 = \frac{1 - l}{r - l}. \tag{S15}$$
 #
 # By (S12), only draws inside $(0, 1)$ pass a gradient to the task. So we would like the interior to have much mass.
 #
-# > The mass alone does not choose a point. The exponent $\rho$ grows with $a$, from 1 and without a bound, so the
-# > mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To see that $\rho$ grows, differentiate
-# > $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$. The
-# > check below confirms that $q$ increases.) But for large $a$ all this mass lies just above 0, where the predictor
-# > sees next to nothing.
+# > The mass alone does not tell us which point of the curve to take. The exponent $\rho$ is near 1 for small $a$ and
+# > grows with $a$ without bound, so the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To
+# > see that $\rho$ grows, differentiate $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with
+# > $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$. The check below confirms that $q$ increases.) But for large $a$ all
+# > this mass lies just above 0, where the predictor sees next to nothing.
 #
 # So we count the mass together with the length over which it is spread. The exponential of an entropy is the length
 # of the interval on which a uniform density would have this entropy. Let $f_T$ be the density of the stretched gate,
@@ -314,7 +315,7 @@ fig
 # $$W = P(0 < z < 1)\; \exp\Big(-\int_0^1 f_c(u) \ln f_c(u)\, \mathrm{d}u\Big), \qquad
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
-# We know no closed form for $a^*$. But we search in one dimension only, we do it once, and the rate stays exact. The
+# We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The
 # other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates
 # of (H12). They have a single number, a logit $o$, so their rate already decides everything:
 #
@@ -347,7 +348,8 @@ for layer in (BernoulliGate(1), hard_concrete, HardKumaGate(1, p.left, p.right))
 # %% [markdown]
 # If the weights are random, your gates do not start exactly there. The weights spread the gates around this point, so
 # the mean rate of the first batch is near the target and not equal to it. The paper starts at zero biases. In this
-# package the setting is `start: target` or `start: none`. Here are both starts in numbers:
+# package you choose between them with the setting `start`, which is `target` or `none`. Here are both starts in
+# numbers:
 
 # %%
 zero_biases = toy_gates.toy_gate(p.left, p.right)(torch.zeros(1, 1))
@@ -367,7 +369,7 @@ print(f"random weights, features of size 0.2: rates {rates_at_start.mean():.3f} 
 # %% [markdown]
 # ### What does the start change?
 #
-# We try it on the toy of `06_hold_a_rate` first, one gate under the signed rule, from both starts:
+# We first try it on the toy of `06_hold_a_rate`. One gate is trained under the signed rule, from both starts:
 
 # %%
 one_word = toy_gates.one_word_texts(p.batch_size)
@@ -419,15 +421,15 @@ print(f"lowest expected rate of any epoch of any run: {lowest:.3f}")
 print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected.item():.1%} of the words selected")
 
 # %% [markdown]
-# On the made-up reviews, a low error is good, and the start at the target has less than half of the other's error
-# with all seeds but one. With that seed neither start has learned much. On SST and on sentence pairs the start brings
-# no accuracy, and neither start has learned much after so few epochs. Under a constraint no rate collapsed from
-# either start.
+# On the made-up reviews the score is an error, so low is good. With all seeds but one, the models that start at the
+# target have less than half of the error of the others. With that one seed, the model has not learned much from
+# either start. On SST and on sentence pairs the start at the target does not raise the accuracy, and no model has
+# learned much after so few epochs. All of these runs have a constraint, and in none of them did the rate fall to 0.
 #
-# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of one
-# epoch, and we keep an epoch only if its rate is near the target. So the first epoch may be kept although the rule
-# selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is `start:
-# none`. If your run learns slowly, try `start: target`.
+# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of
+# one epoch, and we only take an epoch whose rate is near the target. So we may keep the first epoch, although the
+# rule selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
+# `start: none`. If your run learns slowly, try `start: target`.
 
 # %% tags=["check"]
 lower = dev.loc["made-up reviews", "target"] < dev.loc["made-up reviews", "none"] / 2
@@ -443,8 +445,8 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #
 # - The share of words that a rule selects is not the expected rate (S13). A signed multiplier holds the one that you
 #   measure.
-# - To count the switches of gates that depend on each other, we need the masses of the second gate after a zero and
-#   after anything else, and not only after the value that was drawn (S14).
+# - To count the switches of gates that depend on each other, we need the masses of the second gate in two cases, after
+#   a zero and after any other value. The one value that was drawn is not enough (S14).
 # - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). On our
 #   three corpora this helped once.
 #
@@ -457,10 +459,10 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 # ## Exercises
 #
 # **Exercise 1** (predict, change, explain; 12 minutes). *Predict* what happens when `threshold` replaces `argmax`.
-# Does the share of selected words rise (`rises`, True or False), and can a single word move the other way
-# (`other_way`)? *Change* the rule for the uncertain gates `by_hand_selector(0.5, -2.5)`. Let `share_by_rule` be a
-# dict of "argmax" and "threshold" to the share of words with $z \ne 0$. *Explain* what you found, and say which of
-# the two rates stays at the target when the gap is measured on the rule.
+# Does the share of selected words rise (`rises`, True or False)? Can there be a word that `argmax` selects and
+# `threshold` does not (`other_way`)? *Change* the rule for the uncertain gates `by_hand_selector(0.5, -2.5)`. Let
+# `share_by_rule` be a dict of "argmax" and "threshold" to the share of words with $z \ne 0$. *Explain* what you
+# found, and say which of the two rates stays at the target when the gap is measured on the rule.
 
 # %% tags=["prediction"]
 rises, other_way = True, False

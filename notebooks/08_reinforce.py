@@ -13,13 +13,13 @@
 # measure what makes the estimate less noisy.
 #
 # **You will learn**
-# - how to check an estimator against the exact gradient, alone and through a whole network;
+# - how you check an estimator against the exact gradient, alone and through a whole network;
 # - what you may subtract from the cost to get less noise, and how to compare two estimators fairly;
 # - which part of the gradient needs no draws, and how that can do harm;
-# - how gates are trained that depend on earlier gates.
+# - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. It runs in about four minutes; reading and the two exercises take about
-# an hour.
+# **You need** `01_choosing`; no data, no GPU. It runs in about four minutes, and you will need about an hour to read it
+# and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -72,8 +72,8 @@ rounding = 1e-12
 # know the class. Every other word costs without helping. The texts have ten words, so they have 1,024 selections, and
 # we can compare each estimate with the exact sum.
 #
-# A gate is open or shut, $z_t \in \{0, 1\}$. Such a gate is called a *Bernoulli* gate. Its log-odds, or logit, $o_t$
-# is computed from the text. Both logarithms that we need have a form that never underflows:
+# A gate is open or shut, $z_t \in \{0, 1\}$. We call such a gate a *Bernoulli* gate. We compute its log-odds, or
+# logit, $o_t$ from the text. Both logarithms that we need have a form that never underflows:
 #
 # $$\ln P(z_t = 1) = -\ln(1 + e^{-o_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{o_t}). \tag{R1}$$
 #
@@ -87,9 +87,10 @@ rounding = 1e-12
 # \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
 #
 # We need a model that has learned something but not everything, and a text on which it still hesitates. So we train
-# for a few steps only. Then we draw texts until we find one with two properties: the cheapest of its 1,024 selections
-# is the signal alone, and at least three gates are undecided, that is, their probability is between 0.1 and 0.9. On
-# such a text you know what a gradient should do. It should open the gate of the signal and shut all others.
+# for a few steps only. Then we draw texts until we find one with two properties. The cheapest of its 1,024 selections
+# is the signal alone, and at least three of its gates are undecided, which means that their probability is between 0.1
+# and 0.9. On such a text you know what a gradient should do. It should open the gate of the signal and shut all
+# others.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -122,24 +123,24 @@ figures.save_figure(fig, folder, "all_selections")
 fig
 
 # %% [markdown]
-# The distance between the lines shows how much it matters *which* words are selected: if the signal word is selected,
-# the half-trained predictor already does much better than if another word is. Words beyond the signal only cost. The
-# lines meet at both ends, because there is one way to select nothing and one way to select everything.
+# The distance between the lines shows how much it matters *which* words are selected. With the signal word, the
+# half-trained predictor already does much better than with any other word in its place. Any further words only add to
+# the cost. The lines meet at both ends, because there is one way to select nothing and one way to select everything.
 #
 # ### Gates that depend on earlier gates
 #
-# So far, each gate is tossed on its own. Lei et al. also have a *dependent* (recurrent) model, in which a gate takes
-# into account what was selected before it. This enters through the state $s$ of a small recurrent network (their
-# recurrent convolution, RCNN, in `rationale/nn/rcnn.py`). Below, $z_{<t}$ are the gates before word $t$, $h_t$ is the
-# encoder's state at word $t$, $[h_t; s_{t-1}]$ joins two vectors into one, and $w$ is a vector of weights:
+# So far, we have tossed each gate on its own. Lei et al. also have a *dependent* (recurrent) model, in which a gate
+# takes into account what was selected before it. The earlier gates enter through the state $s$ of a small recurrent
+# network (their recurrent convolution, RCNN, in `rationale/nn/rcnn.py`). Below, $z_{<t}$ are the gates before word $t$,
+# $h_t$ is the encoder's state at word $t$, $[h_t; s_{t-1}]$ joins two vectors into one, and $w$ is a vector of weights:
 #
 # $$p(z \mid x) = \prod_t p(z_t \mid x, z_{<t}), \qquad o_t = w \cdot [h_t; s_{t-1}], \quad s_t = \mathrm{RCNN}([h_t;
 # z_t], s_{t-1}). \tag{R3}$$
 #
-# A draw now goes from left to right: compute the first gate, draw it, update the state, and so on. The package has
-# this loop as it stands here, and a faster form of it, which computes beforehand what does not depend on a draw. To
-# know the probability of a *given* selection, we run the same loop and put in the given values where a draw would be.
-# That gives a check: over all selections of a text, the products (R3) have to sum to 1.
+# We now draw from left to right. We compute the first gate, draw it, update the state, and so on. The package has this
+# loop as it stands here, and a faster form of it, which computes beforehand what does not depend on a draw. To know
+# the probability of a *given* selection, we run the same loop and put in the given values where a draw would be. This
+# gives us a check. Over all selections of a text, the products (R3) have to sum to 1.
 
 # %%
 dependent, _ = toy.train(num_steps=min(60, p.num_steps), dependent=True)
@@ -155,19 +156,19 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 # In `01_choosing`, equation (C5), you saw the trick that turns the gradient of an expectation into an expectation
 # again. Nothing in it was special to three words or to independent gates. (The gradient of a log-probability is
 # called the *score* in statistics, so the estimate is also called the *score function* estimate. This has nothing to
-# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, only the
-# probabilities do, so for $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text:
+# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, and the
+# probabilities do. So with $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text we get:
 #
 # $$\nabla_\phi \mathcal L = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
 # c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
 #
-# The predictor needs no such estimate. Its gradient comes by backpropagation through $\ell$, as usual.
+# For the predictor we need no such estimate. Its gradient comes by backpropagation through $\ell$, as usual.
 #
-# Lei et al. sample and treat the cost as a constant with respect to the generator, as they call the selector. Is that
-# an approximation? It is not. (R4) *is* the gradient of the expectation, and the price is part of the cost. For
-# dependent gates, $\ln p(z \mid x)$ is a sum of logarithms of (R3). For independent ones, the derivative by $o_t$ is
-# $z_t - p_t$, and an estimate needs nothing but costs and draws. We take many draws of our text and look up their
-# costs in the table.
+# Lei et al. sample and treat the cost as a constant with respect to the generator, as they call the selector. You may
+# suspect that this is an approximation. It is not. (R4) *is* the gradient of the expectation, and the price is part of
+# the cost. For dependent gates, $\ln p(z \mid x)$ is a sum of logarithms of (R3). For independent ones, the derivative
+# by $o_t$ is $z_t - p_t$, and for an estimate we need nothing but costs and draws. We take many draws of our text and
+# look up their costs in the table.
 
 # %%
 exact = table.gradient  # [10]: the sum over 1,024 selections
@@ -202,8 +203,8 @@ print(f"is it biased? no: {p.num_samples:,} draws meet the exact sum within 4 st
 #
 # Does the same hold in a real training step, where the estimate goes through the network and through the package's
 # loss? The whole estimator is the one function below, with the baselines of the next section. To test it, we make a
-# batch that holds our text many times, and compare the gradient that reaches the weights of the gate with the exact
-# one, which the chain rule gives us.
+# batch that holds our text many times, and look at the gradient that reaches the weights of the gate. We compare it
+# with the exact gradient, which the chain rule gives us.
 
 # %%
 figures.show_source(score_function)
@@ -251,22 +252,24 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # %% [markdown]
 # ## 3. What to subtract, and how many draws
 #
-# Exercise 1 suggests a remedy. If a constant may be added to the cost, it may be subtracted. Any number $b$ that does
-# not depend on the draw itself leaves the mean alone, because the probabilities sum to 1 whatever the parameters are:
+# Exercise 1 suggests a remedy. If a constant may be added to the cost, it may be subtracted. You may take any number
+# $b$ that does not depend on the draw itself. The mean stays as it is, because the probabilities sum to 1 whatever the
+# parameters are:
 #
 # $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
 # L. \tag{R5}$$
 #
-# Such a number is called a *baseline*. A draw then counts as good or bad compared with what was to be expected, and
-# not compared with zero. The authors' code subtracts nothing. The package offers a moving *average* of earlier costs,
-# the cost of the test-time selection, in which each gate takes its likelier value (*self-critical*), and, for $K \ge
-# 2$ draws, the mean cost of the other draws of the same text (*leave-one-out*):
+# We call such a number a *baseline*. A draw then counts as good or bad compared with what was to be expected, and not
+# compared with zero. The authors' code subtracts nothing. The package offers three baselines. *Average* is a moving
+# average of earlier costs. *Self-critical* is the cost of the test-time selection, in which each gate takes its
+# likelier value. *Leave-one-out* needs $K \ge 2$ draws, and is the mean cost of the other draws of the same text:
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
-# The paper does not say how many draws are taken; the released code takes one. With the table of costs, each variance
-# below takes milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed over the ten gates.
-# (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can only approach.)
+# The paper does not say how many draws are taken; the released code takes one. Since we have the table of all costs, we
+# can compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed
+# over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can
+# only approach.)
 
 # %%
 def gradients_of(way, k):
@@ -302,15 +305,15 @@ figures.save_figure(fig, folder, "variance")
 fig
 
 # %% [markdown]
-# With a fixed baseline, or without one, the variance falls as $1/K$. Leave-one-out falls faster at first, because its
-# baseline is itself a mean of $K - 1$ draws and becomes better. What a baseline changes is the height of the line.
-# Subtracting a suitable number is worth as much as many draws, and it costs nothing.
+# With a fixed baseline, or without one, you see the variance fall as $1/K$. Leave-one-out falls faster at first,
+# because its baseline is itself a mean of $K - 1$ draws and becomes better. With a baseline you change the height of
+# the line. Subtracting a suitable number is worth as much as many draws, and it costs nothing.
 #
 # ### Does less noise train better?
 #
 # Less noise is only a means. We want models that learn in fewer steps, or that select better words. To find out,
-# compare estimators that take the *same number of draws*, because each further draw takes time, too. A comparison of
-# one draw without a baseline and two draws with leave-one-out would mix the two. We train with five seeds for each
+# compare estimators that take the *same number of draws*, because each further draw takes time, too. If you compared
+# one draw without a baseline and two draws with leave-one-out, you would mix the two. We train with five seeds for each
 # estimator, with the same model, price and number of steps. We note after how many steps the task loss is below 0.2
 # nats, and which words the model selects at the end.
 
@@ -352,20 +355,20 @@ fig
 # %% [markdown]
 # Compare the two rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
 # see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
-# smaller. What saves steps is taking more draws.
+# smaller. You save steps by taking more draws.
 #
-# What does change is the selection. With leave-one-out, models keep fewer words. The column `words` has the number of
-# selected words per text, and it shows about three words for four texts. For one of the four classes the model
-# selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
+# But the selection does change. With leave-one-out, you see that models keep fewer words. The column `words` has the
+# number of selected words per text, and it shows about three words for four texts. For one of the four classes the
+# model selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
 # because three signals tell four classes apart. Less noise helps to find it, and it has a risk. Some runs shut the
 # gates of a second class, too. They then confuse two classes, and since these gates are hardly ever drawn open again,
 # these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and in the column
 # that counts the seeds.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
-# tempting baseline. *Predict* the factor by which it shortens the mean of the estimator for $K = 2$
+# tempting baseline. *Predict* the factor by which this baseline multiplies the mean of the estimator for $K = 2$
 # (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, divide
-# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor by (R6).
+# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor with (R6).
 
 # %% tags=["prediction"]
 predicted_factor = 0.5
@@ -398,10 +401,10 @@ assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_fa
 # $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t \big[p_t
 # (1 - p_{t+1}) + (1 - p_t)\, p_{t+1}\big]. \tag{R7}$$
 #
-# This replaces a random number by its mean. The mean stays the same, and no variance remains. (This is the simplest
+# Here we replace a random number by its mean. The mean stays the same, and no variance remains. (This is the simplest
 # case of the Rao-Blackwell theorem.) In the package, you get this with the setting `penalty: expected`. For dependent
-# gates, $\mathrm{E}[z_t \mid z_{<t}] = p_t$ replaces the draw. This $p_t$ depends on the earlier draws, so a part of
-# its gradient still goes through the score function.
+# gates, we can replace the draw $z_t$ by $\mathrm{E}[z_t \mid z_{<t}] = p_t$. This $p_t$ still depends on the earlier
+# draws, so for them we still need the score function.
 
 # %%
 counts = p.sparsity * count_selected(draws)  # the price of each draw
@@ -428,26 +431,27 @@ fig
 print(f"is the regulariser's gradient missing? no, but on one draw its noise is {ratio:.0f} times its size")
 
 # %% [markdown]
-# The two bars of each word agree, and only the counted one has whiskers. So the answer to the notes is that nothing
-# is missing from the gradient, but that it has noise which one can avoid.
+# The two bars of each word agree, and only the bar of the counted price has whiskers. The notes suspected that
+# something is missing from the gradient of Lei et al. Nothing is missing, but this gradient is noisy, and you can avoid
+# the noise.
 #
 # ### A price without noise, and a predictor that knows nothing yet
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor knows any
 # word (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help, since $p (1 - p)$ is
-# then so small that nothing moves them much. The parameter `entropy`, here $\beta$, rewards the entropy of a gate,
-# $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$. Take a word that lowers the
-# expected loss by $v$ nats if it is selected. Since $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the
-# chain rule gives
+# then so small that nothing moves them much. With the parameter `entropy`, here $\beta$, we reward the entropy of a
+# gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$. Take a word that lowers
+# the expected loss by $v$ nats if it is selected. Since $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$,
+# the chain rule gives
 #
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
 # \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
 #
 # > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
 # > price. The published objective has no such term. (If you know variational inference, you see that it is a KL term
-# > with a uniform prior and a small weight.) For gates with values between 0 and 1, such as HardKuma, `entropy` rewards
-# > the same quantity, with the probability $P(z \ne 0)$ that the gate is open as $p$.
+# > with a uniform prior and a small weight.) A HardKuma gate may also have values between 0 and 1. For such gates,
+# > `entropy` rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z \ne 0)$ that the gate is open.
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats
@@ -469,20 +473,20 @@ figures.save_figure(fig, folder, "entropy")
 fig
 
 # %% [markdown]
-# All curves cross one half at the same place, where a word is worth exactly its price. With a large reward a gate
-# keeps tossing its coin over a wide range of worths, and with a small one it decides early.
+# You see that all curves cross one half at the same place, where a word is worth exactly its price. With a large
+# reward a gate keeps tossing its coin over a wide range of worths, and with a small one it decides early.
 #
 # ## Summary
 #
 # The score function is right on average and noisy in every single draw. A baseline removes much of this variance
 # without moving the mean, as long as it does not depend on the draw itself. Whether a model then trains better is a
-# question of its own, and it has to be measured with equal numbers of draws and with several seeds. The expected
-# price of independent gates needs no draws at all, and a reward for entropy keeps it from shutting gates too early.
-# Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays the
-# same.
+# question of its own, and you have to measure it with equal numbers of draws and with several seeds. The expected
+# price of independent gates needs no draws at all. A reward for entropy keeps this price from shutting gates too
+# early. Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays
+# the same.
 #
 # ## Next
 #
-# `09_questions` asks eight questions about this model and its paper, and answers each with an experiment on the same
-# toy. `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
+# In `09_questions` we ask eight questions about this model and its paper, and answer each with an experiment on the
+# same toy. `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
 # HardKuma, with the authors' recipes.

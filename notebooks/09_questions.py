@@ -16,11 +16,11 @@
 # - what the rule at test time, the norm in the cost and the pooling of the predictor do to a rationale;
 # - how three other ways to train gates (straight-through, Hard Concrete, HardKuma) compare with REINFORCE;
 # - why a multiplier on Bernoulli gates is unstable, and what makes it stable;
-# - how to tell a rationale from attention, what leaks beside it, and when precision misleads.
+# - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
-# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes; reading it and the two
-# exercises take about 75 minutes.
+# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes, and you will need about
+# 75 minutes to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -67,33 +67,33 @@ settles = p.num_steps >= 400  # else the toys are too short for the claims on tr
 # ## Who asks
 #
 # A paper of ten pages leaves things open, and good readers notice. Most of the questions below are asked in Alexandre
-# Allauzen's reading notes of November 2017 on the paper: how the selection is computed at test time, whether the cost
-# should contain another norm of the selection, whether the reparameterisation trick applies, whether an encoder that
-# uses its last state prefers the end of a text, whether a rationale is not simply attention, and whether the
-# evaluation is ambiguous. Two more of his questions, about the number of draws and about the gradient of the
-# regulariser (the price of selected words), were answered in `08_reinforce`. Section 4 is about footnote 8 of
-# Bastings, Aziz and Titov (2019), and the question of section 7 is our own.
+# Allauzen's reading notes of November 2017 on the paper. How is the selection computed at test time? Should the cost
+# contain another norm of the selection? Does the reparameterisation trick apply? Does an encoder that uses its last
+# state prefer the end of a text? Is a rationale not simply attention? Is the evaluation ambiguous? We answered two more
+# of his questions in `08_reinforce`, about the number of draws and about the gradient of the regulariser (the price of
+# selected words). Section 4 is about footnote 8 of Bastings, Aziz and Titov (2019), and the question of section 7 is
+# our own.
 #
-# The experiments use the toy of `08_reinforce`: texts of ten words, four classes, one signal word per class at a
-# random place, and 40 kinds of fillers. You know what should be selected. Each section has the same three parts: a
-# question, an experiment, an answer. Whole sentences in italics come from the notes. An answer on a toy is a hint,
-# not a proof, so the last sentence of a section says where to look for the same on real data, if this repository has
-# it.
+# In our experiments we use the toy of `08_reinforce`, which has texts of ten words, four classes, one signal word per
+# class at a random place, and 40 kinds of fillers. You know what should be selected. In each section you find the same
+# three parts, which are a question, an experiment and an answer. Whole sentences in italics come from the notes. An
+# answer on a toy is a hint, not a proof. If this repository has the same experiment on real data, the last sentence of
+# the section tells you where.
 #
 # ## 1. What decides at test time?
 #
-# **The question.** During training, gates are drawn. At test time somebody has to turn a probability into a decision.
+# **The question.** During training, we draw the gates. At test time we have to turn a probability into a decision.
 # *How?* ask the notes; *is it a threshold of 0.5?* The paper does not say. Lei's code draws a sample at test time,
 # too. The re-implementation of Bastings et al. uses a threshold at one half. Its rule is the left one below, with
-# $\theta = 0.5$. A third way keeps a fixed share $q$ of each text, which has $n$ words. Here the most probable word
-# has rank 1:
+# $\theta = 0.5$. In a third way, we keep a fixed share $q$ of each text, which has $n$ words. Here the most probable
+# word has rank 1:
 #
 # $$z_t = \mathbb 1[P(z_t = 1) \ge \theta] \qquad \text{or} \qquad z_t = \mathbb 1\big[\operatorname{rank}(p_t) \le
 # \max(1, \operatorname{round}(q\,n))\big]. \tag{R9}$$
 #
 # **The experiment.** We stop a training early, when the gates are still undecided, and apply many rules to the *same*
-# gates. For one of them, the prediction is averaged over eight draws. In the figure, the numbers 0.1 to 0.9 are
-# thresholds, and *rate* is the share of selected words.
+# gates. One of these rules draws the gates, and for it we average the prediction over eight draws. In the figure you
+# see thresholds from 0.1 to 0.9, and *rate* is the share of selected words.
 
 # %%
 undecided, _ = toy.train(num_steps=min(45, p.num_steps))  # in the middle of training, when the rule matters
@@ -127,11 +127,11 @@ figures.save_figure(fig, folder, "thresholds")
 fig
 
 # %% [markdown]
-# **The answer.** The rule is a part of the model, and a paper has to name it. On these gates, the rule changes how
-# much text is shown, and the title says between which extremes. A threshold of one half has one argument in its
-# favour: it selects the most probable value of each gate. A sample treats the gates in the same way as the training
-# does, but two readers of the same text get different rationales. A fixed share makes models comparable, because each
-# shows equally much, but it gives a text without any evidence as many words as one that is full of it.
+# **The answer.** The rule is a part of the model, so you have to name it in a paper. You see that on these gates the
+# rule changes how much text is shown. The title gives you the two extremes. A threshold of one half has one argument
+# in its favour: it selects the most probable value of each gate. A sample treats the gates in the same way as the
+# training does, but two readers of the same text get different rationales. A fixed share makes models comparable,
+# because each shows equally much, but it gives a text without any evidence as many words as one that is full of it.
 #
 # For dependent gates, even "the most probable selection" is a question. If we decide one gate after the other, each
 # for its likelier value, we get the *greedy* selection. It may miss the largest product of equation (R3) in
@@ -157,8 +157,8 @@ if settles:
 print(f"greedy finds the most probable selection in {agree} of 100 texts; mean loss {sum(lost) / 100:.3f} nats")
 
 # %% [markdown]
-# On most of these texts the greedy selection *is* the most probable one, so the simple rule is a good one here. The
-# package uses it for dependent gates.
+# You see that on most of these texts the greedy selection *is* the most probable one, so the simple rule is a good one
+# here. We use it for dependent gates.
 #
 # ## 2. L0, L1 or L2?
 #
@@ -174,9 +174,9 @@ print(f"greedy finds the most probable selection in {agree} of 100 texts; mean l
 # the one before.)
 #
 # **The experiment.** We train the HardKuma gates of `10_first_rationale`, which can be exactly 0, exactly 1 or in
-# between. The constraint is a mean of 0.1 per word, and in each of three runs we measure this mean in another norm.
-# Each run is repeated with three seeds. *Partly open* is the share of words whose gate is neither 0 nor 1 at test
-# time.
+# between. The constraint holds the mean of a norm at 0.1 per word. We make three runs, with L0, with L1 and with the
+# squared L2, and repeat each with three seeds. *Partly open* is the share of words whose gate is neither 0 nor 1 at
+# test time.
 
 # %%
 of_seeds = []
@@ -212,22 +212,21 @@ fig
 
 # %% [markdown]
 # **The answer.** For the binary gates of the paper the question does not arise, because the three norms are one. For
-# gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower accuracy,
-# as the smallest value (in brackets) shows. L0 counts a gate that is only a little open as a whole word. So at a mean
-# of
-# 0.1 the constraint shuts most gates early, before the predictor knows which words matter, and a class whose signal
-# is shut then gets no gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay partly open
-# and keep its gradient until the predictor has learned. Second, L1 and L2 have a disadvantage. Under them, the mean
-# of 0.1 does not bound the number of selected words. On this toy nearly all gates end at 0 or 1, so you do not see it
-# in the figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why Bastings et al.
-# constrain the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
+# gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower
+# accuracy, as you see in brackets. L0 counts a gate that is only a little open as a whole word. So at a mean
+# of 0.1 the constraint shuts most gates early, before the predictor knows which words matter, and a class whose
+# signal is shut then gets no gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay
+# partly open and keep its gradient until the predictor has learned. Second, L1 and L2 have a disadvantage. Under
+# them, the mean of 0.1 does not bound the number of selected words. On this toy nearly all gates end at 0 or 1, so
+# you do not see it in the figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why
+# Bastings et al. constrain the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the
 # largest value $v$ that *all* gates of a text can have under a constraint of 0.1 per word (`all_open`, a dict from
 # "L1" and "L2" to $v$). As in (R10), L2 means the squared norm, so it is the mean of the squares. *Change* the share
-# of open gates: let 40 of 100 gates have the value $v$ and the others 0, and give for each norm the largest $v$ that
-# the constraint allows (`some_open`, a dict of "L0", "L1" and "L2"; 0 if no $v$ is allowed). *Explain* which of the
-# norms keeps a model from showing everything faintly.
+# of open gates. Let 40 of 100 gates have the value $v$, and let the others be 0. For each norm, compute the largest
+# $v$ that the constraint allows, or 0 if it allows none (`some_open`, a dict of "L0", "L1" and "L2"). *Explain* which
+# of the norms keeps a model from showing everything faintly.
 
 # %% tags=["prediction"]
 all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
@@ -253,18 +252,19 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # **The question.** *Since z are hidden variables, could we adapt the variational auto-encoder to this task, and can
 # we use the reparameterisation trick?* (A hidden, or latent, variable is a random quantity that the data do not show.
 # Here these are the gates.) The trick writes a draw as a function of noise and parameters, and lets the gradient go
-# through it; `01_choosing` wished for this. A draw of a Bernoulli gate is a step function of the noise, so its
-# derivative is zero almost everywhere. *Straight-through* uses another number in its place:
+# through this function, as we wished in `01_choosing`. A draw of a Bernoulli gate is a step function of the noise, so
+# its derivative is zero almost everywhere. *Straight-through* uses another number in its place:
 #
 # $$z = \mathbb 1[u < p], \qquad \frac{\partial z}{\partial o} := \frac{\partial p}{\partial o} = p\,(1 - p).
 # \tag{R11}$$
 #
-# HardKuma and Hard Concrete are two kinds of gate that change the variable instead. They can be exactly 0, exactly 1
-# or in between, and their draws have true derivatives.
+# With HardKuma and Hard Concrete gates, we change the variable instead. These gates can be exactly 0, exactly 1 or in
+# between, and their draws have true derivatives.
 #
 # **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
-# hesitates, we can compute the mean of the straight-through estimate exactly. It is the derivative of the task loss
-# by $z_t$, averaged over all selections by their probability, times $p_t (1 - p_t)$, plus the gradient of the price.
+# hesitates, we can compute the mean of the straight-through estimate exactly. We average the derivative of the task
+# loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by $p_t (1 - p_t)$
+# and add the gradient of the price.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -291,9 +291,9 @@ fig
 
 # %% [markdown]
 # And what about the auto-encoder? The model gives the right class $y$ the probability $\mathrm E[p(y \mid x, z)]$,
-# which is an average over the draws of $z$. So one would like to minimise $-\ln \mathrm E[p(y \mid x, z)]$. We
-# minimise $\mathrm E[-\ln p(y \mid x, z)]$ instead, which is never smaller (by Jensen's inequality, see (S2) of
-# `05_count_words`). For this text both are sums over 1,024 selections, and the cell below computes them.
+# which is an average over the draws of $z$. So we would like to minimise $-\ln \mathrm E[p(y \mid x, z)]$. We minimise
+# $\mathrm E[-\ln p(y \mid x, z)]$ instead, which is never smaller (by Jensen's inequality, see (S2) of
+# `05_count_words`). For this text both are sums over 1,024 selections, and we compute them in the cell below.
 #
 # (If you know variational auto-encoders, you see here the bound that they use. The prior $p(z \mid x)$ is learned and
 # serves as the posterior, too, so that no KL term is left.)
@@ -306,9 +306,10 @@ assert bound >= marginal, "Jensen"
 print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
 
 # %% [markdown]
-# A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, under
-# the same constraint, one word of ten (`selection: 0.1`), and with four draws per step. A multiplier holds the
-# constraint. It follows the *signed* rule of `06_hold_a_rate`, so it can push the share of selected words down or up.
+# A bias on one text need not matter for training. So we also train all four kinds of gate on the whole task, with
+# four draws per step. The constraint is the same for all of them, which is to select one word of ten (`selection:
+# 0.1`). A multiplier holds this rate. It follows the *signed* rule of `06_hold_a_rate`, so it can push the share of
+# selected words down or up.
 
 # %%
 held = {"selection": 0.1, "sparsity": 0.0}
@@ -337,25 +338,27 @@ figures.save_figure(fig, folder, "gates")
 fig
 
 # %% [markdown]
-# **The answer.** Yes, in two ways. Straight-through keeps the binary gate and accepts a biased gradient. The exact
-# gradient, (C4) of `01_choosing`, compares the cost with a word and the cost without it, and straight-through puts
-# the derivative at one selection in the place of this difference. HardKuma and Hard Concrete keep an unbiased
-# gradient and accept gates that are sometimes in between. On this toy all four learn to select about one word of ten,
-# as the table shows, but the task loss of straight-through stays above that of the others. `31_selection_rates`
-# compares them on SST.
+# **The answer.** Yes, you can do it in two ways. With straight-through you keep the binary gate and accept a biased
+# gradient. The exact gradient, (C4) of `01_choosing`, compares the cost with a word and the cost without it, and
+# straight-through puts the derivative at one selection in the place of this difference. With HardKuma and Hard
+# Concrete you keep an unbiased gradient and accept gates that are sometimes in between. On this toy all four learn to
+# select about one word of ten, as you see in the table, but the task loss of straight-through stays above that of the
+# others. In `31_selection_rates` we compare them on SST.
 #
 # ## 4. Can a Lagrangian hold Bernoulli gates?
 #
 # **The question.** Bastings et al. hold the rate of HardKuma gates with a Lagrange multiplier, which is a price that
 # changes during training until the rate is at its target. For the Bernoulli model they keep a fixed price. In
 # footnote 8 they say why. They tried the Lagrangian (the loss with such a multiplier) there, too, and found it
-# unstable, for example because everything was selected. Is it the gates, the noise, or the rule for the multiplier?
+# unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
+# multiplier?
 #
 # **The experiment.** Their multiplier starts near zero and is multiplied by a factor at each step, which is above 1
-# while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps,
-# the gates of all three runs start open (at a logit of 4) and the multiplier grows three times as fast as in their
-# code. *Less noise* has the same multiplier, but the package's estimator, with leave-one-out and the price in closed
-# form. *Signed* has this estimator, too, and the package's rule for the multiplier, which may then become negative.
+# while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps, we
+# start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as in their
+# code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the price in
+# closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may then
+# become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -384,18 +387,19 @@ figures.save_figure(fig, folder, "lagrangian")
 fig
 
 # %% [markdown]
-# **The answer.** It is the noise and the rule together, and not the gates. In the authors' recipe, the noise hides
-# the task, so that only the price moves the gates. And an open Bernoulli gate has next to no gradient, $p (1 - p)$,
-# so the multiplier grows until even that is enough. Then it is far too large, and a rule that can only lower a rate
-# cannot bring the words back. The signed rule compares the log-odds of the rate with those of the target. The
-# derivative of these log-odds does not contain the small factor $p (1 - p)$, so gates still move. And the rule may
-# push in both directions. It holds the same gates at the target. `31_selection_rates` has the same comparison on SST.
+# **The answer.** The reason is the noise together with the rule, and not the gates. In the authors' recipe, the noise
+# hides the task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because
+# it has the factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the
+# multiplier is far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule
+# we compare the log-odds of the rate with those of the target. The derivative of these log-odds does not contain the
+# small factor $p (1 - p)$, so gates still move. And the rule may push in both directions. You see that it holds the
+# same gates at the target. In `31_selection_rates` we make the same comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
 #
 # **The question.** *The encoder is a simple RNN and the last hidden state is taken as input for the classification.
 # This could bias the model to select words at the end of the sequence.* An LSTM that reads on after the evidence may
-# forget it. Does the selector then prefer words near the end, which the last state remembers best? The package has
+# forget it. Does the selector then prefer words near the end, which the last state remembers best? Our package has
 # five ways to pool the states $h_1 \dots h_n$ into one. In (R12), the arrows stand for the two directions of the
 # LSTM, and the $\alpha_t$ are learned weights that sum to 1:
 #
@@ -406,9 +410,9 @@ fig
 # **The experiment.** We take texts of twenty words with the signal in four random places, any one of which is enough.
 # Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*)
 # or removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So
-# we count only models that are right on more than 95 % of new texts. The column `learned` says how many of the three
-# these are. The mean position of the kept signals is 0 at the start of a text and 1 at its end. (At this price per
-# word, some models never learn the task.)
+# we count only models that are right on more than 95 % of new texts. In the column `learned` you see how many of the
+# three these are. The mean position of the kept signals is 0 at the start of a text and 1 at its end. (You will see
+# that some models never learn the task at this price per word.)
 
 # %%
 pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)
@@ -452,10 +456,10 @@ figures.save_figure(fig, folder, "positions")
 fig
 
 # %% [markdown]
-# Each dot is a model. All of them lie near the line of 0.5, so we see no preference for the end. But these texts
-# offer a choice of four places. If the signal has a single random place, there is no choice, and a model that
-# remembers only late signals would fail on early ones. So we also train with one signal, and ask how often the model
-# is right, by the fifth of the text in which the signal stands.
+# Each dot is a model. All of them lie near the line of 0.5, so we see no preference for the end. But we gave the
+# models four places to choose from. If the signal has a single random place, there is no choice, and a model that
+# remembers only late signals would fail on early ones. So we also train with one signal per text. We divide the texts
+# into fifths, and ask how often the model is right if the signal stands in the first fifth, in the second, and so on.
 
 # %%
 single_place = {}
@@ -488,18 +492,19 @@ at_last = {"pool": "last", "predictor": "zero"}
 two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train(**at_last)[0]}
 
 # %% [markdown]
-# **The answer.** Not here. With zeros in the gaps, the model with one signal has not learned the whole task, but it
-# fails in every fifth of the text alike, so the place is not the reason. The fear is reasonable for an LSTM that is
-# not trained, and Exercise 2 shows why. But the LSTM is trained together with the selector, and what it needs
-# to remember it learns to remember. If unselected words are removed, the question does not even arise, because then
-# the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
+# **The answer.** We do not see it here. With zeros in the gaps, the model with one signal has not learned the whole
+# task. But it fails equally often in every fifth of the text, so the place is not the reason. The fear is reasonable
+# for an LSTM that is not trained, and in Exercise 2 you see why. But the LSTM is trained together with the selector,
+# and what it needs to remember it learns to remember. If we remove unselected words, the question does not even arise,
+# because then the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
 #
-# **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. The function
-# `distance_after_zeros` says how far apart the last states after the four signals still are when a number of zero
-# vectors has followed. *Predict* by which factor the content of a cell is multiplied at each zero vector if every
-# forget gate stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and give the distances, each
-# divided by the first one, for both models in `two_models` (`fading`, a dict from "untrained" and "trained" to 21
-# numbers each). *Explain* how the trained LSTM differs, and what this means for the question of section 5.
+# **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. Let the LSTM read
+# one of the four signals and then a number of zero vectors. The function `distance_after_zeros` gives the mean distance
+# between the four last states that you get in this way. *Predict* by which factor the content of a cell is multiplied
+# at each zero vector if every forget gate stands at one half (`factor`). *Change* the number of zeros from 0 to 20 and
+# give the distances, each divided by the first one, for both models in `two_models` (`fading`, a dict from "untrained"
+# and "trained" to 21 numbers each). *Explain* how the trained LSTM differs, and what this means for the question of
+# section 5.
 
 # %% tags=["prediction"]
 factor = 0.5
@@ -535,8 +540,8 @@ assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to
 #
 # **The question.** *The rationale extraction can be understood as attention, even if architectures and objectives
 # differ. The discussion in the paper is not so convincing for me.* What is the difference? Attention reads
-# *everything* and weighs it afterwards, and the states that it weighs have seen their neighbours. Whether the
-# difference matters can be measured: how far does a prediction follow the words that an explanation shows (DeYoung et
+# *everything* and weighs it afterwards, and the state of a word depends on the other words, too. We can measure
+# whether the difference matters. How far does a prediction depend on the words that an explanation shows (DeYoung et
 # al. 2020)? Let $y'$ be the class that the model predicts from the whole text $x$, let $r$ be the shown words, and
 # let $x \setminus r$ be the text without them:
 #
@@ -588,23 +593,25 @@ figures.save_figure(fig, folder, "attention")
 fig
 
 # %% [markdown]
-# **The answer.** The two are different things, and the numbers do not always favour the rationale. On an easy toy,
-# the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at the classes,
-# one by one: a class whose signal is hardly ever shown is the one for which the model selects nothing. An extractor
-# that pays for words, or may select only a few, can learn that an empty rationale *means* one of the four classes.
-# Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on purpose is faithful
-# to the model, but it tells a person nothing. What the extractor has in exchange is a guarantee: what it does not
-# show cannot have been read. `31_selection_rates` measures sufficiency and comprehensiveness on SST.
+# **The answer.** The two are different things, and the numbers do not always favour the rationale. You see that on
+# this easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at
+# the classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which the model
+# selects nothing. An extractor that pays for words, or may select only a few, can learn that an empty rationale
+# *means* one of the four classes. Attention pays nothing for a word, so it has no reason to do this. A rationale that
+# is empty on purpose is faithful to the model, but it tells you nothing. In exchange, the extractor gives you a
+# guarantee. What it does not show you cannot have been read. In `31_selection_rates` we measure sufficiency and
+# comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
 #
-# **The question.** Is the guarantee of section 6 true? If words are replaced by zero vectors, their content is gone.
-# Is anything else left of them? The state of an LSTM that steps over zero vectors may depend on how many there were.
+# **The question.** Is the guarantee of section 6 true? If we replace words by zero vectors, their content is gone. Can
+# we still learn anything about them? An LSTM takes a step at each zero vector, too, so its state may depend on how
+# many of them there were.
 #
-# **The experiment.** A *probe* measures it. We take texts in which *nothing* is selected, of 5 to 40 words, and
-# predict the length $n$ of a text from the state of the predictor, by linear regression. We judge the probe on other
-# texts. If $n_i$ is the length of text $i$, $n_i'$ its prediction and $\bar n$ the mean length, then $R^2$ is 1 for a
-# perfect probe and 0 for one that always predicts the mean:
+# **The experiment.** We measure this with a *probe*. We take texts in which *nothing* is selected, of 5 to 40 words,
+# and predict the length $n$ of a text from the state of the predictor, by linear regression. We judge the probe on
+# other texts. If $n_i$ is the length of text $i$, $n_i'$ its prediction and $\bar n$ the mean length, then $R^2$ is 1
+# for a perfect probe and 0 for one that always predicts the mean:
 #
 # $$R^2 = 1 - \frac{\sum_i (n_i - n_i')^2}{\sum_i (n_i - \bar n)^2}. \tag{R15}$$
 
@@ -627,21 +634,21 @@ if settles:
     assert leaks["zero"] > 0.9, "the length can be read off the state of an unread text"
 
 # %% [markdown]
-# **The answer.** If unselected words become zero vectors, nearly everything about the length of the text can be read
-# off a state that has seen no word at all. If they are removed, nothing can. A length can be a strong feature: short
-# reviews may be angry ones. So a model may predict from something that its rationale does not show. If that matters
-# for your data, use `predictor: compact`.
+# **The answer.** If unselected words become zero vectors, you can read off nearly everything about the length of the
+# text from a state that has seen no word at all. If we remove them, you can read off nothing. A length can be a strong
+# feature: short reviews may be angry ones. So a model may predict from something that its rationale does not show you.
+# If that matters for your data, use `predictor: compact`.
 #
 # ## 8. Is the evaluation ambiguous?
 #
 # **The question.** *What counts as a rationale may be ambiguous in some contexts, and selecting rationales may
 # therefore be challenging to evaluate.* The gold rationales of a corpus mark everything that supports the label. A
-# model needs only enough. Is it punished for that?
+# model needs only enough. Do we punish it for that?
 #
-# **The experiment.** The signal stands in four places of twenty, any one decides, and the gold rationale marks all
-# four. We train a model that may select freely at a price, and measure precision and recall, beside three selections
-# that are made without reading the text and show as much of it. These are random words, one random span, and the
-# first words.
+# **The experiment.** The signal stands in four places of twenty. Any one of them is enough, and the gold rationale
+# marks all four. We train a model that may select freely at a price, and measure its precision and recall. We compare
+# it with three selections that show as much of the text, but are made without reading it. These are random words, one
+# random span, and the first words.
 
 # %%
 texts = toy.new_texts(2000, part=8, length=20, copies=4)
@@ -674,20 +681,21 @@ figures.save_figure(fig, folder, "ambiguity")
 fig
 
 # %% [markdown]
-# **The answer.** It depends on the measure. Precision does not punish a model that stops when it has enough: what it
-# selects is right. Recall does, because it asks for all the evidence that there is, and F1 does in part. The three
-# selections that have not read the text have the precision of chance, which is the share of gold words. So report
-# precision beside the share of selected words and beside chance, and read recall as "how complete", not as "how
-# right". Lei et al. report precision and the share of selected words.
+# **The answer.** It depends on the measure that you take. Precision does not punish a model that stops when it has
+# enough: what it selects is right. Recall does, because it asks for all the evidence that there is, and F1 does in
+# part. You see that the three selections that have not read the text have the precision of chance, which is the share
+# of gold words. So report precision beside the share of selected words and beside chance, and read recall as "how
+# complete", not as "how right". Lei et al. report precision and the share of selected words.
 #
 # ## Summary
 #
-# A rule at test time, a norm, a way to pool, what the predictor sees of the gaps: each of these is a choice, each
-# changes what a rationale shows, and you can measure each in a minute. A Bernoulli gate can be trained through biased
-# draws or replaced by a gate with true derivatives, and a signed multiplier holds it at a target. A rationale
-# guarantees what was not read, but it does not guarantee that it is informative, complete or free of leaks.
+# You choose a rule for test time, a norm, a way to pool, and what the predictor sees in place of unselected words. Each
+# of these choices changes what a rationale shows, and you can measure each effect in a minute. A Bernoulli gate can be
+# trained through biased draws or replaced by a gate with true derivatives, and a signed multiplier holds it at a
+# target. A rationale tells you for certain what was not read. But it gives you no guarantee that it is informative,
+# complete or free of leaks.
 #
 # ## Next
 #
-# `11_train_reviews` trains such models on longer texts. `12_train_sst` with `params/sst/bernoulli.yaml` trains the
-# model on SST, and `31_selection_rates` puts it beside HardKuma.
+# In `11_train_reviews` you train such models on longer texts. In `12_train_sst`, with `params/sst/bernoulli.yaml`, you
+# train the model on SST, and in `31_selection_rates` we put it beside HardKuma.

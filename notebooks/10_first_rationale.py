@@ -72,8 +72,8 @@ folder = results_folder("10_first_rationale")
 # that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
 # standard. A reader who gets only them knows the score exactly.
 #
-# Here is the first review of our dev split, under its aspect and its score, with its gold rationale marked. Would you
-# have selected the same words to predict its score?
+# Here is the first review of our dev split, with its gold rationale marked. Above it you see the aspect and the score.
+# Would you have selected the same words to predict its score?
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
@@ -172,9 +172,9 @@ explore_training(folder)
 # - *Squared error*: the mean squared error of the predicted score.
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
-# - *Selected share of words*: the share of words with $z_t \ne 0$ when we decide each gate instead of drawing it,
-#   that is, when we take its most likely kind of value (0, 1 or between; section 8 of `03_hardkuma` has the rule).
-#   You see these words at test time, and on this page we compare their share with the target.
+# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. Then we do not draw a gate, but take
+#   its most likely kind of value, which is 0, 1 or between (section 8 of `03_hardkuma` has the rule). On this page we
+#   compare this share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
@@ -337,10 +337,10 @@ if is_ours:
     assert wrong[~is_whole].mean() > 5 * wrong[is_whole].mean(), "the error comes from the other reviews"
 
 # %% [markdown]
-# Where the model reads an opinion whole, its error is about the one that this opinion leaves. In the few reviews in
-# which it reads none whole, its error is far larger. If it also read every second opinion, its loss would fall by no
-# more than the error in the second row of the table. So do not expect that this model, or another, finds all
-# informative words. If you want *all* reasons, it is not enough to train for the prediction.
+# Where the model reads an opinion whole, its error is about as large as that of the perfect reader of one opinion. In
+# the few reviews in which it reads none whole, its error is far larger. If it also read every second opinion, its loss
+# would fall by no more than the error in the second row of the table. So do not expect that this model, or another,
+# finds all informative words. If you want *all* reasons, it is not enough to train for the prediction.
 
 # %% [markdown]
 # ## 6. The predictor sees nothing else
@@ -420,8 +420,8 @@ if is_ours:
 # all others, our score stays what it is. Does the prediction follow? Does the selection change?
 #
 # The table below has one row for each of the two changes. From left to right, the columns are the number of words
-# that we change, the share of them that is selected before and after the change, and the mean size of the change, of
-# the true score and of the predicted one.
+# that we change, and the share of them that is selected before and after the change. Then follow the mean change of
+# the true score and that of the predicted score, both as absolute values.
 
 # %%
 opposite = {}
@@ -515,11 +515,12 @@ assert abs(largest_precision - many.mean()) < 0.05 + unit, f"30 %: {many.sum()} 
 # **Exercise 3** (predict, change, explain; 10 minutes). So far, the scores of two aspects of a beer were independent.
 # Now suppose that people who like one aspect like all of them. *Predict* whether the precision falls
 # (`precision_falls`, True or False). *Change* the correlation between the scores of the aspects, which is the
-# argument `correlation` of `synthetic.read_synthetic`, and find out how much one score tells about another. Make 400
-# reviews with this function, and the same reviews rated for "smell" (or for "taste", if `aspect` is "smell"). Compute
-# the share of the variance of our score that the other score explains, which is a squared correlation
-# (`told_by_other`, a dict from the correlations 0.0 and 0.9 to that share). *Explain* why a model then need not tell
-# the opinions about one aspect from those about another. You can see it in a run with `PARAMS="correlation=0.9"`.
+# argument `correlation` of `synthetic.read_synthetic`, and find out how well one score predicts another. Make 400
+# reviews with this function, and the same reviews rated for "smell" (or for "taste", if `aspect` is "smell"). The
+# squared correlation of the two scores is the share of the variance of our score that the other one explains. Compute
+# this share for the arguments 0.0 and 0.9 (`told_by_other`, a dict with these two keys). *Explain* why a model then
+# need not distinguish the opinions about one aspect from those about another. You can see it in a run with
+# `PARAMS="correlation=0.9"`.
 
 # %% tags=["prediction"]
 precision_falls = True

@@ -94,13 +94,13 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # $$g = \sigma(W_g x + U h + b_g),\quad c^1 \leftarrow g\, c^1 + (1 - g)\, W_1 x,\quad c^2 \leftarrow g\, c^2 + (1 - g)
 # (c^1_{\text{before}} + W_2 x),\quad h = \tanh(c^2 + b). \tag{V1}$$
 #
-# Here $x$ is the vector of a word, $h$ is the state, and $c^1_{\text{before}}$ is $c^1$ before this step. If words
-# and states have equally many numbers, this cell has half the parameters of an LSTM. If a word is not selected, we
-# skip its step, so the state does not change. You can confirm what this means in the check below. We read a text and
-# skip some of its words. Then we read the other words alone. The two final states are the same.
+# Here $x$ is the vector of a word, $h$ is the state, and $c^1_{\text{before}}$ is $c^1$ before this step. If the
+# vectors of words and the states have the same size, this cell has half the parameters of an LSTM. If a word is not
+# selected, we skip its step, so the state does not change. You can confirm what this means in the check below. We
+# read a text and skip some of its words. Then we read the other words alone. The two final states are the same.
 #
-# > An LSTM that reads zero vectors does not have this property. It also steps over the zeros, so its final state
-# > depends on the length of the text.
+# > An LSTM that reads zero vectors does not have this property. It also takes a step at each zero vector, so its final
+# > state depends on the length of the text.
 #
 # Here is one step of the recurrence, as the package computes it.
 
@@ -201,7 +201,7 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
 # *Predict* what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which is compared and
-# not marked). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
+# not graded). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
 # tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
 # would change.
 

@@ -101,9 +101,10 @@ for part in splits.values():
 # > $A$ and $B$ end in a ReLU, so their dot products are not negative. So you see from (N3) that both shapes are at
 # > least $\ln 2$. Before we train, the products are small, so both shapes are near $\ln 2$, and all gates start
 # > mostly open (`07_decide_and_depend`, section 3). With `start: target` we add a learned bias to each of the two
-# > products. We set its first value such that a cell with products of 0 is open with the target as its probability.
-# > Nothing is normalised in (N3). If a word has more open gates, its $\beta_i$ is a sum of more terms. This is why
-# > HardKuma attention is not attention in the usual sense. With `normalised: true` we divide by the sum of the gates.
+# > products. We set the first values of the biases such that a cell whose two products are 0 is open with a
+# > probability equal to the target. Nothing is normalised in (N3). If a word has more open gates, its $\beta_i$ is a
+# > sum of more terms. This is why HardKuma attention is not attention in the usual sense. With `normalised: true` we
+# > divide by the sum of the gates.
 #
 # With `intra: true` each word first attends to the words of its own sentence. Here $d$ is learned, with one number
 # per distance:
@@ -120,18 +121,18 @@ figures.show_source(shown.forward)
 # ## 3. Training
 #
 # The loop is the one that trains the rationale extractors, and a cell takes the place of a word. So the rate of a pair
-# is $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate`
-# holds this rate at its target. In our runs with `measure: training`, which is the authors' measure, an expected
-# tenth was spread over so many cells that hardly one of them had a likeliest value other than 0, so next to nothing
-# was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this is a finding about our runs
-# and not about the measure. With `measure: selected`, the default, the constraint holds the share of cells that the
-# rule opens.
+# is $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate` holds
+# this rate at its target. In our runs with `measure: training`, which is the authors' measure, the expected share was a
+# tenth. But this tenth was spread over so many cells that the likeliest value of nearly every cell was 0. So next to
+# nothing was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this is a finding about
+# our runs and not about the measure. With `measure: selected`, the default, the constraint holds the share of cells
+# that the rule opens.
 #
-# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. Its layers are those with
-# which the aligner with gates starts. With `start: target` its network $F$ also becomes $A$, and we set the bias of
-# the first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be open
-# if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with all
-# cells shut. How far it lies below the accuracy says what the gates add.
+# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. The aligner with gates
+# then starts from the layers of this one. With `start: target` its network $F$ also becomes $A$, and we set the bias
+# of the first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be
+# open if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with
+# all cells shut. The difference between the two accuracies tells you what the gates add.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)
@@ -197,7 +198,7 @@ if p.model != "recurrent":
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
 # to `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which is compared and not
-# marked)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the column
+# graded)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the column
 # of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a map
 # needs NULL more than a gate does.
 

@@ -103,9 +103,10 @@ figures.show_source(models.Seq2Seq.step)
 # attention has no gradient any more.
 #
 # To write a text, we search with a beam. At each step we keep the `beam` likeliest beginnings. A finished text
-# competes with the others by its log-probability per word. We compare the result with the references by BLEU
-# (translation), which counts common runs of one to four words, or by ROUGE (summaries), where ROUGE-1 counts common
-# words and ROUGE-2 common pairs. Both go from 0 to 100. `zeros` is the share of attention weights that are exactly 0.
+# competes with the others by its log-probability per word. For translations we compare the result with the references
+# by BLEU, which counts common runs of one to four words. For summaries we use ROUGE. ROUGE-1 counts common words, and
+# ROUGE-2 common pairs of neighbours. All of these scores go from 0 to 100. `zeros` is the share of attention weights
+# that are exactly 0.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)
@@ -161,11 +162,11 @@ for found in said:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). This exercise is for a run with a sparse map, such as
 # `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights
-# that are exactly 0 grows with the length of the source (`guess`, True or False, which is compared and not marked).
-# *Change* the texts that you look at. Take the test texts for which the model wrote something, and divide them into
-# those that are at most as long as the median and those that are longer. Compute the mean share of zeros of each half
-# (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
-# computes, and say what a smaller `gamma` would change.
+# that are exactly 0 grows with the length of the source (`guess`, True or False, which is compared and not
+# graded). *Change* the texts that you look at. Take the test texts for which the model wrote something, and
+# divide them into those that are at most as long as the median and those that are longer. Compute the mean share
+# of zeros of each half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the
+# projection that a map computes, and say what a smaller `gamma` would change.
 
 # %% tags=["prediction"]
 guess = True
@@ -194,7 +195,7 @@ print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long 
 # %% [markdown]
 # ## Summary
 #
-# You trained an encoder-decoder in which the attention is one line, and you saw its alignments. With exact zeros you
+# You trained an encoder-decoder whose attention is one line of code, and you saw its alignments. With exact zeros you
 # can read off which states of the source have no influence on a step of the attention. Note that these are states of
 # an LSTM, so a word with weight 0 may still act through the states of its neighbours.
 #

@@ -106,8 +106,8 @@ assert len(splits["train"]) < 1000 or abs(share_good - 0.5) < 0.05, "neither cla
 # You can see why without an integral. We write $A = N_1$ and $B = \rho N_1 + \sqrt{1 - \rho^2}\, N_2$ with independent
 # normal $N_1$ and $N_2$. Both signs depend only on the direction of the point $(N_1, N_2)$, and every direction is
 # equally likely. The signs differ in two of the four sectors between the lines $A = 0$ and $B = 0$, and each of these
-# two has the angle $\arccos \rho$. So they differ with probability $\arccos(\rho) / \pi$, and (F1) is what is left.
-# In the table, you see what this is for four correlations.
+# two has the angle $\arccos \rho$. So they differ with probability $\arccos(\rho) / \pi$, and (F1) is what is left. In
+# the table, you see this probability for four correlations.
 
 # %%
 told = {rho: 0.5 + math.asin(rho) / math.pi for rho in (0.0, 0.3, 0.6, 0.9)}
@@ -131,8 +131,8 @@ assert told[0.0] == 0.5, "independent aspects tell nothing"
 #
 # ## 3. Parts that agree on a code
 #
-# We train selector and predictor *together*, to make one loss small. For a given selector, the best predictor reaches
-# the entropy of the class given what it sees:
+# We train selector and predictor *together*, to make one loss small. For a given selector, the smallest loss of any
+# predictor is the entropy of the class, given what the predictor sees:
 #
 # $$\min_{\text{predictor}} \mathbb{E}\left[-\ln p(y \mid z \odot x)\right] = H(Y \mid z \odot x). \tag{F2}$$
 #
@@ -297,7 +297,7 @@ for label, i in sorted(first_of_class.items()):
 # **Exercise 1** (predict, change, explain; 10 minutes). Which part of the model needs the words that carry the class?
 # You can find out by taking these words away. *Predict* when the share of right classes falls to about a half: if the
 # gates are *held* as they were in the unchanged review, or if the selector decides them *anew* (`guess`, "held" or
-# "anew", which is compared and not marked). *Change* the test split. Call it `changed`, a list of examples in which
+# "anew", which is compared and not graded). *Change* the test split. Call it `changed`, a list of examples in which
 # each `informative` word is replaced by the word `the` (`replace(example, tokens=...)` gives you a changed example).
 # Then compute the two shares `held` and `anew`. The batches of both splits come in the same order. *Explain* what the
 # pair of numbers says about the rationale.

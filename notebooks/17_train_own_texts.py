@@ -20,7 +20,7 @@
 #
 # **You need** a file with a column of texts and a column of labels
 # (`make own DATA=reviews.csv TEXT=body LABEL=stars`). If you have none, the notebook writes a CSV file of made-up
-# reviews. You need no GPU, and 2,500 short texts take about a minute.
+# reviews. You need no GPU, and 2,500 short texts take a few minutes.
 
 # %% tags=["parameters"]
 corpus: str = "synthetic"  # your file or folder, or a corpus of reviews, which is first written to a CSV file
@@ -32,7 +32,7 @@ vectors: str = "random"  # name in the data folder's vectors/, a file, or random
 model: str = "hardkuma"  # hardkuma, hard_concrete, bernoulli, straight_through, attention or full_text
 encoder: str = "lstm"  # network that reads the text
 selection: float | None = 0.2  # share of words to keep
-epochs: int = 8  # passes over the training texts
+epochs: int = 20  # passes over the training texts, at most
 learning_rate: float = 0.002  # step size of Adam
 
 # %%
@@ -71,7 +71,8 @@ training.require_words(p)  # before anything is read
 # %%
 named = p
 if not is_own(p.corpus):
-    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts=2500)
+    num_texts = p.num_train + p.num_dev + p.num_test or 2500
+    made = write_as_table(p.corpus, folder / "reviews.csv", num_texts)
     columns = {"text": "text", "label": "label", "rationale": "rationale"}
     named = p.model_copy(update={"corpus": str(made)} | columns)
 texts = read_extraction(named)
@@ -141,12 +142,15 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
-# the number of epochs. With `epochs=50 stop_after=5`, the training stops when the dev score has not improved for five
-# epochs, and a line tells you at which epoch it converged, or that it still improves.
+# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`), and a
+# line tells you at which epoch it converged, or that it still improves at the last of the `epochs`.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
 # baseline, it has not learned your task yet.
+#
+# Every word is read as a vector. If you give no file of `vectors`, they are random at first and trained with the model.
+# A word that occurs only once in your training texts has no vector of its own.
 #
 # You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what
 # you can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have
@@ -260,7 +264,7 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # - *Sufficiency* is by how much the probability of the answer drops when the model reads only the rationale. If it is
 #   near 0, the rationale is enough.
 # - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
-#   the other words would have done as well.
+#   the other words would have been enough, too.
 # - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
 #   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
 #   matters little which words it contains.

@@ -193,9 +193,9 @@ figures.show(fig)
 # ## 5. The number of selected words can pass on an answer
 #
 # We constrain only the *average* rate. So a selector may leave a review empty. A predictor in mode `compact` then has
-# one fixed answer, and in mode `zero` it depends on the length of the review only. So the selector can pass on an
-# answer by *whether* it selects words and by *how many*, and not by the words themselves. We call this a code (eq. R16
-# of `31_selection_rates`).
+# one fixed answer, and in mode `zero` its answer depends only on the length of the review. So the selector can pass on
+# an answer by *whether* it selects words and by *how many*, and not by the words themselves. We call this a code (eq.
+# R16 of `31_selection_rates`).
 #
 # How much of the answers can we predict from the number of selected words alone? We divide the reviews into six
 # groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
@@ -242,9 +242,10 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews with
 # many or with few selected words, relative to their length (`guess`, "much" or "little", which is compared and not
-# marked). *Change* from all reviews to halves. Divide `judged` into the numbers of the reviews whose selected share
-# is at most the median (`little`) and of the others (`much`). Compute the precision of each half, `precision_little`
-# and `precision_much` (0 where nothing is selected). *Explain* what a budget on average does.
+# graded). *Change* from all reviews to halves. Divide the reviews in `judged` into two lists of their numbers. The
+# selected share is at most the median in those of `little`, and larger in those of `much`. Compute the precision of
+# each half, `precision_little` and `precision_much` (0 where nothing is selected). *Explain* what follows from a
+# budget that holds only on average.
 
 # %% tags=["prediction"]
 guess = "little"

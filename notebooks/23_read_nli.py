@@ -219,7 +219,7 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
-# of `LABELS`, which is compared and not marked). *Change* from one pair to all pairs of a run. For the runs in
+# of `LABELS`, which is compared and not graded). *Change* from one pair to all pairs of a run. For the runs in
 # `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three, with
 # nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for each
 # label.
@@ -294,11 +294,12 @@ else:
 # multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
 # the expected share of open cells and not the share at test time.
 #
-# > The two kinds of three seeds have about the same share of open cells, so this share does not explain the four
-# > points. The start does. We changed three parts of the start together. These are the layers, the scores that the
-# > gates begin with, and the number of passes that train gates, which is four and not twelve. We have not changed them
-# > one at a time. Nor have we run, from scratch, `multiplier_min: 0`, `constraint_from: 2`, several draws (`samples`)
-# > or more epochs. We do not know whether these would close the gap as well.
+# > The three runs with the warm start and the three from scratch have about the same share of open cells, so this share
+# > does not explain the four points. The start explains them. We changed three parts of the start together. These are
+# > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
+# > twelve. We have not changed them one at a time. Nor have we run, from scratch, `multiplier_min: 0`,
+# > `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether these would close the gap as
+# > well.
 
 # %% tags=["check"]
 if is_ours:

@@ -43,7 +43,7 @@ from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.explorers.rows import explore_saved_layers
 from rationale.runs import by_text, claims, committed, compare, results_folder, root, saved, validated
 from rationale.runs.exports import Exports
-from rationale.runs.probed import load_probed
+from rationale.runs.probed import digits_of, load_probed, told_by_lines
 
 # %%
 p = validated(globals())
@@ -154,24 +154,24 @@ for path in folders["toy"][:1]:
 # ## 3. What the states of the second layer show (Figure 12)
 #
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
-# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. This layer works as a
-# filter, and it is the reason why we take the positions of *n* and *m* as the truth.
+# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. Its title says how
+# well straight lines do so. We fit the lines to the digits of dev. The share is that of the test digits on the right
+# side, averaged over the three kinds. This layer works as a filter, and it is the reason why we take the positions of
+# *n* and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 
 # %% tags=["figure"]
 kept_by_kind = {}
 for path in folders["toy"][:1]:
-    given, task, frozen, _ = load_probed(path)
+    probed = load_probed(path)
+    given, told = probed.parameters, told_by_lines(digits_of(probed, "dev"), digits_of(probed, "test"))
     texts = saved.read_explained(path, "test").head(200)
-    examples = [task.splits["test"][i] for i in texts.index]
-    batch = task.batches["test"].rows(torch.tensor(texts.index.to_numpy()))
-    _, states = frozen.read(batch)
-    kinds = np.array([e.second.index(t) if t in e.second else 2 for e in examples for t in e.tokens])
-    flat = states[1][batch.mask].cpu().numpy()
+    examples = [probed.task.splits["test"][i] for i in texts.index]
+    flat, kinds = (part.numpy() for part in digits_of(probed, "test", texts=texts.index.tolist()))
     points = {kind: flat[kinds == k] for k, kind in enumerate(("n", "m", "another digit"))}
     fig, ax = figures.new_figure(size=(8, 6))
-    figures.draw_states(points, ax, title="Two numbers tell n, m and the rest apart")
+    figures.draw_states(points, ax, title=f"By two numbers, lines tell {told:.1%} of n, m and the rest apart")
     display(export.figure(fig, "digits_states"))
     lengths = [len(e.tokens) for e in examples]
     with_digit = np.repeat([any(e.rationale) for e in examples], lengths)  # without the query's digits nothing is right
@@ -200,7 +200,7 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less
 # than the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which is
-# compared and not marked). *Change* from one sequence to the test texts of the first toy run that contain a digit of
+# compared and not graded). *Change* from one sequence to the test texts of the first toy run that contain a digit of
 # the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
 # texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
 # Without runs, it is empty. *Explain* why the answer makes a difference.
@@ -244,9 +244,9 @@ for path in folders["toy"][:1]:
 # You will find three kinds of masks that are fitted to single sentences. DiffMask without amortisation (*free masks*)
 # has free logits for each sentence. The other two kinds (*by score* and *by released score*) have the same logits, but
 # compute their gradient by the score function (`08_reinforce`). The row *erasure* is not a fit, but the exact search
-# for the answer. Precision, recall and F1 are those against the smallest mask that fits best. *Optimality* is the share
-# of masks that are one of the smallest, and *dropped* is the share of positions that a mask drops. All of these are
-# means over sentences, in per cent.
+# for the answer. If a sentence has several smallest masks, we take the one with the best F1. Precision, recall and F1
+# are those against this mask. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the
+# share of positions that a mask drops. All of these are means over sentences, in per cent.
 #
 # What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
 # in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
@@ -254,9 +254,9 @@ for path in folders["toy"][:1]:
 # of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (*by released score*, which the paper calls
-# > "REINFORCE+"). If it is scaled as the Lagrangian asks, it is *by score*. Our embeddings, sentences and model
-# > are not the paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which
-# > suits only one margin.
+# > "REINFORCE+"). With $\lambda$ in its place, it is *by score*. Our embeddings, sentences and model are not the
+# > paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which suits only
+# > one margin.
 #
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
 # otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
@@ -339,8 +339,8 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
 # two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
 # is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
-# margin. More of its masks meet it, but far fewer are smallest. So the paper's order holds for the released score
-# function. It vanishes once the score function has the multiplier in its place.
+# margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
+# for the released score function. It vanishes once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
@@ -348,10 +348,10 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
-# model and its answers are others. In the paper, the masks of the relaxed gate drop about three quarters of the
-# positions (*dropped*). Ours drop more than nine tenths at the paper's margin, and about as many as the paper's at the
-# smaller margin. So by the size of its masks the smaller margin is the nearer one, and there the paper's order does not
-# hold.
+# model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
+# quarters of the positions (*dropped*). Ours drop more than nine tenths at the paper's margin, and about as many as the
+# paper's at the smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's
+# table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the

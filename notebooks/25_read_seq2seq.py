@@ -142,9 +142,9 @@ if is_ours:
 # ## 2. Time
 #
 # What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps
-# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
-# `make bench` (`outputs/reference/bench.json`). We timed the maps in turns. The ratio below is the median over the
-# turns of the ratio to softmax, and not the ratio of the medians.
+# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with `make
+# bench` (`outputs/reference/bench.json`). We timed the maps in turns. For each turn we compute the ratio to softmax,
+# and below you see the median of these ratios. (This is not the ratio of the medians.)
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ for name, rows in read.items():
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
 # *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map, which is compared and not marked). *Change* the weights in this way and count again. Call the
+# (`guess`, a map, which is compared and not graded). *Change* the weights in this way and count again. Call the
 # result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0 after
 # rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
 

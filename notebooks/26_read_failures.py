@@ -64,10 +64,10 @@ figures.show_table(in_words(kinds_of_runs.unstack()))
 # ## 1. Correlated aspects: the rationale warns you
 #
 # Two models were trained on reviews whose aspects are correlated. One of them selects about a tenth of the words, and
-# the other one reads every word. In the table below you find one row per model and correlation. From left to right, the
-# columns are the accuracy on test reviews with the same correlation and on reviews without any, the shares of the
-# selected words that speak of our aspect, of another aspect and of neither, and the number of seeds. We average over
-# the seeds that were trained at every correlation.
+# the other one reads every word. In the table below you find one row per model and correlation. From left to right, you
+# first see two accuracies, on test reviews with the same correlation and on reviews without any. Then follow the shares
+# of the selected words that speak of our aspect, of another aspect and of neither, and the number of seeds. We average
+# over the seeds that were trained at every correlation.
 
 # %%
 plain = measured[(measured["start"] == NOT_SKEWED) & (measured["remedy"] == NO_REMEDY)]
@@ -122,10 +122,10 @@ if is_ours:
 # ## 2. Skewed starts: the accuracy does not warn you
 #
 # Now the data are right, and the start is wrong. We say that a rationale *fails* if less than half of its selected
-# words are gold. The table below holds the runs without a remedy, in one row per start. From left to right, the columns
-# are the share of classes that the first gate tells after the skew and at the end, the precision against the gold
-# words, the recall of the words that carry the class, the accuracy of the runs that failed and of those that did not,
-# the number of runs that failed, and the number of runs.
+# words are gold. The table below holds the runs without a remedy, in one row per start. From left to right, you first
+# see the share of classes that the first gate tells, after the skew and at the end. Then follow the precision against
+# the gold words and the recall of the words that carry the class. Next are the accuracy of the runs that failed and of
+# those that did not. The last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
@@ -164,13 +164,13 @@ if is_ours:
 # nothing together.
 #
 # After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs without
-# a skew. This is possible because the selector reads the whole review, and a code may pass on more than a few selected
-# words tell. So if you chose the model with the best accuracy on dev, as we usually do, you would choose a failed
-# rationale.
+# a skew. This is possible because the selector reads the whole review. A code may pass on more about the class than a
+# few meaningful words could tell. So if you chose the model with the best accuracy on dev, as we usually do, you would
+# choose a failed rationale.
 #
 # Look at the column of the first gate, too. After the weaker skew, it tells little more than half of the classes in the
-# end, while the failed models are right on nearly all. So most of the class is passed on by other words than the one
-# that we taught. Training has found a code of its own.
+# end, while the failed models are right on nearly all. So it is mostly other gates that pass on the class, and not the
+# one that we taught. Training has found a code of its own.
 #
 # ## 3. Three remedies
 #
@@ -212,8 +212,8 @@ if is_ours:
 # this predictor, which weights each word by the probability of its gate, learns to read the code as well.
 #
 # > Liu et al. and Yu et al. report rescues from skewed starts on real reviews, with other networks and other degrees of
-# > skew. Our runs are on made-up reviews and have small networks. What we measure is that the same start can be left
-# > with one remedy and not with another. We have not searched for the best price of each remedy.
+# > skew. Our runs are on made-up reviews and have small networks. What we have measured is that a model can recover
+# > from the same start with one remedy and not with another. We have not searched for the best price of each remedy.
 #
 # ## 4. Can you notice a failure without gold words?
 #
@@ -254,8 +254,8 @@ if is_ours:
 #
 # In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads these
 # words, it is now wrong for about half of the reviews, also with gates that are *held* as they were. If only the
-# selector reads them, it takes gates that are decided *anew* to make the model wrong. We measure both shares in newer
-# runs only, so the table has few rows, with one run in each.
+# selector reads them, the model is wrong only with gates that are decided *anew*. We measure both shares in newer runs
+# only, so the table has few rows, with one run in each.
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
@@ -283,7 +283,7 @@ if is_ours:
 # **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells more
 # than a share $t$ of the classes. You choose the smallest $t$ at which you raise no false alarm among our runs.
 # *Predict* which share of the failed runs you miss (`guess`, a number between 0 and 1, which is compared and not
-# marked). *Change* the rule into numbers: compute `threshold` and `missed` from the table `groups`. *Explain* why such
+# graded). *Change* the rule into numbers: compute `threshold` and `missed` from the table `groups`. *Explain* why such
 # a warning would be of little use on real texts.
 
 # %% tags=["prediction"]

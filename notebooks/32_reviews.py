@@ -150,10 +150,10 @@ if is_ours:
 # were selected, and F1, the harmonic mean of both.
 #
 # The last column but one is the precision of a selection of the same size that never looked at the text. It takes
-# words that follow each other, from a random place. A rationale is worth as much as it is above this number. In the
-# file `tables/rationales.csv` you find further columns. They count over texts in place of words (`macro`), or take the
-# first or the last words of a text as the blind selection. For made-up reviews, `informative` compares with those
-# gold words that carry the score, if the runs measured it.
+# words that follow each other, from a random place. The worth of a rationale is how far its precision is above this
+# number. In the file `tables/rationales.csv` you find further columns. They count over texts in place of words
+# (`macro`), or take the first or the last words of a text as the blind selection. For made-up reviews, `informative`
+# compares with those gold words that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -231,8 +231,8 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   gold has. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma
 #   after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
-#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection,
-#   from a tenth on.
+#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection, at
+#   a tenth of the words and above.
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
 #   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
 #   with all words in view.
@@ -300,8 +300,8 @@ if is_ours:  # where few texts have a gold rationale, the rate over all texts is
 # %% [markdown]
 # ## Summary
 #
-# You judged a rationale at its size. We looked at the error that it costs, and at the words that it shares with the
-# reasons of people.
+# You judged each rationale relative to its size. We looked at the error that it costs, and at the words that it shares
+# with the reasons of people.
 #
 # ## Next
 #

@@ -176,12 +176,12 @@ figures.show(fig)
 # $$\text{sparsemax}(x) = P_\Delta(x/\gamma) = (x/\gamma - \tau)_+, \qquad \tau:\; \sum_i (x_i/\gamma - \tau)_+ = 1.
 # \tag{A2}$$
 #
-# Sparsemax subtracts a threshold and cuts off what is negative. How do we find the threshold $\tau$? Call the words
-# with positive weight the *support*, and suppose first that it has all $m$ words that are left. Then $\tau$ is the
-# mean of their $x_i/\gamma$ minus $1/m$. Scores that do not exceed it drop out, and we compute $\tau$ again from the
-# others (Michelot 1986). Each round but the last drops a score, so this ends, and no sorting is needed. Only scores
-# within $\gamma$ of the largest can be in the support, so we begin with these. In the code, `above` has the scores
-# that are left, and `count` is their number.
+# Sparsemax subtracts a threshold and cuts off what is negative. How do we find the threshold $\tau$? The words with
+# positive weight are called the *support*. We work in rounds, and in each round we suppose that all $m$ words that are
+# left belong to the support. Then $\tau$ is the mean of their $x_i/\gamma$ minus $1/m$. Words whose $x_i/\gamma$ does
+# not exceed this $\tau$ drop out, and we compute $\tau$ again from the others (Michelot 1986). Each round but the last
+# drops a score, so this ends, and no sorting is needed. Only scores within $\gamma$ of the largest can be in the
+# support, so we begin with these. In the code, `above` has the scores that are left, and `count` is their number.
 
 # %%
 figures.show_source(fast_rows.drop_below.py_func)
@@ -235,14 +235,15 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
-# We can compute $P_{TV}$ exactly, in one pass forward and one pass back (Johnson 2013). Let $f_i(b)$ be the smallest
-# cost of the first $i$ values if the $i$-th value is $b$. The derivative of $f_i$ is increasing and piecewise linear.
-# The next value may differ from $b$, and each unit of difference costs $\lambda$. So where the derivative exceeds
-# $\lambda$ in size, it pays to change the $i$-th value instead, and we clip the derivative to $[-\lambda, \lambda]$.
-# Call the places where it is clipped $l_i \le u_i$. Then we add $b - x_{i+1}$, and we have the derivative of
-# $f_{i+1}$. At the end, the root of the last derivative is $y_d$. Going back, we get
-# $y_i = \min(u_i, \max(l_i, y_{i+1}))$. So if two neighbours are fused, you find them equal in all digits. Compare
-# the last two weights below.
+# We need $P_{TV}(x)$ only where it is above the threshold of the projection. So ask first where it is above some level
+# $c$. It is above $c$ at the set $S$ of places that costs least, if each place in $S$ costs $c - x_i$ and each end of
+# $S$ inside the text costs $\lambda$. A place is in $S$ or it is not, so one pass forward (what does it save to stay
+# out, given the best choice so far?) and one pass back find $S$. The sum of what is above $c$ is then the sum of
+# $x_i - c$ over $S$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of section 2
+# find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains is the
+# support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there, and we
+# ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two weights
+# below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -255,9 +256,9 @@ print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 # Fusedmax joins neighbours. What if words that belong together stand far apart? OSCAR makes weights equal wherever
 # they stand. On the simplex all $y_i \ge 0$. If we sort them, $y_{(1)} \ge \dots \ge y_{(d)}$, then $y_{(i)}$ is the
 # larger one in $d - i$ pairs. So the sum of the pairwise maxima is $\sum_i (d - i)\, y_{(i)}$, which is linear in the
-# *sorted* weights. Larger scores get larger weights, so the scores have the same order. We complete the square as for
-# sparsemax. What we look for is the point of the simplex that is nearest to $x_{(i)}/\gamma - \lambda (d - i)$ among
-# those with $y_{(1)} \ge \dots \ge y_{(d)}$:
+# *sorted* weights. Larger scores get larger weights, so sorting the scores also sorts the weights. We complete the
+# square as for sparsemax. What we look for is the point of the simplex that is nearest to
+# $x_{(i)}/\gamma - \lambda (d - i)$ among those with $y_{(1)} \ge \dots \ge y_{(d)}$:
 #
 # $$\text{oscarmax}(x) = P_\Delta\big(\text{pooled}(x_{(i)}/\gamma - \lambda (d - i))\big), \qquad x_{(1)} \ge \dots \ge
 # x_{(d)}. \tag{A4}$$
@@ -395,11 +396,10 @@ figures.show(fig)
 
 # %% [markdown]
 # The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never
-# reaches 1.
-# For $\alpha$ between 1 and 2 it is a smooth curve that does. At $\alpha = 2$ it is the straight line of sparsemax, and
-# beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the
-# same effect on their number as a large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides
-# how these weights depend on the scores.
+# reaches 1. For $\alpha$ between 1 and 2 it is a smooth curve that reaches 1. At $\alpha = 2$ it is the straight line
+# of sparsemax, and beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small
+# $\gamma$ has the same effect on their number as a large $\alpha$. The two differ in the weights that remain, because
+# $\alpha$ decides how these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
 # elsewhere. We differentiate (A6), in which $u$ changes such that the weights still sum to 1, and get
@@ -589,16 +589,16 @@ figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 
 # %% [markdown]
-# **Rows that settle too early.** A row can also lose its gradient in another way. The rows of (A9) have one group. So
-# has a row whose whole weight is on one word. By the rank of section 9,
+# **Rows that settle too early.** A row can also lose its gradient in another way. The rows of (A9) have one group. A
+# row whose whole weight is on one word has only one group, too. By the rank of section 9,
 #
 # $$J = 0 \iff \text{the support is a single group}. \tag{A10}$$
 #
 # If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the
 # weights are more even and fewer rows settle. With softmax a row settles only if the other weights are too small for
 # floating-point numbers. The translation models log the share of such rows (`train_settled`), and `25_read_seq2seq`
-# shows a model that got stuck in this way. The cell below also prints a row with one word three times. Only oscarmax
-# makes one group of equal scores that are not neighbours, so it alone has no gradient there.
+# shows a model that got stuck in this way. The cell below also prints a row in which one word occurs three times.
+# Only oscarmax makes one group of equal scores that are not neighbours, so it alone has no gradient there.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)
@@ -786,7 +786,7 @@ assert only_swap == blind, f"2. not so for {', '.join(sorted(only_swap ^ blind))
 #   equal.
 # - Sparsemax projects (A2). Fusedmax smooths first and then projects (A3). Oscarmax pools the *signed* scores and then
 #   projects (A4). The published oscarmax is not the maximum, and you can show it by adding a constant to the scores.
-# - With one number, entmax (A6) leads from softmax to sparsemax. We can learn this number (A7).
+# - The number $\alpha$ of entmax (A6) leads from softmax, at 1, to sparsemax, at 2. We can learn this number (A7).
 # - The backward passes are averages (A8). Where fusedmax is constant (A9) there is no gradient, so let its price rise
 #   during training. A row whose support is a single group has no gradient either (A10).
 #

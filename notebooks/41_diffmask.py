@@ -15,7 +15,7 @@
 #
 # **You will** see what goes wrong when words are erased separately for each answer. Then you build DiffMask (De Cao et
 # al. 2020). It has gates that are computed from a model's own hidden states, and they say which positions the model can
-# do without. One probe serves all texts.
+# do without. The small networks that compute the gates are called a *probe*. They are trained once and serve all texts.
 #
 # **You will learn**
 # - what hindsight is, on a task for which the truth is known
@@ -62,7 +62,7 @@ folder = results_folder("41_diffmask") / "figures"
 # Suppose that a model has given an answer, and you want to know which words it needed. You could look for the
 # smallest set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**.
 # Whoever chooses it knows the answer already, but the model did not know it when it read the words. With hindsight
-# you may keep fewer words than anybody could choose who reads the text without knowing the answer. To see this, we
+# you can often do with very few words. A reader who does not know the answer yet needs more of them. To see this, we
 # need a task for which we know what must be read.
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
@@ -255,7 +255,7 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # c_k = 5 \text{ at first}. \tag{D4}$$
 #
 # The paper uses $\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k$ and
-# averages it with the layers before:
+# averages it with the mean over the layers before:
 #
 # $$\gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
 # \tag{D5}$$
@@ -307,8 +307,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
 #
 # If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(\hat y \| y)$
-# grows without a bound as the model becomes surer, and KL$(y \| \hat y)$ stays small. In the figure we take a model
-# whose answer has log-odds of 12.
+# grows without a bound the surer $y$ is, and KL$(y \| \hat y)$ stays small. In the figure we take a model whose answer
+# has log-odds of 12.
 
 # %%
 sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds
@@ -463,7 +463,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \qquad a_i = 1 / \rho_i. \tag{D10}$$
 #
 # You can also fit DiffMask to one text. Its logits are then free numbers, and you may use the score function of
-# `08_reinforce` instead of the relaxed gate. The estimate of the gradient of the constraint's part is then
+# `08_reinforce` instead of the relaxed gate. The constraint contributes one part of the gradient, and the estimate of
+# this part is then
 #
 # $$\lambda\,(D - \bar D)\, \nabla \textstyle\sum_i \ln p(z_i), \qquad z_i \sim \text{Bernoulli}, \quad
 # \bar D \text{ an average of } D. \tag{D11}$$
@@ -479,7 +480,7 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # wherever it drops a digit that counts.)
 #
 # For integrated gradients we also have a check. Without the absolute value, the parts of (D8) add up to the difference
-# between the output and that of zeros.
+# between the output for the state and the output for zeros.
 
 # %%
 some = explain.select_rows(batch, torch.arange(min(60, len(batch.rows))))

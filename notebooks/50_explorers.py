@@ -75,8 +75,8 @@ explorers.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
 # %% [markdown]
 # ## 4. From few words to all
 #
-# You see one text and the runs of a sweep, each of which was asked for another share of the words. Predict whether a
-# word that is selected at a low rate stays selected at a higher one. In the first picture, the texts are reviews of
+# You see one text and the runs of a sweep. Each run has another target for the share of selected words. Predict whether
+# a word that is selected at a low rate stays selected at a higher one. In the first picture, the texts are reviews of
 # `10_first_rationale`, and the true reasons are underlined. (`31_selection_rates`)
 
 # %% tags=["interactive"]

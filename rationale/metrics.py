@@ -109,8 +109,8 @@ def span_iou_f1(selected: Sequence[Tensor], gold: Sequence[Tensor], threshold: f
         precision = matched spans / selected spans     recall = matched spans / gold spans
 
     A span is a maximal sequence of consecutive tokens. Source: DeYoung et al. 2020 (ERASER), sec. 4.1, "IOU F1". As in
-    the authors' code, the number of matched spans is that of the selected ones in both ratios; above a threshold of 1/2
-    no gold span is matched twice. At exactly 1/2 two halves may match the same gold span; the recall is at most 1.
+    the authors' code, both ratios count the selected spans that are matched. Above a threshold of 1/2, no two of them
+    are matched with the same gold span. At exactly 1/2 this is possible, and a recall above 1 is then set to 1.
 
     Parameters
     ----------
@@ -362,8 +362,8 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
 def agreement(selected: list[Tensor], other: list[Tensor]) -> float:
     """Token F1 between two selections of the same texts: 2 |A and B| / (|A| + |B|), over all words.
 
-    The agreement is symmetric, and 1 if both selections are empty. That of two independent selections with rates p and
-    q is 2 p q / (p + q) on average.
+    The agreement is symmetric, and 1 if both selections are empty. Two independent selections with the rates p and q
+    have an agreement of 2 p q / (p + q) on average.
 
     Parameters
     ----------

@@ -16,6 +16,12 @@ from rationale.runs.notebook_text import import_jupytext
 os.environ["RATIONALE_CACHE"] = "off"  # but for the tests of the cache
 with contextlib.suppress(BadInput):  # on a bare machine with a GPU, whose tests need no notebook
     import_jupytext()  # first, and without the parser that takes two seconds of the collection
+with contextlib.suppress(ImportError):  # on a bare machine, as above
+    from hypothesis import HealthCheck, settings
+
+    # No timing is asserted, not even that examples are drawn quickly while other work keeps the cores busy.
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
 
 HOW = (
     "real data needed: set RATIONALE_DATA to a folder that holds it "

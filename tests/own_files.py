@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,6 +81,16 @@ def _bytes(path: Path, content: bytes) -> Path:
     return path
 
 
+def _pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def _link(path: Path) -> Path:
+    path.symlink_to(path.with_name("gone.csv"))
+    return path
+
+
 _CSV = "text,label\n" + "".join(f"{row['text']},{row['label']}\n" for row in reviews())
 Write = Callable[[Path], Path]
 
@@ -87,6 +98,12 @@ Write = Callable[[Path], Path]
 BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "no such file": (lambda d: write_table(d / "reviews.csv", reviews()).with_name("review.csv"), {},
                      ["review.csv: no such file, did you mean reviews.csv?"]),
+    "a named pipe": (lambda d: _pipe(d / "r.csv"), {}, ["r.csv: is no file of data; accepted: a file, or a folder"]),
+    "a link to nothing": (lambda d: _link(d / "r.csv"), {}, ["r.csv: is a link to what is not there"]),
+    "lines of an old Mac": (lambda d: _bytes(d / "r.csv", _CSV.replace("\n", "\r").encode()), {},
+                            ["r.csv, row 1: a carriage return in the column names", "line feed"]),
+    "commas in a TSV file": (lambda d: _bytes(d / "r.tsv", _CSV.encode()), {},
+                             ["its columns seem to be divided by commas: name the file .csv"]),
     "another ending": (lambda d: _bytes(d / "reviews.xlsx", b"PK"), {}, [".xlsx is no table", "save the sheet"]),
     "an empty file": (lambda d: _bytes(d / "r.csv", b""), {}, ["r.csv: empty", "column names"]),
     "only a header": (lambda d: _bytes(d / "r.csv", b"text,label\n"), {}, ["r.csv: no text in it"]),

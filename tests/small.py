@@ -19,7 +19,7 @@ from rationale.training.settings import FirstSettings
 PARAMETERS = FirstSettings().model_dump() | {
     "seed": 3, "aspect": "look", "vectors": "random", "vectors_scale": 1.0, "embedding_size": 8,
     "model": "hardkuma", "encoder": "lstm", "hidden_size": 6, "dropout": 0.2, "predictor": "zero",
-    "left": -0.1, "right": 1.1, "rule": "argmax",
+    "train_vectors": False, "left": -0.1, "right": 1.1, "rule": "argmax",
     "selection": 0.4, "transitions": None, "dynamics": "signed", "measure": "expected", "measure_every": 2,
     "multiplier_init": 0.0, "multiplier_rate": 0.1, "quadratic": 20.0, "smoothing": 0.8,
     "multiplier_min": None, "constraint_from": 1,

@@ -162,6 +162,17 @@ def test_an_answer_shows_itself_in_a_notebook(labelled):
 # --- fit
 
 
+def test_trained_word_vectors_are_saved_with_the_model_and_loaded_again(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    model = rationale.fit(path, folder=tmp_path / "run", **SMALL)
+    start = rationale.fit(path, **(SMALL | {"learning_rate": 1e-8, "min_learning_rate": 1e-8, "epochs": 1}))
+    assert (model.model.vectors - start.model.vectors).abs().max() > 1e-3, "training has moved them"
+    again = rationale.load(tmp_path / "run")
+    assert torch.equal(again.model.vectors, model.model.vectors)
+    text = reviews(1)[0]["text"]
+    assert again([text])[0].probability == model([text])[0].probability
+
+
 def test_fit_and_the_notebook_have_the_same_defaults():
     path = notebook_path("17_train_own_texts")
     assert vars(notebook_settings(path, corpus="r.csv")) == vars(OwnTextSettings.checked({"corpus": "r.csv"}))

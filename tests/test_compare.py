@@ -65,6 +65,8 @@ def test_settings_without_an_effect_on_a_model_do_not_tell_its_runs_apart():
     assert settings(model="hardkuma", rule="top_k", budget=0.2) == {"budget": 0.2, "rule": "top_k"}
     assert settings(vectors="glove.6B.50d", embedding_size=7) == {}, "a file has its own size"
     assert settings(vectors="random", embedding_size=7) == {"embedding_size": 7}
+    assert settings(vectors="glove.6B.50d", train_vectors=True) == {}, "vectors of a file are never trained"
+    assert settings(vectors="random", train_vectors=True) == {"train_vectors": True}
     assert settings(device="cuda", tensorboard=True, seed=9) == {}
     assert settings(a_setting_of_the_past=1) == {"a_setting_of_the_past": 1}
 

@@ -21,6 +21,7 @@ from rationale.data import (
     word2vec_binary,
 )
 from rationale.data.corpora import sst
+from rationale.data.packed import pack, unpack
 from rationale.data.vectors import available
 from rationale.errors import BadInput
 
@@ -474,6 +475,17 @@ def test_random_vectors_cover_every_word_and_need_no_files(monkeypatch, tmp_path
     assert table[2:].std().item() == pytest.approx(0.4, rel=0.05)  # 10,000 draws: 7 standard errors
     backwards = {"dev": SPLITS["dev"][::-1], "train": SPLITS["train"]}
     assert torch.equal(table, build_vocabulary(backwards, "random", dim=2000, seed=3)[1])
+
+
+def test_random_vectors_that_are_trained_are_those_of_words_that_training_repeats():
+    few = [Example(("good", "film"), 1), Example(("bad", "film"), 0)]
+    splits = {"train": few, "dev": [Example(("good", "new"), 1)]}
+    vocabulary, _ = build_vocabulary(splits, "random", dim=2, trained=True)
+    assert vocabulary.words[2:] == ["bad", "film", "good"], "a word of dev alone has no vector that could be trained"
+    many = {"train": few * 1000 + [Example(("once",), 1)], "dev": splits["dev"]}
+    for read in (many, unpack(pack(many), many)):
+        vocabulary, table = build_vocabulary(read, "random", dim=2, trained=True)
+        assert vocabulary.words[2:] == ["bad", "film", "good"] and table.shape == (5, 2)
 
 
 def test_vectors_without_a_word_of_the_data_are_refused(vectors_folder):

@@ -351,6 +351,24 @@ def test_dropout_acts_on_the_words_of_both_parts_and_on_the_state_that_the_head_
     assert share["selector"] == share["head"] == 0
 
 
+# --- word vectors that are trained
+
+
+@pytest.mark.parametrize("model", ["hardkuma", "full_text"])
+def test_random_word_vectors_are_trained_if_the_settings_say_so(model):
+    vectors, tokens, mask = torch.randn(20, 8), torch.randint(2, 20, (4, 6)), torch.ones(4, 6, dtype=torch.bool)
+    trained, fixed, of_file = (
+        build_extractor(parameters(model=model, **changes), vectors, "classes", 3)
+        for changes in ({"train_vectors": True}, {}, {"train_vectors": True, "vectors": "glove.6B.50d"})
+    )
+    trained.train()(tokens, mask).prediction.sum().backward()
+    rows = trained.vectors.grad.abs().sum(1) > 0
+    assert rows.any() and not rows[[k for k in range(20) if k not in tokens]].any()
+    assert "vectors" in dict(trained.named_parameters()) and torch.equal(trained.vectors, vectors)
+    for other in (fixed, of_file):
+        assert not other.vectors.requires_grad and "vectors" not in other.state_dict()
+
+
 # --- the first weights
 
 

@@ -13,12 +13,13 @@ from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser
 from rationale.data.characters import merged, token_spans
 from rationale.data.corpora import find_corpus
 from rationale.data.corpora.movies import read_movies
-from rationale.data.example import data_folder
+from rationale.data.corpus import Corpus
+from rationale.data.example import Example, data_folder
 from rationale.data.own import is_own, read_own
 from rationale.data.own.settings import TextFileSettings, absolute
 from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
-from rationale.data.read import read_alignment, read_extraction
+from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput
@@ -272,6 +273,18 @@ def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
     assert "30 texts repeat another one; copies stay in one split" in read.notes
 
 
+def test_texts_with_two_labels_and_labels_that_differ_in_case_are_named(tmp_path):
+    rows = reviews(40)
+    contradicted = [*rows, rows[0] | {"label": rows[1]["label"]}]
+    notes = read_own(settings(write_table(tmp_path / "r.csv", contradicted))).notes
+    assert "1 text stands in several rows with different labels" in notes
+    once = read_own(settings(write_table(tmp_path / "s.csv", rows))).notes
+    assert not any("different labels" in note for note in once)
+    upper = [row | {"label": row["label"].upper()} if i % 3 == 0 else row for i, row in enumerate(reviews(80))]
+    told = "'NEG' and 'neg' differ only in upper and lower case, and are different classes"
+    assert told in read_own(settings(write_table(tmp_path / "t.csv", upper))).notes[0]
+
+
 def test_texts_that_stand_in_two_given_splits_are_counted_and_named(tmp_path):
     for name, part in (("train", reviews()), ("dev", reviews(6)[2:]), ("test", [*reviews(50)[40:], *reviews()[4:6]])):
         write_table(tmp_path / f"{name}.csv", part)
@@ -439,6 +452,16 @@ def test_settings_without_columns_refuse_a_file(tmp_path):
 
 def test_the_columns_have_the_same_names_in_every_task():
     assert set(TextFileSettings.model_fields) < set(OwnTextSettings.model_fields) & set(AlignmentSettings.model_fields)
+
+
+def test_a_corpus_is_written_as_a_table_of_texts_from_all_of_it(tmp_path, monkeypatch):
+    texts = [Example((f"w{i}",), int(i >= 90)) for i in range(100)]  # the first 90 are of one class
+    corpus = Corpus("sorted", "texts in the order of labels", {"extraction": lambda _: {"train": texts}}, ("a", "b"))
+    monkeypatch.setattr("rationale.data.read.find_corpus", lambda _: corpus)
+    rows = write_as_table("sorted", tmp_path / "r.csv", 50).read_text().splitlines()
+    assert len(rows) == 51 and rows == write_as_table("sorted", tmp_path / "s.csv", 50).read_text().splitlines()
+    assert 1 <= sum(row.endswith(",b,") for row in rows) <= 10
+    assert len(write_as_table("sorted", tmp_path / "t.csv", 200).read_text().splitlines()) == 101
 
 
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):

@@ -164,6 +164,19 @@ def test_a_text_longer_than_the_transformer_is_read_in_windows(folders):
         torch.testing.assert_close(final[1:], alone, msg=f"{name}: windows without a piece do not count")
 
 
+def test_a_note_says_how_many_texts_are_read_in_windows(folders, tmp_path, capsys):
+    p = settings(folders["bert"], epochs=1, selection=0.5, batch_size=2, device="cpu")
+    longer = [
+        Example(("a", "quiet", "film") * 20, 1),
+        Example(("oddly",) * 37, 0),
+    ]  # the second has two pieces per word
+    training.train_extractor(p, {"train": TEXTS, "dev": TEXTS, "test": [*TEXTS, *longer]}, "classes", 2, tmp_path)
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if "windows" in line]
+    assert note.startswith(f"note: 2 of {3 * len(TEXTS) + 2} texts are longer than 38 word pieces")
+    training.train_extractor(p, dict.fromkeys(("train", "dev", "test"), TEXTS), "classes", 2, tmp_path / "b")
+    assert "windows" not in capsys.readouterr().out
+
+
 def test_a_row_without_any_selected_word_has_a_finite_answer_and_gradient(folders):
     for mode in ("zero", "compact"):
         model, batch = extractor(folders["bert"], predictor=mode)

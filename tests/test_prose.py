@@ -15,9 +15,6 @@ from tests.every import every
 from tests.smoke import NOTEBOOKS
 
 PAGES = [*NOTEBOOKS, root() / "README.md", root() / "CONTRIBUTING.md"]
-FEW_WE_AND_YOU = {  # theory, mostly in the third person; no page may be added
-    "01_choosing", "08_reinforce", "09_questions",
-}  # fmt: skip
 NO_PROSE = re.compile(
     r"```.*?```|\$\$.*?\$\$"  # code, equations
     r"|\*\*Exercise \d+\*\* \(predict, change, explain; \d+ minutes\)\."  # the form of an exercise
@@ -58,7 +55,7 @@ def test_a_page_has_at_most_two_colons_and_semicolons_in_a_hundred_words(page):
     assert marks <= 2, f"{page.name}: {marks:.1f} colons and semicolons in 100 words; write sentences"
 
 
-@every([page for page in PAGES if page.stem not in FEW_WE_AND_YOU])
+@each_page
 def test_a_page_talks_to_its_reader(page):
     said = sum(word.lower() in ("we", "you", "us", "our", "your") for word in WORD.findall(prose(page)))
     assert per_hundred(said, prose(page)) >= 3, f"{page.name}: {per_hundred(said, prose(page)):.1f} in 100 words"

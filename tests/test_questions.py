@@ -51,7 +51,7 @@ def test_every_formula_of_a_question_can_be_shown(file: Path) -> None:
 
 
 def test_each_choice_opens_its_explanation_in_the_book_and_in_the_download(tmp_path: Path) -> None:
-    text = as_markdown(read_questions(FILES[0]))
+    text = as_markdown(read_questions(questions_file("01_choosing")))
     notebook = new_notebook(cells=[new_markdown_cell("# T")])
     page = notebook_page(notebook, "x", "", tmp_path, text)
     assert page.count('<details class="choice') == 9 and page.count('<details class="choice right"') == 3

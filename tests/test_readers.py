@@ -20,6 +20,7 @@ from rationale.data.corpora import (
     gigaword,
     hotel_rationales,
     hotels,
+    imdb,
     imdb_rationales,
     movies,
     multi30k,
@@ -84,6 +85,7 @@ def needs(name: str) -> None:
         ("beer", lambda: beer.read_beer("look")),
         ("hotels", lambda: hotels.read_hotels("rooms")),
         ("movies", movies.read_movies),
+        ("imdb", imdb.read_imdb),
         ("imdb_rationales", imdb_rationales.read_imdb_rationales),
         ("hotel_rationales", lambda: hotel_rationales.read_hotel_rationales("service")),
     ],
@@ -617,6 +619,42 @@ def test_malformed_spans_are_named(tmp_path):
     refused(lambda: read(tmp_path), "all.json:2: '{]' is not JSON")
     place = unpacked(tmp_path, imdb_files([{"negative_77.txt": []}], BAD))
     refused(lambda: read(place), "no review for the spans of ('negative', '77')")
+
+
+def large_imdb(**changes: str) -> dict[str, bytes]:
+    """The official files of the large data set in small; `changes` are the texts of reviews."""
+    names = {"train/neg/0_2": "Bad.<br /><br />Didn't like it", "train/pos/7_9": "Good", "train/neg/11250_1": "Dull",
+             "train/pos/11250_8": "Fine", "test/pos/3_10": "Great", "test/neg/3_1": "Awful",
+             "train/unsup/0_0": "Nobody knows", "train/neg/5_1": "Poor"}  # fmt: skip
+    return {f"aclImdb/{name}.txt": text.encode() for name, text in (names | changes).items()}
+
+
+def test_the_large_imdb_has_its_official_test_split_and_the_last_reviews_of_train_are_dev(tmp_path):
+    splits = imdb.read_imdb(unpacked(tmp_path, large_imdb()))
+    assert splits == {
+        "train": [
+            Example(tuple("bad . did n't like it".split()), 0),
+            Example(("good",), 1),
+            Example(("poor",), 0),
+        ],
+        "dev": [Example(("dull",), 0), Example(("fine",), 1)],
+        "test": [Example(("awful",), 0), Example(("great",), 1)],
+    }
+
+
+def test_a_review_of_the_large_imdb_without_words_and_a_missing_split_are_refused(tmp_path):
+    place = unpacked(tmp_path / "empty", large_imdb(**{"test/neg/3_1": " <br />"}))
+    refused(lambda: imdb.read_imdb(place), "aclImdb/test/neg/3_1.txt: no words; accepted: a review")
+    files = {name: text for name, text in large_imdb().items() if "11250" not in name}
+    refused(lambda: imdb.read_imdb(unpacked(tmp_path / "two", files)), "dev")
+
+
+@pytest.mark.data
+def test_the_large_imdb_has_its_published_counts():
+    needs("imdb")
+    splits = imdb.read_imdb()
+    assert {name: len(part) for name, part in splits.items()} == {"train": 22500, "dev": 2500, "test": 25000}
+    assert all(sum(e.label for e in part) * 2 == len(part) for part in splits.values())
 
 
 @pytest.mark.data

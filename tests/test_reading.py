@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 from small import classified, corpus, parameters, train
+from torch.nn import functional as F
 
 from rationale import training
 from rationale.data import Example
@@ -22,6 +23,7 @@ from rationale.errors import BadInput
 from rationale.explorers import common, layers, rates, sentence
 from rationale.runs import find, reading, saved
 from rationale.runs.predict import predict
+from rationale.runs.probed import Digits, digits_of, told_by_lines
 from rationale.runs.saved import load_run, save_run
 from tests.smoke import smoke
 
@@ -269,6 +271,27 @@ def test_the_prediction_before_masking_is_the_models_own_and_the_draws_are_alway
     assert torch.equal(after, again[1]) and torch.equal(torch.get_rng_state(), state), (
         "the global random state must not change"
     )
+
+
+def test_the_digits_of_a_probed_model_are_its_states_and_lines_tell_kinds_that_lie_apart(probed):
+    run = layers.load_probed(probed)
+    found = digits_of(run, "test", texts=[4, 2])
+    examples = [run.task.splits["test"][i] for i in (4, 2)]
+    assert len(found.kinds) == len(found.states) == sum(len(example.tokens) for example in examples)
+    _, states = run.frozen.read(run.task.batches["test"].rows(torch.tensor([4])))
+    length = len(examples[0].tokens)
+    assert torch.allclose(found.states[:length], states[1][0, :length].cpu())
+    asked = [token in example.second for example in examples for token in example.tokens]
+    assert found.kinds.lt(2).tolist() == asked
+    assert len(digits_of(run, "dev").kinds) == sum(len(example.tokens) for example in run.task.splits["dev"])
+
+    torch.manual_seed(1)
+    kinds = torch.randint(3, (600,))
+    apart = Digits(torch.eye(3)[kinds][:, :2] + 0.05 * torch.randn(600, 2), kinds)
+    mixed = Digits(torch.randn(600, 2), kinds)
+    assert told_by_lines(apart, apart) > 0.99 and told_by_lines(mixed, mixed) < 0.5
+    ring = Digits(torch.where(kinds.eq(0)[:, None], 0.1, 2) * F.normalize(torch.randn(600, 2), dim=1), kinds)
+    assert told_by_lines(ring, ring) < 0.9, "no line tells the inside of a ring from the ring"
 
 
 def test_a_loaded_probe_has_the_keep_probabilities_that_the_run_has_saved(probed):

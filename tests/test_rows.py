@@ -3,17 +3,21 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from test_embedded import in_node, needs_node
 
+import rationale
+from rationale.data.read import write_as_table
 from rationale.errors import BadInput
 from rationale.explorers import explore_saved_layers, explore_saved_rates
 from rationale.explorers.rows import LAYERS_FILE, RATES_FILE
+from rationale.runs import by_text
 from rationale.runs.committed import reference_folder
 from rationale.training.toy_gates import SENTENCE
 from tests.finished import finished_run
-from tools import rows
+from tools import own_rows, readme_tables, rows
 
 TOKENS = [["a", "dull", "film"] * 3, [*SENTENCE], ["short"]]
 
@@ -94,3 +98,41 @@ def test_the_browser_counts_the_words_that_the_package_has_selected():
         selected = sum(z > 0 for z in row["values"][text])
         start = f"At rate {row['title']}, {selected} of {len(row['values'][text])} words are selected."
         assert sentence == f"{start} {row['answers'][text]}. {row['facts']}."
+
+
+# --- corpora as texts of one's own
+
+
+def own_run(folder, seed=1, **changes):
+    """A finished run of 17_train_own_texts on made-up reviews, in small."""
+    run = folder / "17_train_own_texts" / f"run-{'-'.join(map(str, changes.values()))}{seed}"
+    small = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "device": "cpu", "seed": seed}
+    table = write_as_table("synthetic", folder / "reviews.csv", 120)
+    rationale.fit(table, folder=run, **small, **changes)
+    (run / "environment.txt").write_text("notebook: 17_train_own_texts\ncommit: 0123456789abcdef\n")
+    written = yaml.safe_load((run / "params.yaml").read_text()) | {"corpus": "synthetic", "num_train": 96}
+    (run / "params.yaml").write_text(yaml.safe_dump(written))
+    return run
+
+
+def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_their_differences(tmp_path):
+    runs = [own_run(tmp_path), own_run(tmp_path, model="full_text")]
+    table = pd.DataFrame([own_rows.own_row(run) for run in runs])
+    assert table["model"].tolist() == ["hardkuma", "full_text"] and table["target"].tolist() == [0.2, 1.0]
+    assert table["test"].tolist() == [12, 12] and table["train"].tolist() == [96, 96]
+    for run, row in zip(runs, table.itertuples(), strict=True):
+        right = by_text.read_scores("accuracy", row.test, row.right)
+        assert right.mean().item() == pytest.approx(row.test_accuracy)
+        assert row.tfidf_test == json.loads((run / "baseline.json").read_text())["test"]["accuracy"]
+    (found,) = readme_tables.own_differences(table).itertuples()
+    assert found.full.value == pytest.approx(table["test_accuracy"][0] - table["test_accuracy"][1])
+    assert found.tfidf.value == pytest.approx(table["test_accuracy"][0] - table["tfidf_test"][0])
+    assert found.rate_gap == pytest.approx(abs(table["test_rate"][0] - 0.2))
+
+
+def test_runs_on_files_of_ones_own_are_no_committed_rows(tmp_path):
+    run = own_run(tmp_path)
+    written = yaml.safe_load((run / "params.yaml").read_text()) | {"corpus": str(tmp_path / "reviews.csv")}
+    (run / "params.yaml").write_text(yaml.safe_dump(written))
+    with pytest.raises(BadInput, match="nobody else has its texts"):
+        own_rows.own_row(run)

@@ -535,6 +535,44 @@ def test_every_parameter_file_is_accepted_by_its_notebooks():
     assert resolve(notebook_path("10_first_rationale"), [root() / "params" / "demo.yaml"])
 
 
+AUTHORS_ON_SNLI = {  # the defaults of the authors' command
+    "corpus": "snli", "vectors": "glove.840B.300d", "hidden_size": 200, "dropout": 0.2, "batch_size": 64,
+    "learning_rate": 2e-4, "min_learning_rate": 2e-4, "weight_decay": 1e-6, "clip_norm": 5.0, "num_train": 0,
+}  # fmt: skip
+AUTHORS_ON_BEER = {
+    "corpus": "beer", "vectors": "review+wiki.filtered.200", "batch_size": 256, "learning_rate": 4e-4,
+    "min_learning_rate": 5e-5, "weight_decay": 2e-6, "dropout": 0.2, "clip_norm": 5.0, "epochs": 100,
+}  # fmt: skip
+
+
+def parameters_of_sweep(name):
+    """The parameters of each run of a sweep."""
+    return {name: resolve(run.notebook, run.items) for name, run in read_sweep(name).runs.items()}
+
+
+def test_table_3_on_snli_has_the_authors_settings_for_each_of_its_models():
+    runs = parameters_of_sweep("snli_authors")
+    assert {p["model"] for p in runs.values()} == {"softmax", "recurrent", "hardkuma"}
+    for name, p in runs.items():
+        assert {key: p[key] for key in AUTHORS_ON_SNLI} == AUTHORS_ON_SNLI, name
+    gates = [p for p in runs.values() if p["model"] == "hardkuma"]
+    their_rule = {"dynamics": "authors", "multiplier_init": 1e-5, "multiplier_rate": 0.01, "smoothing": 0.99}
+    for p in gates:
+        assert p["selection"] == 0.1 and {key: p[key] for key in their_rule} == their_rule
+    assert sorted(p["seed"] for p in gates) == [1, 2, 3]
+
+
+def test_figure_3_on_beer_has_the_authors_settings_and_predicts_all_aspects():
+    runs = parameters_of_sweep("beer_figure3")
+    assert {p["model"] for p in runs.values()} == {"full_text", "hardkuma", "bernoulli"}
+    for name, p in runs.items():
+        assert p["aspect"] == "all" and {key: p[key] for key in AUTHORS_ON_BEER} == AUTHORS_ON_BEER, name
+    targets = [p["selection"] for p in runs.values() if p["model"] == "hardkuma"]
+    prices = {p["sparsity"]: p["coherence"] for p in runs.values() if p["model"] == "bernoulli"}
+    assert len(set(targets)) == len(targets) > 5 and min(targets) < 0.1 and max(targets) > 0.8
+    assert len(prices) > 5 and all(switch == 2 * word for word, switch in prices.items()), "coherence is a factor, 2"
+
+
 def test_the_smoke_parameters_of_every_notebook_are_accepted():
     assert set(small()) == {path.stem for path in NOTEBOOKS}
     for notebook in NOTEBOOKS:

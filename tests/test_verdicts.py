@@ -6,6 +6,7 @@ import pytest
 from rationale.errors import BadInput
 from rationale.runs import committed, needed, verdicts
 from rationale.runs.workspace import notebook_path
+from rationale.statistics import mean_interval
 
 
 def values(run="12_train_sst/a-seed{}", model="hardkuma", metric="accuracy", scores=(0.4, 0.42, 0.41), settings=""):
@@ -65,6 +66,26 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         rows = [row | {"metric": "mse"} for row in [*one, *other]]
         found = verdicts.judge(claim(rule, metric="test mse", value=".9"), pd.DataFrame(rows))
         assert found.verdict == "open" and verdicts.NO_INTERVAL in found.evidence
+
+
+def test_pairs_of_settings_are_judged_by_the_differences_of_their_means():
+    rows, pairs = [], {"ours": [], "theirs": []}
+    for number, (better, worse) in enumerate([((0.5, 0.52), (0.4,)), ((0.3,), (0.2, 0.24)), ((0.45,), (0.38,))]):
+        for side, scores in (("ours", better), ("theirs", worse)):
+            name = f"12_train_sst/{side}{number}-seed"
+            rows += values(f"{name}{{}}", scores=scores, settings=f"epochs={number + 2}")
+            pairs[side].append(f"{name}*")
+    joined = {side: verdicts.PAIRS.join(patterns) for side, patterns in pairs.items()}
+    table = pd.DataFrame(rows)
+    found = verdicts.judge(claim("above", **joined), table)
+    apart = [0.11, 0.08, 0.07]
+    low, high = mean_interval(apart)
+    assert found.verdict == "reproduced" and low > 0
+    assert found.evidence == f"difference 0.0867 ({low:.3g} to {high:.3g}), 3 pairs of settings, 3 of this sign"
+    assert verdicts.judge(claim("within", margin=".09", **joined), table).cost == "for 3 seeds of each"
+    for wrong in (joined | {"theirs": joined["ours"]}, joined | {"theirs": pairs["theirs"][0]}):
+        with pytest.raises(BadInput, match="accepted are pairs that share no run"):
+            verdicts.judge(claim("above", **wrong), table)
 
 
 def probed(masked, stays):
@@ -189,5 +210,20 @@ def test_a_published_lead_is_that_of_the_published_numbers():
 
 def _published_model(pattern):
     """The model of a pattern of runs. The paper has one score function, which leaves the multiplier out."""
-    name = pattern.rpartition(" ")[2] if " " in pattern else pattern.partition("/")[2].partition("-seed")[0]
+    name = pattern.rpartition(" ")[2] if " " in pattern else pattern.partition("/")[2].partition("-")[0]
     return "masks_by_released_score" if name == "masks_by_score" else name
+
+
+@pytest.mark.parametrize(("item", "metric", "corpora"), [
+    ("Table 2", "precision", ["synthetic", "movies", "imdb_rationales"]), ("Figure 3", "mse", ["synthetic", "hotels"]),
+])  # fmt: skip
+def test_gates_are_compared_at_each_aspect_and_target_at_which_both_were_trained(item, metric, corpora):
+    claims = verdicts.read_claims()
+    (row,) = claims[claims["item"].eq(item) & claims["claim"].str.endswith("at the same rates")].to_dict("records")
+    results = committed.read_results().query("corpus in @corpora and split == 'test' and metric == @metric")
+    results = results[results["run"].str.startswith("11_") & ~results["run"].str.contains("dependentfalse")]
+    kinds = results.assign(kind=results["run"].str.replace(r"-seed\d+$", "-seed*", regex=True))
+    trained = kinds.groupby(["corpus", "aspect", "target", "model"])["kind"].unique().unstack("model")
+    both = trained[["hardkuma", "bernoulli"]].dropna()
+    listed = list(zip(*(row[side].split(verdicts.PAIRS) for side in ("ours", "theirs")), strict=True))
+    assert sorted(listed) == sorted((a, b) for (a,), (b,) in both.itertuples(index=False))

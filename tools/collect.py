@@ -25,14 +25,16 @@ from rationale.runs.committed import (
     read_results,
     reference_folder,
 )
-from rationale.runs.compare import TASKS, agreements, rows_of
+from rationale.runs.compare import SUBJECT, TASKS, agreements, rows_of
 from rationale.runs.failed_rationales import METRICS as OF_FAILURES
 from rationale.runs.failed_rationales import TASK as FAILURES
 from rationale.runs.origin import read_environment
+from rationale.runs.probed import digits_of, load_probed, told_by_lines
 from rationale.runs.verdicts import read_claims, with_verdicts
 from rationale.runs.workspace import TRIALS, root
 from tools.readme_tables import with_tables
 
+PROBES = "14_train_probes"
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method", *BY_LAYER)  # fmt: skip
 READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table, "history.csv": read_history}
@@ -71,7 +73,7 @@ def collect(outputs: Path) -> pd.DataFrame:
         {"run": name, "parameters": saved.read_parameters(run), "environment": read_environment(run)}
         for run, name in zip(runs, names, strict=True)
     ]
-    rows = pd.concat([rows_of(*runs), *agreements(runs)])
+    rows = pd.concat([_with_lines(rows_of(*runs), runs), *agreements(runs)])
     small = rows["task"] == FAILURES
     rows = rows[~small | rows["metric"].isin(OF_FAILURES)]
     if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
@@ -97,6 +99,17 @@ def collect(outputs: Path) -> pd.DataFrame:
     if (gates := outputs / EPOCHS).is_file():
         write_text(reference_folder() / gates.name, gates.read_text(encoding="utf-8"))
     return table
+
+
+def _with_lines(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
+    """The rows, and for each run of the toy task how many digits lines tell apart in its second layer."""
+    for run, name in ((run, f"{run.parent.name}/{run.name}") for run in runs if run.parent.name == PROBES):
+        part = rows[rows["run"].eq(name) & rows["model"].eq(SUBJECT)]
+        if len(part) and part["corpus"].iloc[0] == "toy":
+            probed = load_probed(run)
+            told = told_by_lines(digits_of(probed, "dev"), digits_of(probed, "test"))
+            rows = pd.concat([rows, part.head(1).assign(split="test", metric="told_by_lines", value=told)])
+    return rows
 
 
 def _with_layers(history: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,9 @@ from rationale.runs.committed import (
     BEHIND_GATE,
     SEARCH_METRICS,
     SMALLEST,
+    minutes_of_runs,
     read_by_text,
+    read_own_texts,
     read_published,
     reference_folder,
     rows_of_figure_4,
@@ -20,12 +22,15 @@ from rationale.runs.committed import (
     setting,
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
+from rationale.runs.controls import PRICE, by_control, rows_of_controls
 from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
+from rationale.runs.needed import in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from rationale.statistics import wilson_interval
+from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
+from rationale.training.settings import OwnTextSettings
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -51,6 +56,19 @@ def sst_table(results: pd.DataFrame) -> str:
         cells += [cell(t, name, scale=100) if target else "" for name in ("rate_expected", "rate_selected")]
         rows.append([*cells, str(d["seeds"])])
     return with_legend(markdown(heads.split(","), rows), "full text with the same vectors", marked=signs)
+
+
+def controls_table(results: pd.DataFrame) -> str:
+    """The table of gates and controls on SST, in Markdown, with everything else alike."""
+    table = by_control(rows_of_controls(results))
+    names = {"accuracy": "accuracy", "rate_selected": "selected words", "word_precision": "precision"}
+    names |= {"count_tells": "told", "answer_share": "floor", "agreement": "agreement of seeds"}
+    rows = []
+    for row in table.to_dict("records"):
+        price = f"{row['price']:g}" if row["control"] == PRICE else ""
+        asked = [f"{row['target']:.0%}", row["control"], row["gate"], price]
+        rows.append([*asked, *(cell(row, name, scale=100) for name in names), str(row["seeds"])])
+    return with_legend(markdown(["target", "control", "gate", "price", *names.values(), "seeds"], rows))
 
 
 def encoders_table(results: pd.DataFrame) -> str:
@@ -324,12 +342,92 @@ def tuning_table(_: pd.DataFrame) -> str:
 
 def sweeps_table(results: pd.DataFrame) -> str:
     """How many runs each sweep of the repository makes, in Markdown; only sweeps of which some run is committed."""
-    there, rows = set(results["run"]), []
+    there, minutes, rows = set(results["run"]), minutes_of_runs(), []
     for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
         sweep = read_sweep(path.stem, wanted=False)
-        if any(f"{run.notebook.stem}/{run.name}" in there for run in sweep.runs.values()):
-            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(sweep.runs)), str(len(sweep.left_out))])
-    return markdown(["command", "committed runs, which it makes", "wanted runs, which it leaves out"], rows)
+        names = [f"{run.notebook.stem}/{run.name}" for run in sweep.runs.values()]
+        if there.intersection(names):
+            took = minutes[minutes.index.isin(names)]
+            ends = [f"{time:.0f}" if time >= 1 else "<1" for time in (took.min(), took.max())]
+            one = [" to ".join(dict.fromkeys(ends)), in_words(took.sum())]
+            rows.append([f"`make sweep SWEEP={path.stem}`", str(len(names)), str(len(sweep.left_out)), *one])
+    heads = [
+        "committed runs, which it makes",
+        "wanted runs, which it leaves out",
+        "minutes of one run",
+        "all on one core",
+    ]
+    return markdown(["command", *heads], rows)
+
+
+OF_OWN = {"full_text": "full text", "hardkuma": "a fifth of the words"}  # by model
+WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
+
+
+def own_differences(table: pd.DataFrame) -> pd.DataFrame:
+    """What selecting words costs on corpora as if they were texts of one's own, one row per selecting run.
+
+    Returns
+    -------
+    DataFrame
+        corpus, encoder, seed; `rate_gap`, the distance of the rate on test from its target; and the differences of the
+        test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the same encoder and
+        seed (paired), and `tfidf`, from TF-IDF with logistic regression.
+    """
+    rows = []
+    chosen = table[table["model"] == "hardkuma"]
+    for row in chosen.itertuples():
+        alike = (table["corpus"] == row.corpus) & (table["encoder"] == row.encoder) & (table["seed"] == row.seed)
+        whole = table[alike & (table["model"] == "full_text")]
+        full = None
+        if len(whole):
+            scores = [by_text.read_scores("accuracy", row.test, bits) for bits in (row.right, whole["right"].iloc[0])]
+            full = paired_bootstrap(*(one.double().unsqueeze(0) for one in scores))
+        tfidf = share_difference(row.test_accuracy, row.tfidf_test, row.test)
+        gap = abs(row.test_rate - row.target)
+        rows.append([row.corpus, row.encoder, row.seed, gap, full, tfidf])
+    return pd.DataFrame(rows, columns=["corpus", "encoder", "seed", "rate_gap", "full", "tfidf"])
+
+
+def own_texts_table(_: pd.DataFrame) -> str:
+    """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
+    table = read_own_texts()
+    found = own_differences(table).set_index(["corpus", "encoder", "seed"])
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
+    rows = []
+    for row in table.itertuples():
+        key, gates = (row.corpus, row.encoder, row.seed), row.model == "hardkuma"
+        cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model]]
+        for accuracy in (row.test_accuracy, row.tfidf_test):
+            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
+        cells.append(with_interval(share_difference(row.test_accuracy, row.tfidf_test, row.test), scale=100))
+        cells.append(with_interval(found["full"][key], scale=100) if gates else "")
+        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
+        rows.append(cells)
+    lines = []
+    for encoder, part in found.reset_index().groupby("encoder"):
+        full = [one for one in part["full"] if one is not None]
+        near = sum(one.value >= -WITHIN["full text"] for one in full)
+        held = (part["rate_gap"] <= WITHIN["rate"]).sum()
+        above = sum(one.value > 0 for one in part["tfidf"])
+        told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
+        told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
+        lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+    planned = read_sweep("own_texts").runs
+    wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
+    there = set(zip(table["corpus"], table["encoder"], strict=True))
+    pairs = dict.fromkeys((p["corpus"], p["encoder"]) for p in wanted if (p["corpus"], p["encoder"]) not in there)
+    lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
+    if pairs:
+        lines.append(f"No run was made of {', '.join(f'{corpus} with {encoder}' for corpus, encoder in pairs)}.")
+    usual = OwnTextSettings.model_fields["epochs"].default
+    older = table[table["epochs"] != usual]
+    for epochs, part in older.groupby("epochs"):
+        names = ", ".join(dict.fromkeys(part["corpus"]))
+        lines.append(
+            f"The rows of {names} were made with `epochs={epochs}`, the default before {usual} with `stop_after`."
+        )
+    return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}"
 
 
 def bench_table(_: pd.DataFrame) -> str:
@@ -361,6 +459,7 @@ def scale_table(_: pd.DataFrame) -> str:
 
 TABLES = {
     "sst": sst_table,
+    "controls": controls_table,
     "encoders": encoders_table,
     "faithfulness": faithfulness_table,
     "reviews": reviews_table,
@@ -376,6 +475,7 @@ TABLES |= {
     "claims": claims_table,
     "tuning": tuning_table,
     "sweeps": sweeps_table,
+    "own_texts": own_texts_table,
     "bench": bench_table,
     "scale": scale_table,
 }

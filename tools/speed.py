@@ -1,6 +1,7 @@
 """How fast the package is: the tables of RESULTS.md, from two committed files, and what `make bench` prints.
 
 bench.json          what `make bench` measured last: the ways of each group in turn, on one machine
+bench_before_after.json  what has become faster since a commit (`python -m tests.benchmarks.before_after`)
 bench_compiled.json what `torch.compile` changes (`python -m tests.benchmarks.compiled`)
 bench_authors.json  how many times as fast as the authors' own code the package was, measured once
 
@@ -185,6 +186,50 @@ def authors_table() -> str:
     return f"{table}\n\n{textwrap.fill(' '.join(notes), 120)}"
 
 
+def before_after_table() -> str:
+    """What `python -m tests.benchmarks.before_after` measured last; "" if it has never been run."""
+    path = reference_folder() / "bench_before_after.json"
+    if not path.exists():
+        return ""
+    bench = json.loads(path.read_text(encoding="utf-8"))
+    before, after = bench["before"], bench["after"]
+    rows, softmax = [], {}
+    for row in bench["rows"]:
+        if row["row"].startswith("softmax"):
+            softmax = {name: row[name].get("median") for name in ("before", "after")}
+        floor = softmax if "[" in row["row"] else {}  # the rows of mappings, which have a shape
+        cells = [_measured(row, name, floor.get(name)) for name in ("before", "after")]
+        times = "{1:.2f} ({0:.2f} to {2:.2f})".format(*row["times"]) if "times" in row else ""
+        rows.append([row["row"], *cells, times, _aim(row, floor.get("after"))])
+    heads = ["what, 1 thread", f"{before['commit']}, {before['date']}", f"{after['commit']}, {after['date']}"]
+    table = markdown([*heads, "times as fast, or as small", "aim"], rows)
+    note = (
+        "These rows compare two commits, measured in turn on one machine in one run. We show medians, and quartiles of "
+        "the ratio in brackets. The aims are those of the issue at whose time the first commit was made."
+    )
+    return f"{textwrap.fill(note, 120)}\n\n{table}\n\n{machine_of(bench)}"
+
+
+def _measured(row: dict, name: str, softmax: float | None) -> str:
+    """The median of a row with its unit; for a mapping also as a multiple of softmax."""
+    if "not possible" in row[name]:
+        return "not possible"
+    value = row[name]["median"]
+    shown = f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {row['unit']}"
+    return shown + (
+        f", {value / softmax:.1f} times softmax" if softmax and not row["row"].startswith("softmax") else ""
+    )
+
+
+def _aim(row: dict, softmax: float | None) -> str:
+    """What was aimed at, and whether it was reached."""
+    if row["aim"] is None or "not possible" in row["after"]:
+        return ""
+    value = row["after"]["median"] / (softmax or 1.0)
+    unit = "times softmax" if softmax else row["unit"]
+    return f"at most {row['aim']:g} {unit}: {'reached' if value <= row['aim'] else 'missed'}"
+
+
 def gpu_table() -> str:
     """What `make bench-gpu` measured last; "" if it has never been run."""
     path = reference_folder() / "bench_gpu.json"
@@ -230,7 +275,14 @@ def speed_tables() -> str:
     """All of the section, in Markdown."""
     bench = json.loads((reference_folder() / "bench.json").read_text(encoding="utf-8"))
     groups = bench["groups"]
-    parts = [summary_table(groups), machine_of(bench), authors_table(), ways_table(groups), seconds_table(groups)]
+    parts = [
+        summary_table(groups),
+        machine_of(bench),
+        authors_table(),
+        before_after_table(),
+        ways_table(groups),
+        seconds_table(groups),
+    ]
     return "\n\n".join(filter(None, [*parts, compiled_table(), gpu_table()]))
 
 

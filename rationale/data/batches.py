@@ -181,6 +181,24 @@ class Batches:
         """The classes, long [N], or scores, float [N, K], of all examples in order."""
         return self._targets
 
+    def sums(self, of_word: Tensor) -> Tensor:
+        """The sum of one number per word over the words of each text.
+
+        Parameters
+        ----------
+        of_word : long [V]
+            A number for each row of the vocabulary.
+
+        Returns
+        -------
+        long [N]
+        """
+        numbers = self._flat.long()
+        rows = numbers if self._rows is None else self._rows.long()[numbers]
+        text = torch.arange(len(self.lengths), device=self.device).repeat_interleave(self._device_lengths)
+        zeros = torch.zeros(len(self.lengths), dtype=torch.long, device=self.device)
+        return zeros.index_add_(0, text, of_word.to(self.device)[rows])
+
     def __len__(self) -> int:
         """Number of batches in an epoch."""
         return len(self._sizes) or -(-len(self.examples) // self.batch_size)
@@ -253,7 +271,7 @@ class Batches:
 
 
 def sizes_within(lengths: Sequence[int], batch_size: int, max_tokens: int) -> list[int]:
-    """The numbers of texts of batches cut from texts in this order, each as large as the two limits allow.
+    """How many texts each batch has, if texts in this order are cut into batches as large as the two limits allow.
 
     A text that is longer than max_tokens is a batch of its own.
 
@@ -379,8 +397,9 @@ def encode_pairs(
 def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) -> tuple[Tensor, Tensor | None]:
     """The numbers of all tokens, one text after the other: int32 [count]; and the row of each number, int32 [W].
 
-    No rows: the numbers are rows of the vocabulary. Otherwise they are those of `Packed`, whose array is shared, so
-    that they are not kept twice. (An array that is mapped from a file may not be written to, and is copied.)
+    If the second is None, the numbers are themselves rows of the vocabulary. Otherwise they are the numbers of
+    `Packed`, whose array we share and do not keep twice. (If it is mapped from a file, we copy it, because it may not
+    be written to.)
     """
     if isinstance(examples, Packed):
         numbers = examples.numbers()

@@ -1,6 +1,7 @@
 """Examples as arrays: each different word once, and columns of numbers; an example is made when it is asked for."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import overload
@@ -121,6 +122,15 @@ def seconds(examples: Sequence[Example]) -> Sequence[Example]:
         columns = {name.replace(_SECOND, _TOKENS): examples.columns[name] for name in _of(_SECOND)}
         return Packed(examples.words, columns | {_LABEL: examples.columns[_LABEL]}, examples.rows)
     return [Example(example.second or (), example.label) for example in examples]
+
+
+def repeated_words(examples: Sequence[Example], times: int) -> list[str]:
+    """The different words that occur at least so many times in the texts of a split, sorted."""
+    if isinstance(examples, Packed):
+        counts = np.bincount(examples.numbers(), minlength=len(examples.words))
+        return sorted(examples.words[i] for i in np.flatnonzero(counts >= times).tolist())
+    number = Counter(token for example in examples for token in example.tokens)
+    return sorted(word for word, count in number.items() if count >= times)
 
 
 def words_of(splits: Iterable[Sequence[Example]]) -> list[str]:

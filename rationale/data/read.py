@@ -2,6 +2,7 @@
 
 import csv
 import io
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -117,7 +118,8 @@ def write_as_table(corpus: str, path: Path, num_texts: int) -> Path:
         tells the label, and no words are marked.
     path : Path
     num_texts : int >= 1
-        The first training texts.
+        Number of training texts. If there are more, as many are drawn with a fixed seed, because the first ones of a
+        corpus may be of one kind.
     """
     found = find_corpus(corpus)
     asked = Request(
@@ -126,7 +128,10 @@ def write_as_table(corpus: str, path: Path, num_texts: int) -> Path:
     written = io.StringIO()
     table = csv.writer(written, lineterminator="\n")
     table.writerow(["text", "label", "rationale"])
-    for example in found.read["extraction"](asked)["train"][:num_texts]:
+    examples = found.read["extraction"](asked)["train"]
+    if len(examples) > num_texts:
+        examples = [examples[k] for k in sorted(random.Random(1).sample(range(len(examples)), num_texts))]
+    for example in examples:
         if isinstance(example.label, int):
             label = found.labels[example.label]
         else:

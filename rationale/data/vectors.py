@@ -14,7 +14,7 @@ from rationale.data import cache
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
 from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
-from rationale.data.packed import words_of
+from rationale.data.packed import repeated_words, words_of
 from rationale.data.spellings import spellings
 from rationale.data.vector_table import LARGEST, TableWriter, find_rows
 from rationale.data.word2vec_binary import is_binary, read_binary, refuse_models
@@ -25,6 +25,7 @@ from rationale.settings import Settings, setting
 TEXT_SUFFIXES = (".vec", ".txt")
 # If two files have the same name, the later suffix wins.
 SUFFIXES = tuple(kind + packed for kind in (".bin", *TEXT_SUFFIXES) for packed in (".xz", ".gz", ""))
+MANY = 1000  # training texts from which on a word has to occur twice to have a vector that is trained
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
 
@@ -42,11 +43,18 @@ class ScaledVectorSettings(VectorSettings):
 
 
 def build_vocabulary(
-    splits: dict[str, Sequence[Example]], vectors: str, scale: float = 1.0, dim: int = 50, seed: int = 0
+    splits: dict[str, Sequence[Example]],
+    vectors: str,
+    scale: float = 1.0,
+    dim: int = 50,
+    seed: int = 0,
+    trained: bool = False,
 ) -> tuple[Vocabulary, Tensor]:
     """The words of a task that have a vector, and the table of their vectors.
 
-    The words of all splits are used, as the vectors are fixed and labels are not used.
+    The words of all splits are used, as the vectors are fixed and labels are not used. If random vectors are trained,
+    only the words of train are used that occur twice in it (once, if it has less than `MANY` texts): the vectors of
+    others would never be trained, so they share the row of the unknown word, which is.
 
     Parameters
     ----------
@@ -60,6 +68,8 @@ def build_vocabulary(
         Size of random vectors; the vectors of a file have their own size.
     seed : int
         Seed of the random vectors and of the unknown word's row.
+    trained : bool
+        Whether random vectors are trained.
 
     Returns
     -------
@@ -73,7 +83,10 @@ def build_vocabulary(
     BadInput
         See `read_vectors`; also if no word has a vector.
     """
-    words = words_of(splits.values())
+    if trained and vectors == "random":
+        words = repeated_words(splits["train"], 2 if len(splits["train"]) >= MANY else 1)
+    else:
+        words = words_of(splits.values())
     generator = torch.Generator().manual_seed(seed)
     if vectors == "random":
         known, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)

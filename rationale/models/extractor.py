@@ -48,6 +48,11 @@ class ExtractorSettings(EncoderSettings, PretrainedSettings, GateSettings, Decis
     look_ahead: bool = setting(False, "switches of dependent gates without bias, not by the authors' plug-in")
     predictor: Literal["zero", "compact"] = setting("zero", "unselected words are zeroed or removed")
     pool: Annotated[str, OneOf(lambda: POOLS)] = setting("final", "from the states of the words to one state per text")
+    train_vectors: bool = setting(False, "random word vectors are trained, too; those of a file stay as they are")
+
+    def trains_vectors(self, vectors: str) -> bool:
+        """Whether the word vectors are trained, if `vectors` is the setting that names them."""
+        return self.train_vectors and vectors == "random" and not find_encoder(self.encoder).reads_pieces
 
 
 class Predictor(nn.Module):
@@ -131,12 +136,12 @@ def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Extractor(nn.Module):
-    """Selector and predictor over fixed word vectors; without a selector, a full-text model.
+    """Selector and predictor over word vectors, usually fixed ones; without a selector, a full-text model.
 
     Parameters
     ----------
     vectors : [V, E]
-        Word vectors; fixed. For an encoder that reads them, the word pieces of each word, long [V, P].
+        Word vectors. For an encoder that reads them, the word pieces of each word, long [V, P].
     selector : Selector or None
         None: the whole text is read (z = 1 everywhere).
     predictor : Predictor
@@ -146,6 +151,8 @@ class Extractor(nn.Module):
         weight is at least the threshold if the rule is `threshold`.
     threshold, budget : float
         Arguments of the rules `threshold` and `top_k`.
+    train_vectors : bool
+        Whether the word vectors are weights of the model instead, which selector and predictor share.
     auxiliary : Predictor or None
         A second predictor, which only training uses. It reads every word, multiplied by P(Z_t != 0) instead of by a
         draw, so that words which are hardly ever selected tell the selector what they are worth. Source: Yu et al.
@@ -164,9 +171,13 @@ class Extractor(nn.Module):
         threshold: float = 0.5,
         budget: float = 1.0,
         auxiliary: Predictor | None = None,
+        train_vectors: bool = False,
     ):
         super().__init__()
-        self.register_buffer("vectors", vectors, persistent=False)  # fixed
+        if train_vectors:
+            self.vectors = nn.Parameter(vectors.clone())
+        else:
+            self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.selector, self.predictor, self.auxiliary = selector, predictor, auxiliary
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
@@ -336,4 +347,5 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
 
     first = predictor(p.predictor)
     second = predictor("zero") if selector is not None and p.closeness else None
-    return initialise(Extractor(vectors, selector, first, p.rule, p.threshold, p.budget, second))
+    trained = p.trains_vectors(getattr(everything, "vectors", "random"))
+    return initialise(Extractor(vectors, selector, first, p.rule, p.threshold, p.budget, second, trained))

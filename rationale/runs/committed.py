@@ -91,9 +91,17 @@ FIGURES = (  # below OUTPUTS; copied if the run is there
 BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one value per layer: "0.98 0.31" of a probe
 
 
+OWN_TEXTS = "own_texts.csv"  # corpora as if they were texts of one's own
+
+
 def reference_folder() -> Path:
     """outputs/reference/ of the repository."""
     return root() / "outputs" / "reference"
+
+
+def read_own_texts() -> pd.DataFrame:
+    """`own_texts.csv`, one row per run of 17_train_own_texts on a corpus of the package; see `tools.own_rows`."""
+    return pd.read_csv(reference_folder() / OWN_TEXTS, dtype={"right": str, "commit": str})
 
 
 def read_results(path: Path | None = None) -> pd.DataFrame:

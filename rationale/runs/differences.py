@@ -68,8 +68,8 @@ def has_effect(name: str, p: dict[str, Any]) -> bool:
         return False
     if p.get("model") == BASELINE:
         return of_texts(name)
-    if name == "embedding_size" and "vectors" in p:
-        return p["vectors"] == "random"  # vectors from a file have their own size
+    if name in ("embedding_size", "train_vectors") and "vectors" in p:
+        return p["vectors"] == "random"  # vectors from a file have their own size and are never trained
     if name == "look_ahead" and not p.get("dependent"):
         return False
     if name == "encoder" and p.get("model") == "svm":

@@ -77,6 +77,11 @@ def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) 
     return f"not decided by {MOST} seeds{each}, if means and spreads stay"
 
 
+def cost_of_pairs(*groups: pd.DataFrame) -> str:
+    """The time until each of these models has `FEWEST` seeds, in words."""
+    return f"for {FEWEST} seeds of each{_time_of_more(groups, [FEWEST] * len(groups))}"
+
+
 def _time_of_more(groups: Sequence[pd.DataFrame], nums: list[int]) -> str:
     """The time until each group has so many seeds, in words; "" if the time of its runs is not known."""
     minutes, total = minutes_of_runs(), 0.0
@@ -104,8 +109,8 @@ def in_words(minutes: float) -> str:
 
     Examples
     --------
-    >>> in_words(3.2), in_words(95), in_words(3000), in_words(30000)
-    ('3 minutes', '95 minutes', '50 hours', '21 days')
+    >>> in_words(3.2), in_words(95), in_words(1500), in_words(30000)
+    ('3 minutes', '95 minutes', '25 hours', '21 days')
     """
     for size, unit in ((1440, "days"), (60, "hours")):
         if minutes >= 2 * size:

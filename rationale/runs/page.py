@@ -9,7 +9,7 @@ import html
 import re
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,6 +18,7 @@ from rationale.runs.folding import SHOW_ALL, code_name, source_line, summary_lin
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}m"  # the beginning of each of its tags
 SECONDS = 3.0  # after which a page is prepared; until then a kernel starts, which uses the same cores
+CLEANED = 4096  # parts of pages that are kept when they have been cleaned: runs of a notebook share its code
 TAG = re.compile(r"\s*\\tag\{(\w+)\}")
 WIDE_SPACE = re.compile(r"\s*\\q?quad(?![A-Za-z])")
 KNOWN_OTHERWISE = {r"\arg": r"\operatorname{arg}", r"\lvert": "|", r"\rvert": "|"}  # to latex2mathml
@@ -88,6 +89,8 @@ TEMPLATE = "{%- extends 'index.html.j2' -%}" + "".join(
     f"{{%- block {name} -%}}{body}{{%- endblock -%}}" for name, body in BLOCKS.items()
 )
 
+_known: dict[str, str] = {}  # code of cells, as HTML
+
 
 def lab_page(notebook: Any, title: str) -> str:
     """A notebook as a page that looks like JupyterLab."""
@@ -155,12 +158,30 @@ def _exporter() -> Any:
     """What makes the pages; it reads its templates once."""
     nbconvert = optional("nbconvert", "a page of a run", "notebooks")
     exporter = nbconvert.HTMLExporter(
-        template_name="lab", raw_template=TEMPLATE, exclude_input_prompt=True, exclude_output_prompt=True
-    )
+        template_name="lab", raw_template=TEMPLATE, exclude_input_prompt=True, exclude_output_prompt=True,
+        filters={"highlight_code": _highlighted, "clean_html": lru_cache(CLEANED)(nbconvert.filters.clean_html)},
+    )  # fmt: skip
     exporter.register_filter("markdown2html", markdown_to_html)
     exporter.register_filter("source_line", source_line)
     exporter.register_filter("folded", _folded)
     return exporter
+
+
+def _highlighted(source: str, **_: Any) -> str:
+    """Python code as HTML with colours."""
+    if source not in _known:
+        _known[source] = _highlighter()(source)
+    return _known[source]
+
+
+@cache
+def _highlighter() -> Any:
+    return optional("nbconvert.filters", "a page of a run", "notebooks").Highlight2HTML()
+
+
+def is_prepared(notebook: Any) -> bool:
+    """Whether this process has made a page with the same code, as the server of `warm` does for its runs."""
+    return all(cell.source in _known for cell in notebook.cells if cell.cell_type == "code")
 
 
 def _folded(cell: Any) -> str:

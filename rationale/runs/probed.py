@@ -1,7 +1,12 @@
 """Load a finished run of `14_train_probes`: the model that was probed, and its probes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
 from rationale.explain.frozen import FrozenModel
@@ -36,3 +41,52 @@ def load_probed(run: Path) -> ProbedRun:
         probe = build_probe(p, target, frozen, task.batches["dev"])
         probes[target] = load_weights(probe, run, target).requires_grad_(False).eval()
     return ProbedRun(p, task, frozen, probes)
+
+
+class Digits(NamedTuple):
+    """The digits of some texts of the toy task, as a model has them after a layer."""
+
+    states: Tensor  # [N, D]
+    kinds: Tensor  # [N]: 0 and 1 are the first and the second digit of the query, 2 is any other
+
+
+def digits_of(probed: ProbedRun, split: str, layer: int = 1, texts: Sequence[int] | None = None) -> Digits:
+    """The digits of these texts of a split, by default of all, in the order of the texts."""
+    index = range(len(probed.task.splits[split])) if texts is None else texts
+    examples = [probed.task.splits[split][i] for i in index]
+    batch = probed.task.batches[split].rows(torch.tensor(list(index)))
+    states = probed.frozen.read(batch)[1][layer][batch.mask].detach().cpu()
+    kinds = [example.second.index(t) if t in example.second else 2 for example in examples for t in example.tokens]
+    return Digits(states, torch.tensor(kinds))
+
+
+def told_by_lines(fitted: Digits, others: Digits) -> float:
+    """How many digits straight lines tell apart into the three kinds: the mean of the shares of the kinds.
+
+    The lines are those of a logistic regression, fitted to `fitted`. A third is the share of a guess.
+
+    Examples
+    --------
+    >>> corners = Digits(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.arange(3))
+    >>> told_by_lines(corners, corners)
+    1.0
+    """
+    centre, scale = fitted.states.mean(0), fitted.states.std(0).clamp(min=1e-6)
+    points, held = ((part.states - centre) / scale for part in (fitted, others))
+    counted = torch.bincount(fitted.kinds, minlength=3).clamp(min=1)
+    weights = torch.zeros(3, points.shape[1] + 1, requires_grad=True)
+    optimiser = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
+
+    def scores(of: Tensor) -> Tensor:
+        return of @ weights[:, 1:].T + weights[:, 0]
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = F.cross_entropy(scores(points), fitted.kinds, 1 / counted) + 1e-4 * weights.square().sum()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    right = scores(held).argmax(1) == others.kinds
+    shares = [right[others.kinds == kind].float().mean() for kind in others.kinds.unique()]
+    return torch.stack(shares).mean().item()

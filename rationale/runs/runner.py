@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ from rationale.runs.inputs import changed_files
 from rationale.runs.kernel import check_device
 from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.own_parts import files_of
-from rationale.runs.page import lab_page, prepared
+from rationale.runs.page import is_prepared, lab_page, prepared
 from rationale.runs.parameters import merge
 from rationale.runs.record import is_by_papermill, recorded_code, unlike_recorded, write_record
+from rationale.runs.saving import engine
 from rationale.runs.watch import BesideBars, progress_shown
 from rationale.runs.workspace import is_file, notebook_path, root, run_name
 from rationale.runs.yaml_files import is_override
@@ -75,12 +77,12 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any], waiting: Collec
             path,
             path,
             parameters=parameters,
+            engine_name=engine(),
             kernel_name="python3",
             cwd=str(root()),
             progress_bar=False,
             stdout_file=PrintableStream(streams[0]),
             stderr_file=PrintableStream(streams[1]),
-            autosave_cell_every=5,
             shutdown_kernel="immediate",
             config=config.Config({"KernelManager": {"transport_encryption": "auto"}}),
             _waiting=waiting,
@@ -258,7 +260,11 @@ def _execute(
     cells = jupytext.read(notebook)
     jupytext.write(cells, running)
     try:
-        with prepared(to_html, cells), environment_set(settings), progress_shown(work.path, quiet):
+        with (
+            nullcontext() if is_prepared(cells) else prepared(to_html, cells),
+            environment_set(settings),
+            progress_shown(work.path, quiet),
+        ):
             execute(running, changed)
         page = nbformat.read(running, as_version=4)
         _refuse_exit(page)

@@ -4,7 +4,8 @@
     claim            what the paper says
     rule             how it is judged (`RULES`), by `metric` ("SPLIT METRIC"), `ours`, `theirs`, `value`, `margin`
     ours, theirs     committed runs, as a pattern of their names, and the model if a run has several: "RUN-seed* MODEL".
-                     All of them have the same settings and differ in the seed.
+                     All of them have the same settings and differ in the seed. Several patterns, separated by "; ", are
+                     pairs: the first of `ours` beside the first of `theirs`, and so on
     on               on what the claim was examined, if not on the paper's data and model
     verdict          one of `VERDICTS`
     why              the reason, or the cause. The cause of a contradiction names the experiment that tested it, or says
@@ -55,6 +56,7 @@ RULES = {
     "none": "no rule: the reason says why it is open or out of reach",
 }
 NO_INTERVAL = "one seed, no interval"
+PAIRS = "; "  # separates patterns
 
 
 class Verdict(NamedTuple):
@@ -120,8 +122,10 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
     of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
     if claim["rule"] == "no_loss":
         return _after_masking(claim, results[results["split"] == split], where)
-    ours = _rows(of_metric, claim["ours"], where)
     limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")))
+    if PAIRS in claim["ours"]:
+        return _over_pairs(limits, of_metric, claim, where)
+    ours = _rows(of_metric, claim["ours"], where)
     if claim["rule"] in ("contains", "at_least", "at_most"):
         return _beside_a_number(limits, ours, split, metric)
     return _beside_runs(limits, ours, _rows(of_metric, claim["theirs"], where), split, metric)
@@ -208,6 +212,24 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
         evidence += f"; published {_short(limits.value)}"
     cost = needed.cost_of_seeds(limits.of, ours, theirs) if verdict == OPEN else ""
     return Verdict(verdict, evidence, cost)
+
+
+def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:
+    """Two models at several settings, such as targets or corpora: Student's interval of the differences of the pairs.
+
+    Each difference is that of the means over the seeds. It counts once, so that a setting with many seeds has no more
+    weight than one with few. No run may be in two pairs, because their differences would then depend on each other.
+    """
+    ours, theirs = ([_rows(of_metric, one, where) for one in claim[side].split(PAIRS)] for side in ("ours", "theirs"))
+    runs = [run for rows in (*ours, *theirs) for run in sorted(set(rows["run"] + " " + rows["model"]))]
+    if len(ours) != len(theirs) or len(set(runs)) != len(runs):
+        raise BadInput(f"{where}: {len(ours)} and {len(theirs)} patterns; accepted are pairs that share no run")
+    apart = [a["value"].mean() - b["value"].mean() for a, b in zip(ours, theirs, strict=True)]
+    found = Difference(sum(apart) / len(apart), *mean_interval(apart))
+    verdict = limits.of(found.low, found.high)
+    cost = needed.cost_of_pairs(*ours, *theirs) if verdict == OPEN else ""
+    alike = sum(one * found.value > 0 for one in apart)
+    return Verdict(verdict, f"{_difference(found)}, {len(apart)} pairs of settings, {alike} of this sign", cost)
 
 
 def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:

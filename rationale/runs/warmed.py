@@ -1,8 +1,8 @@
 """Imported only by the server of `warm`, because importing it takes seconds: what runs and their kernels import.
 
-It also does once what every run would do for the first time: it reads the sources of the runs' notebooks, and makes a
-page. None of this starts a thread or draws a random number. What looks for a kernel while it is imported, as ipywidgets
-does, is left to the kernels.
+It also does once what every run would do for the first time: it reads the runs' notebooks and their sources, and makes
+a page of each. None of this starts a thread or draws a random number. What looks for a kernel while it is imported, as
+ipywidgets does, is left to the kernels.
 """
 
 import importlib
@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from rationale.runs.cells import defaults
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.page import lab_page
@@ -43,6 +44,10 @@ with suppress(Exception):
     lab_page(page, "page")
     for notebook in notebooks:
         fingerprint(Path(notebook))
+        cells = jupytext.read(notebook)
+        lab_page(cells, "page")
+        if not any("parts" in cell.metadata.get("tags", ()) for cell in cells.cells):  # somebody's own code
+            defaults(Path(notebook))
 
 os.environ.clear()
 os.environ.update(environment)  # without what the modules have set

@@ -11,9 +11,9 @@ import torch
 from rationale.data.batches import Batches, Vocabulary
 from rationale.data.example import Example
 from rationale.data.vectors import build_vocabulary, require_vectors
-from rationale.data.word_pieces import build_pieces
+from rationale.data.word_pieces import NO_PIECE, build_pieces
 from rationale.errors import BadInput
-from rationale.models.extractor import Extractor, build_extractor
+from rationale.models.extractor import Extractor, ExtractorSettings, build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.nn.encoders import find_encoder
@@ -93,7 +93,8 @@ def prepare_extractor(
     if encoder.reads_pieces:
         vocabulary, vectors = build_pieces(splits, encoder.tokenizer(p))
     else:
-        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed)
+        trained = ExtractorSettings.of(p).trains_vectors(p.vectors)
+        vocabulary, vectors = build_vocabulary(splits, p.vectors, p.vectors_scale, p.embedding_size, p.seed, trained)
     model = build_extractor(p, vectors, head, num_outputs).to(device)
     limits, guidance = {"train": StepSettings.of(p).batch_tokens}, GuidanceSettings.of(p)
     guided = {"train": guidance.guided if guidance.guidance else 0.0}
@@ -104,6 +105,18 @@ def prepare_extractor(
         for name, examples in splits.items()
     }
     return model, batches
+
+
+def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
+    """A line about texts with more word pieces than a pretrained encoder reads at once; "" if there are none."""
+    window = model.predictor.encoder.window
+    pieces = (model.vectors != NO_PIECE).sum(1)
+    longer = sum(int((part.sums(pieces) > window).sum()) for part in batches.values())
+    if not longer:
+        return ""
+    texts = sum(len(part.examples) for part in batches.values())
+    read = f"the encoder reads {window} word pieces at once, so these are read in windows of as many"
+    return f"note: {longer:,} of {texts:,} texts are longer than {window} word pieces; {read}\n"
 
 
 def train_extractor(
@@ -131,6 +144,8 @@ def train_extractor(
         Numbers of dev texts whose gates are saved after each epoch (`EpochRecorder`). This changes no result.
     """
     model, batches = prepare_extractor(p, splits, head, num_outputs)
+    if model.reads_pieces:
+        print(note_of_windows(model, batches), end="", flush=True)
     watch = None
     if watched:
         dev = batches["dev"]

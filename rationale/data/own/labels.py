@@ -97,7 +97,8 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     names = sorted(counts, key=lambda text: (numbers[text] is None, numbers[text] or 0.0, text))
     single = [name for name in names if counts[name] == 1]
     if single:
-        others = f", and so do {len(single) - 1} other labels" if len(single) > 1 else ""
+        others = f", and so do {len(single) - 1} other labels" if len(single) > 2 else ", and so does another one"
+        others *= len(single) > 1
         are_numbers = all(number is not None for number in numbers.values())
         many = "give head=scores" if are_numbers else "give label= the column whose values are the labels"
         advice = "correct it or remove the row" if len(single) < 10 else many
@@ -107,6 +108,12 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     shown = ", ".join(cut(f"{name}", 30) for name in names[:12]) + ", ..." * (len(names) > 12)
     other = " (head=scores: scores)" if all(number is not None for number in numbers.values()) else ""
     note = f"{told} holds {len(names)} classes: {shown}{other}"
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.casefold(), []).append(name)
+    alike = next((group for group in spellings.values() if len(group) > 1), None)
+    if alike is not None:
+        note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
     index = {name: i for i, name in enumerate(names)}
     return Labels([index[text] for text in cells], names, None, note)
 

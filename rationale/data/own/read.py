@@ -278,6 +278,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
             split_of[i] = split
         notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
     if labels.names is not None:
+        notes += _note_of_contradictions(keys, labels.values)  # type: ignore[arg-type]
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
     order = _order(split_of, labels.values if labels.names is not None else None)
     splits: dict[str, Any] = {}
@@ -322,6 +323,15 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
             f"{_number(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
         )
     return notes
+
+
+def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:
+    """What is said of texts that stand in several rows with different classes: no model can be right about all rows."""
+    classes_of: dict[bytes, set[int]] = defaultdict(set)
+    for key, label in zip(keys, classes, strict=True):
+        classes_of[key].add(label)
+    count = sum(len(found) > 1 for found in classes_of.values())
+    return [f"{_number(count, 'text')} {_verb(count)} in several rows with different labels"] if count else []
 
 
 def _number(count: int, noun: str) -> str:

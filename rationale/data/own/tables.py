@@ -12,7 +12,7 @@ from typing import Any
 from rationale.data.files import MALFORMED, brief, parse_json, read_lines
 from rationale.data.own.settings import HUB, SUFFIXES, kind_of
 from rationale.digests import recorded, revision_read
-from rationale.errors import BadInput, excerpt, optional, shown
+from rationale.errors import BadInput, cut, excerpt, optional, shown
 from rationale.settings import did_you_mean
 
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
@@ -63,8 +63,10 @@ class Table:
         """
         for setting, column in wanted.items():
             if column not in self.columns:
-                there = ", ".join(map(str, self.columns[:30])) + ", ..." * (len(self.columns) > 30)
+                there = ", ".join(cut(f"{name}", 60) for name in self.columns[:30]) + ", ..." * (len(self.columns) > 30)
                 hint = did_you_mean(column, self.columns) or f"; give {setting}= one of these"
+                if len(self.columns) == 1 and "," in str(self.columns[0]):
+                    hint = "; its columns seem to be divided by commas: name the file .csv"
                 raise BadInput(f"{self.place}: no column {excerpt(column)}; its columns are {there}{hint}")
         return self.read(tuple(wanted.values()))
 
@@ -84,6 +86,9 @@ def open_table(path: Path) -> Table:
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         others = sorted(other.name for other in beside if kind_of(other) in SUFFIXES)
+        if path.exists() or path.is_symlink():
+            why = "is no file of data" if path.exists() else "is a link to what is not there"
+            raise BadInput(f"{shown(path)}: {why}; accepted: a file, or a folder of files")
         hint = did_you_mean(path.name, others) or f"; beside it: {', '.join(others[:10])}" * bool(others)
         raise BadInput(f"{shown(path)}: no such file{hint}")
     return {".csv": _csv, ".tsv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}[kind](path)
@@ -93,6 +98,9 @@ def _csv(path: Path) -> Table:
     place, first = shown(path), next(read_lines(path), "")
     if not first.strip():
         raise BadInput(f"{place}: {'its first row is empty' if first else 'empty'}; accepted: a row with column names")
+    if "\r" in first.rstrip("\r"):
+        accepted = "lines that end with a line feed"
+        raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: {accepted}")
     headers = [next(csv.reader([first], delimiter=sign), []) for sign in DELIMITERS[kind_of(path)]]
     header = max(headers, key=len)  # the first of equal ones
     delimiter = DELIMITERS[kind_of(path)][headers.index(header)]

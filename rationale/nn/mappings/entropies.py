@@ -27,6 +27,7 @@ from rationale.nn.mappings.rows import (
     empty_like,
     not_finite,
     unmasked,
+    with_signature,
 )
 
 
@@ -200,6 +201,7 @@ def _fast_entmax(scores: Tensor, mask: Tensor | None, gamma: float, alpha: Tenso
     return _Entmax.apply(scores, mask, gamma, alpha.expand(*scores.shape[:-1], 1))
 
 
+@with_signature
 class _Entmax(torch.autograd.Function):
     """weights = _Entmax.apply(scores [..., T], mask bool [..., T] or None, gamma, alpha [..., 1]).
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rationale.nn.mappings import vectorised
 from rationale.nn.mappings.mapping import Mapping
-from rationale.nn.mappings.rows import apply_to_rows, arrays, batch_first, empty_like, not_finite
+from rationale.nn.mappings.rows import apply_to_rows, arrays, batch_first, empty_like, not_finite, with_signature
 
 
 def sq_pnorm_max(
@@ -43,6 +43,7 @@ class SqPnormMax(Mapping):
     name, function, settings = "sq_pnorm_max", staticmethod(sq_pnorm_max), {"p": "power"}
 
 
+@with_signature
 class _SquaredNorm(torch.autograd.Function):
     """The compiled form: weights = _SquaredNorm.apply(scores [..., T], mask bool [..., T] or None, gamma, p)."""
 
@@ -79,6 +80,7 @@ class _SquaredNorm(torch.autograd.Function):
         return _SquaredNorm.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
 
 
+@with_signature
 class _JacobianTimes(torch.autograd.Function):
     """The compiled form of `norm_jacobian_times`, without derivatives."""
 

@@ -4,9 +4,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rationale.nn.mappings.rows import arrays, batch_first, empty_like, not_finite
+from rationale.nn.mappings.rows import arrays, batch_first, empty_like, not_finite, with_signature
 
 
+@with_signature
 class Projected(torch.autograd.Function):
     """Simplex projection, after the proximal map of a penalty (`equal`: what this penalty makes equal).
 
@@ -18,7 +19,7 @@ class Projected(torch.autograd.Function):
 
     @staticmethod
     def forward(scores, mask, gamma, lam, equal):
-        from rationale.nn.mappings import fast_pools, fast_rows  # numba is slow to import
+        from rationale.nn.mappings import fast_pools, fast_rows, fast_segments  # numba is slow to import
 
         rows, there = arrays(scores, mask)
         weights, of_rows = empty_like(scores, rows.shape)
@@ -29,7 +30,7 @@ class Projected(torch.autograd.Function):
         elif equal == "ties":
             finite = fast_pools.oscar(rows, there, gamma, lam, of_rows, groups.numpy())
         elif equal == "steps":
-            finite = fast_rows.project_fused(rows, there, gamma, lam, of_rows, groups.numpy())
+            finite = fast_segments.fused(rows, there, gamma, lam, of_rows, groups.numpy())
         else:
             finite = fast_rows.project(rows, there, gamma, of_rows)
         if not finite:
@@ -62,6 +63,7 @@ class Projected(torch.autograd.Function):
         return Projected.apply(*batch_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
 
 
+@with_signature
 class Averaged(torch.autograd.Function):
     """The Jacobian of `Projected` times values [..., T]: subtract the mean over the support, average over each group.
 

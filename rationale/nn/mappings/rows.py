@@ -7,6 +7,7 @@ inside `torch.compile` and `torch.export`, and on a CPU without numba.
 
 import functools
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -184,6 +185,12 @@ def empty_like(values: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, np.ndarr
     """An empty tensor of float32 or float64 for results, and the same memory as rows of this shape [N, T]."""
     result = torch.empty(values.shape, dtype=torch.float64 if values.dtype == torch.float64 else torch.float32)
     return result, result.view(shape).numpy()
+
+
+def with_signature(function: type[torch.autograd.Function]) -> type[torch.autograd.Function]:
+    """Keep the signature of `forward`, for which torch asks at every call, and which Python would compute each time."""
+    function.forward.__signature__ = inspect.signature(function.forward)  # type: ignore[attr-defined]
+    return function
 
 
 def batch_first(size: int, in_dims: tuple, arguments: tuple) -> list[Any]:
