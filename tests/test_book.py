@@ -301,7 +301,7 @@ def test_a_page_without_a_run_of_ones_own_shows_a_short_run_that_has_learned_som
 
     monkeypatch.setattr(book, "run", make)
     folder = executed(root() / "notebooks" / "22_read_sst.py", tmp_path)
-    assert folder == tmp_path / "22_read_sst" / "book" and "epochs=4" in made["12_train_sst"]
+    assert folder == tmp_path / "22_read_sst" / "book" and "vectors=glove.6B.50d" in made["12_train_sst"]
     assert made["22_read_sst"] == [f"runs_dir={tmp_path / '12_train_sst'}", "run=book"]
     for name, given in book.short_parameters().items():
         notebook = root() / "notebooks" / f"{name}.py"
