@@ -81,5 +81,5 @@ def test_both_controls_of_both_gates_are_committed_and_beside_each_other():
         (gate, control) for gate in controls.OF_GATES.values() for control in controls.CONTROLS
     }
     apart = controls.differences(table, committed.read_by_text())
-    assert set(apart["what"]) == set(controls.COMPARED) and set(apart["target"]) == {0.4}
+    assert set(apart["what"]) == set(controls.COMPARED) and 0.4 in set(apart["target"])
     assert apart["low"].le(apart["points"]).all() and apart["points"].le(apart["high"]).all()
