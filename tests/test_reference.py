@@ -404,7 +404,11 @@ def test_the_list_of_tuned_settings_has_todays_values():
     table = pd.read_csv(committed.reference_folder() / "tuning.csv", dtype=str, keep_default_na=False)
     assert not table.duplicated(["where", "setting"]).any()
     for row in table.itertuples():
-        if row.where.startswith("params/"):
+        if row.where.startswith("params/sweeps/"):  # the values in the grids of its runs
+            sweep = yaml.safe_load((root() / row.where).read_text(encoding="utf-8"))
+            grids = [run["grid"] for run in sweep["runs"] if isinstance(run, dict)]
+            now = "; ".join(", ".join(map(str, grid[row.setting])) for grid in grids if row.setting in grid)
+        elif row.where.startswith("params/"):
             now = yaml.safe_load((root() / row.where).read_text(encoding="utf-8"))[row.setting]
         else:
             now = defaults(notebook_path(row.where))[row.setting]

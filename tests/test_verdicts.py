@@ -210,7 +210,7 @@ def test_a_published_lead_is_that_of_the_published_numbers():
 
 def _published_model(pattern):
     """The model of a pattern of runs. The paper has one score function, which leaves the multiplier out."""
-    name = pattern.rpartition(" ")[2] if " " in pattern else pattern.partition("/")[2].partition("-seed")[0]
+    name = pattern.rpartition(" ")[2] if " " in pattern else pattern.partition("/")[2].partition("-")[0]
     return "masks_by_released_score" if name == "masks_by_score" else name
 
 

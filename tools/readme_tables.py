@@ -22,6 +22,7 @@ from rationale.runs.committed import (
     setting,
 )
 from rationale.runs.compare import KIND, SUBJECT, line_names, summary
+from rationale.runs.controls import PRICE, by_control, rows_of_controls
 from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
 from rationale.runs.needed import in_words
@@ -55,6 +56,19 @@ def sst_table(results: pd.DataFrame) -> str:
         cells += [cell(t, name, scale=100) if target else "" for name in ("rate_expected", "rate_selected")]
         rows.append([*cells, str(d["seeds"])])
     return with_legend(markdown(heads.split(","), rows), "full text with the same vectors", marked=signs)
+
+
+def controls_table(results: pd.DataFrame) -> str:
+    """The table of gates and controls on SST, in Markdown, with everything else alike."""
+    table = by_control(rows_of_controls(results))
+    names = {"accuracy": "accuracy", "rate_selected": "selected words", "word_precision": "precision"}
+    names |= {"count_tells": "told", "answer_share": "floor", "agreement": "agreement of seeds"}
+    rows = []
+    for row in table.to_dict("records"):
+        price = f"{row['price']:g}" if row["control"] == PRICE else ""
+        asked = [f"{row['target']:.0%}", row["control"], row["gate"], price]
+        rows.append([*asked, *(cell(row, name, scale=100) for name in names), str(row["seeds"])])
+    return with_legend(markdown(["target", "control", "gate", "price", *names.values(), "seeds"], rows))
 
 
 def encoders_table(results: pd.DataFrame) -> str:
@@ -399,6 +413,13 @@ def own_texts_table(_: pd.DataFrame) -> str:
         told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
         told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
         lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+    planned = read_sweep("own_texts").runs
+    wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
+    there = set(zip(table["corpus"], table["encoder"], strict=True))
+    pairs = dict.fromkeys((p["corpus"], p["encoder"]) for p in wanted if (p["corpus"], p["encoder"]) not in there)
+    lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
+    if pairs:
+        lines.append(f"No run was made of {', '.join(f'{corpus} with {encoder}' for corpus, encoder in pairs)}.")
     usual = OwnTextSettings.model_fields["epochs"].default
     older = table[table["epochs"] != usual]
     for epochs, part in older.groupby("epochs"):
@@ -438,6 +459,7 @@ def scale_table(_: pd.DataFrame) -> str:
 
 TABLES = {
     "sst": sst_table,
+    "controls": controls_table,
     "encoders": encoders_table,
     "faithfulness": faithfulness_table,
     "reviews": reviews_table,
