@@ -222,7 +222,7 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
     """Display the committed pictures with these names, unless a notebook's parameters name runs."""
     display = optional("IPython.display", "pictures in a notebook", "notebooks")
     for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
-        print(f"committed, of a run that is in runs.json: {shown(path)}")
+        print(f"A committed picture, {shown(path)}. You find its run in runs.json.")
         display.display(display.SVG(filename=str(path)))
 
 
