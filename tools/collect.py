@@ -102,10 +102,10 @@ def collect(outputs: Path) -> pd.DataFrame:
 
 
 def _with_lines(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
-    """The rows, and for each run of the toy task how many digits lines tell apart in its second layer."""
+    """The rows, and for each saved model of the toy task how many digits lines tell apart in its second layer."""
     for run, name in ((run, f"{run.parent.name}/{run.name}") for run in runs if run.parent.name == PROBES):
         part = rows[rows["run"].eq(name) & rows["model"].eq(SUBJECT)]
-        if len(part) and part["corpus"].iloc[0] == "toy":
+        if len(part) and part["corpus"].iloc[0] == "toy" and (run / "model.safetensors").is_file():
             probed = load_probed(run)
             told = told_by_lines(digits_of(probed, "dev"), digits_of(probed, "test"))
             rows = pd.concat([rows, part.head(1).assign(split="test", metric="told_by_lines", value=told)])

@@ -92,6 +92,7 @@ BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one val
 
 
 OWN_TEXTS = "own_texts.csv"  # corpora as if they were texts of one's own
+TRANSFORMER_START = "transformer_start.csv"  # gates of a small transformer without pretraining, by epoch
 
 
 def reference_folder() -> Path:
