@@ -64,8 +64,8 @@ lab: setup   ## JupyterLab, text notebooks open as notebooks
 	JUPYTER_CONFIG_PATH=jupyter $(BIN)jupyter lab --notebook-dir=. $(LAB_FLAGS)
 
 explore: .venv/explore ## the explorers as a page in the browser: sliders, your own sentence
-	@mkdir -p outputs/50_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/50_explorers/page.ipynb notebooks/50_explorers.py
-	$(BIN)python $(dir $(firstword $(MAKEFILE_LIST)))tools/explore.py outputs/50_explorers/page.ipynb $(VOILA_FLAGS)
+	@mkdir -p outputs/50_explorers && $(BIN)jupytext --quiet --to ipynb --output outputs/50_explorers/rationale.ipynb notebooks/50_explorers.py
+	$(BIN)python $(dir $(firstword $(MAKEFILE_LIST)))tools/explore.py outputs/50_explorers/rationale.ipynb $(VOILA_FLAGS)
 
 .venv/explore: .venv/ready
 	$(INSTALL) '.[explore]'

@@ -213,7 +213,7 @@ fig
 # %% [markdown]
 # **The answer.** For the binary gates of the paper the question does not arise, because the three norms are one. For
 # gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower
-# accuracy, as you see in the column `min`. L0 counts a gate that is only a little open as a whole word. So at a mean
+# accuracy, as you see in brackets. L0 counts a gate that is only a little open as a whole word. So at a mean
 # of 0.1 the constraint shuts most gates early, before the predictor knows which words matter, and a class whose
 # signal is shut then gets no gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay
 # partly open and keep its gradient until the predictor has learned. Second, L1 and L2 have a disadvantage. Under

@@ -161,9 +161,9 @@ figures.show(fig)
 #
 # We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
 # reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
-# reaches without looking at the text. The rows `blind_...` of the table give you this comparison. They select random
+# reaches without looking at the text. The last rows of the table give you this comparison. They select random
 # words, a random run of words, the beginning or the end of each review, and we compute their precision exactly. A row
-# with `_macro` is the mean over the reviews, and the row without it counts all words together.
+# *mean over texts* is the mean over the reviews, and the row without these words counts all words together.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})

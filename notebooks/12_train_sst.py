@@ -147,10 +147,8 @@ if target is not None:
 # be negative too, so we can push the rate up as well as down.
 #
 # Now you can read the scores of the epoch that we keep. The first rows have the accuracy, the losses and the two
-# rates. `accuracy_whole` is the accuracy if the predictor reads the whole sentence. `sufficiency`,
-# `comprehensiveness` and `length_leak` are those of `09_questions`, and `_aopc` marks their means over several
-# budgets. The rows `word_...` compare the selected words with the words that people found not neutral. `count_tells`
-# is (R16) of `31_selection_rates`.
+# rates. *Sufficiency*, *comprehensiveness* and *length leak* are those of `09_questions`. The rows *of words* compare
+# the selected words with the words that people found not neutral, and *count tells* is (R16) of `31_selection_rates`.
 
 # %%
 table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})

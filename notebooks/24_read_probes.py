@@ -27,6 +27,7 @@ runs: list[str] = []  # names of the runs; empty: the committed outputs/referenc
 num_steps: int = 50  # steps of integrals and of fits to one sentence; 50 in the authors' code for SST
 
 # %%
+import re
 
 import numpy as np
 import pandas as pd
@@ -277,6 +278,7 @@ shown = (100 * table[marks].astype(float)).assign(seeds=table["seeds"])
 shown[list(committed.SMALLEST)] /= 100  # a number of word pieces
 export.table(shown.rename_axis("masks").reset_index(), "search", digits=1)
 in_words = {"f1": "F1", "masked": "dropped", "feasible": "meets the margin", "feasible_draws": "its draws do"}
+drawn = {"f1": "F1", "optimality": "optimality", "feasible": "meets the margin"}
 in_words |= {name: name.replace("answer_", "answer: ").replace("f1", "F1") for name in marks if "answer_" in name}
 display(figures.show_table(shown.rename(columns=in_words), digits=1, index="masks"))
 published = committed.read_published().query("task == 'probes' and metric in @marks")
@@ -295,7 +297,6 @@ if is_ours:
 if len(table):
     fig, ax = figures.new_figure(size=(10, 4.6))
     rows = [name for name in table.index if not name.startswith("erasure")]
-    drawn = {"f1": "F1", "optimality": "optimality", "feasible": "meets the margin"}
     bars = {words: 100 * table.loc[rows, mark].astype(float) for mark, words in drawn.items()}
     names = [figures.in_words(name).replace(", margin ", "\nε = ").replace(", by", "\nby") for name in rows]
     nearest = names[int(table.loc[rows, "optimality"].astype(float).argmax())].replace("\n", ", ").capitalize()
@@ -305,17 +306,18 @@ if len(table):
 
 # %% [markdown]
 # Which gradient is better? All methods of a run explain the same model, and we compare them with the same smallest
-# masks. So we take the difference to the relaxed gate (`masks`) sentence by sentence. For its interval we resample
+# masks. So we take the difference to the relaxed gate (*free masks*) sentence by sentence. For its interval we resample
 # sentences and runs (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps.
-# If you see a positive number, the score function is ahead of the relaxed gate.
+# The table has points of per cent. If you see a positive number, the score function is ahead of the relaxed gate.
 
 # %%
 ahead = committed.search_steps(searched, texts_scored)
+rows = []
 for row in ahead.to_dict("records"):
-    parts = [f"{drawn[name]} {100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
-             + " ≈" * (not d.is_significant)
-             for name, d in row.items() if name in committed.BEHIND_GATE and d is not None]  # fmt: skip
-    print(f"{figures.in_words(row['method'])}, ε = {row['margin']}, {row['steps']:,} steps: " + ", ".join(parts))
+    parts = {drawn[name]: f"{100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
+             for name, d in row.items() if name in committed.BEHIND_GATE and d is not None}  # fmt: skip
+    rows.append({"masks": row["method"], "ε": row["margin"], "steps": row["steps"], **parts})
+figures.show_table(pd.DataFrame(rows))
 
 # %% tags=["figure"]
 for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupby(["margin", "runs"]):
@@ -347,7 +349,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
-# quarters of the positions (`masked`). Ours drop more than nine tenths at the paper's margin, and about as many as the
+# quarters of the positions (*dropped*). Ours drop more than nine tenths at the paper's margin, and about as many as the
 # paper's at the smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's
 # table. At this margin the paper's order does not hold.
 #
@@ -383,9 +385,10 @@ if is_ours:
 # ## 5. A transformer on SST
 #
 # Which words does each layer of a transformer need? The first table has the published numbers. In the tables of our
-# probes, `kept` is the expected share of positions that are kept. We then draw the masks of a layer. `divergence` is
-# how far the answer moves, in nats, `agreement` is the share of texts whose answer stays the same, and
-# `masked_macro_f1` is the macro-F1 that is left. You can compare this macro-F1 with the macro-F1 of the model alone.
+# probes, *kept* is the expected share of positions that are kept. We then draw the masks of a layer. *Divergence* is
+# how far the answer moves, in nats, *agreement* is the share of texts whose answer stays the same, and *macro-F1 after
+# masking* is the macro-F1 that is left. You can compare it with the macro-F1 of the model alone. A probe that was
+# trained *once more* is a second probe of the same model.
 #
 # There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
 # `states`, only the states of this one layer are masked.
@@ -397,6 +400,11 @@ published = committed.read_published().query("corpus == 'sst' and model in ['sub
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
+def line_in_words(name):
+    """The name of a line; a probe of a model that another run has trained is a further probe of this model."""
+    return re.sub(", subject [^,]+", ", once more", figures.in_words(name))
+
+
 def show_layers(rows, scores, name):
     """Means over seeds, a table [layer, score] of each probe and setting."""
     tables, probes = {}, rows[rows["model"].isin(PROBE_TARGETS)]
@@ -404,8 +412,9 @@ def show_layers(rows, scores, name):
     means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
     for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
         tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
-        print(f"{figures.in_words(method)}, by layer")
-        display(export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}"))
+        print(f"{line_in_words(method)}, by layer")
+        export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}")
+        display(figures.show_table(tables[method].rename(columns=figures.in_words), index="layer"))
     return tables
 
 
@@ -416,10 +425,11 @@ print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no 
 # %% tags=["figure"]
 if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
-    shares = {figures.in_words(method): layers["kept"] for method, layers in by_layer.items()}
+    shares = {line_in_words(method): layers["kept"] for method, layers in by_layer.items()}
     least = {method: int(kept.idxmin()) for method, kept in shares.items()}
-    title = ". ".join(f"Of {method.partition(', ')[0]}, layer {k} needs least, {shares[method][k]:.0%}"
-                      for method, k in least.items())  # fmt: skip
+    places = sorted(set(least.values()))
+    needed = sorted(float(shares[method][k]) for method, k in least.items())
+    title = f"Least is needed in layer {' or '.join(map(str, places))}, {needed[0]:.0%} to {needed[-1]:.0%}"
     figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title=title,
                        xlabel="layer (0: word embeddings)", ylabel="expected share kept", markers=True)
     display(export.figure(fig, "kept_sst"))

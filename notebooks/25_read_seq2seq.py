@@ -105,7 +105,8 @@ for (task, corpus, pair), table in tables.items():
     best = table[mark].astype(float).max()
     scored = table[mark].astype(float).items()
     far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in scored if best - value > 1]
-    print(f"{where}: maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}")
+    told = f"maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}"
+    print(f"{figures.in_words(corpus)} {pair}".strip() + f", {told}")
 
 # %% [markdown]
 # *Reading* (one seed of each). We find a larger difference than the paper. With the paper's `gamma` of 1, every sparse

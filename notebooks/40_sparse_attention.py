@@ -247,7 +247,7 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
-print("scores (1, 2.1, 1.9), sparsemax:", sparsemax(example).tolist())
+print("scores (1, 2.1, 1.9), sparsemax:", [round(y, 12) for y in sparsemax(example).tolist()])
 print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 
 # %% [markdown]
@@ -303,7 +303,8 @@ def largest_gain(name: str, y: torch.Tensor, step: float = 1e-4) -> torch.Tensor
 gains = {name: largest_gain(name, y) for name, y in all_mappings(x, lam=0.1).items()}
 gains["oscarmax, published"] = largest_gain("oscarmax", oscarmax(x, lam=0.1, published=True))
 behind = {name: (gain > 1e-9).double().mean().item() for name, gain in gains.items()}
-found = pd.DataFrame({"largest increase": {in_words(name): f"{gain.max().item():.0e}" for name, gain in gains.items()},
+largest = {in_words(name): gain.max().item() for name, gain in gains.items()}
+found = pd.DataFrame({"largest increase": {name: f"{x:.0e}" if x > 1e-9 else "rounding" for name, x in largest.items()},
                       "share of rows": {in_words(name): share for name, share in behind.items()}})  # fmt: skip
 figures.show_table(found, digits=2, index="map")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rationale.errors import command, shown
 from rationale.progress import describe_progress
-from rationale.runs.sweeping import execute, status
+from rationale.runs.sweeping import execute, prepare_for, status
 from rationale.runs.sweeps import __doc__ as DESCRIPTION
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.workspace import root
@@ -62,6 +62,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.jobs is not None and args.jobs < 1:
         parser.error("--jobs: give a whole number of at least 1")
     outputs = Path(os.path.realpath(root() / args.outputs))
+    if args.run and not args.snakemake:
+        prepare_for(args.sweep)
     sweep = read_sweep(args.sweep, outputs, args.wanted)
     if args.commands:
         print("\n".join(planned.command(outputs) for planned in sweep.runs.values()))

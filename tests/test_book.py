@@ -292,6 +292,26 @@ def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
     assert "its defaults" in how(notebook, folder)
 
 
+def test_a_page_without_a_run_of_ones_own_shows_a_short_run_that_has_learned_something(monkeypatch, tmp_path) -> None:
+    made = {}
+
+    def make(notebook, items, outputs, name, **how):
+        made[notebook.stem] = items
+        return outputs / notebook.stem / name
+
+    monkeypatch.setattr(book, "run", make)
+    folder = executed(root() / "notebooks" / "22_read_sst.py", tmp_path)
+    assert folder == tmp_path / "22_read_sst" / "book" and "vectors=glove.6B.50d" in made["12_train_sst"]
+    assert made["22_read_sst"] == [f"runs_dir={tmp_path / '12_train_sst'}", "run=book"]
+    for name, given in book.short_parameters().items():
+        notebook = root() / "notebooks" / f"{name}.py"
+        assert notebook.exists() and (root() / "notebooks" / f"{given.get('after', name)}.py").exists()
+    (tmp_path / "environment.txt").write_text("started: 2026-01-02 03:04\ncpu: abacus\nseconds: 5.0\n")
+    (tmp_path / "params.yaml").write_text("epochs: 4\n")
+    note = how(root() / "notebooks" / "12_train_sst.py", tmp_path.rename(tmp_path.with_name("book")))
+    assert "longer ones reach better numbers" in note and "mean nothing" not in note
+
+
 def test_a_notebook_that_cannot_run_shows_the_committed_pictures_of_such_runs() -> None:
     def pictures(name: str) -> list[str]:
         return committed_pictures(root() / "notebooks" / f"{name}.py")

@@ -147,3 +147,13 @@ def test_a_notebook_has_both_pictures_and_its_pages_choose_by_their_width(tmp_pa
     text = notebook_page(notebook, "x", "", tmp_path)
     assert f'<source media="(max-width: 600px)" srcset="{tmp_path.name}/x-1-0-narrow.png">' in text
     assert (tmp_path / "x-1-0-narrow.png").read_bytes() == b64decode(about["narrow"])
+
+
+def test_a_mapping_without_a_zero_does_not_flatten_the_panels_of_a_phone(recwarn):
+    fig = figures.Picture(figsize=(15, 3.2))
+    figures.draw_mappings([0.5, 1.5, 1.3], {"softmax": [0.2, 0.5, 0.3], "sparsemax": [0, 0.6, 0.4]}, fig)
+    with narrowed(fig):
+        fig.draw_without_rendering()
+        heights = [ax.get_position().height for ax in fig.axes]
+    assert min(heights) > 0.15, "each of the three panels has most of its third"
+    assert not [str(warning.message) for warning in recwarn.list]

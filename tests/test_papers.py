@@ -67,7 +67,7 @@ def test_the_numbers_of_a_page_are_those_of_the_committed_results(file: Path) ->
         factor = 100 if wanted.percent else 1
         assert f"{factor * statistics.mean(values):.{wanted.digits}f}" in page, wanted
         if wanted in read_paper(file)[0].results and len(values) > 1:
-            assert f" ± {factor * statistics.stdev(values):.{wanted.digits}f} | {len(values)} |" in page, wanted
+            assert f"\xa0±\xa0{factor * statistics.stdev(values):.{wanted.digits}f} | {len(values)} |" in page, wanted
 
 
 @each_page

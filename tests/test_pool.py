@@ -199,6 +199,14 @@ def test_a_finished_run_is_made_again_if_its_data_its_code_or_its_parameters_cha
     assert is_there() and not is_there(changed=True)
 
 
+def test_the_server_imports_nothing_that_no_run_needs():
+    program = "import sys; import rationale.runs.warmed; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert {"torch", "papermill", "rationale.training"} <= found
+    assert not {"rfc3987_syntax", "torch._dynamo", "numba"} & found, "every sweep would wait for it"
+
+
 # --- with kernels of other runs beside them, so slow
 
 

@@ -17,6 +17,10 @@ FILES = sorted((root() / "notebooks" / "questions").glob("*.yaml"))
 each_file = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 
+def test_every_notebook_has_questions() -> None:
+    assert {file.stem for file in FILES} == {path.stem for path in (root() / "notebooks").glob("*.py")}
+
+
 @each_file
 def test_questions_belong_to_a_notebook_and_explain_every_choice(file: Path) -> None:
     assert (root() / "notebooks" / f"{file.stem}.py").exists() and file == questions_file(file.stem)
@@ -47,7 +51,7 @@ def test_every_formula_of_a_question_can_be_shown(file: Path) -> None:
 
 
 def test_each_choice_opens_its_explanation_in_the_book_and_in_the_download(tmp_path: Path) -> None:
-    text = as_markdown(read_questions(FILES[0]))
+    text = as_markdown(read_questions(questions_file("01_choosing")))
     notebook = new_notebook(cells=[new_markdown_cell("# T")])
     page = notebook_page(notebook, "x", "", tmp_path, text)
     assert page.count('<details class="choice') == 9 and page.count('<details class="choice right"') == 3

@@ -519,6 +519,7 @@ NOTEBOOKS_OF = {  # which notebooks the files of a folder below params/ are for
     "beer": ["11_train_reviews"],
     "failures": ["16_failures"],
     "nli": ["13_train_nli"],
+    "own": ["17_train_own_texts"],
     "probes": ["14_train_probes"],
     "reviews": ["11_train_reviews"],
     "seq2seq": ["15_train_seq2seq"],

@@ -178,7 +178,8 @@ def draw_mappings(scores, weights: Mapping[str, Sequence], fig: Figure) -> Figur
     for ax, (name, values) in zip(panels[1:], weights.items(), strict=True):
         values = check_numbers(values, name)
         ax.bar(positions, values, color=BLUE)
-        ax.plot(positions[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
+        if (values == 0).any():  # a line without points would have its place in the corner of the figure
+            ax.plot(positions[values == 0], np.zeros((values == 0).sum()), "x", color=RED, clip_on=False)
         ax.set_ylim(0, 1)
         ax.set_yticks([0, 0.5, 1], ["0", ".5", "1"] if ax is panels[1] else [])
         set_labels(ax, name, "position", "")

@@ -92,6 +92,7 @@ BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one val
 
 
 OWN_TEXTS = "own_texts.csv"  # corpora as if they were texts of one's own
+TRANSFORMER_START = "transformer_start.csv"  # gates of a small transformer without pretraining, by epoch
 
 
 def reference_folder() -> Path:
@@ -221,7 +222,7 @@ def show_pictures(p: SimpleNamespace, *names: str) -> None:
     """Display the committed pictures with these names, unless a notebook's parameters name runs."""
     display = optional("IPython.display", "pictures in a notebook", "notebooks")
     for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
-        print(f"committed, of a run that is in runs.json: {shown(path)}")
+        print(f"A committed picture, {shown(path)}. You find its run in runs.json.")
         display.display(display.SVG(filename=str(path)))
 
 

@@ -11,17 +11,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
 from rationale.errors import BadInput, optional, shown
 from rationale.progress import as_clock, describe_progress, read_progress
+from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool
-from rationale.runs.sweeps import Planned, Sweep
-from rationale.runs.workspace import changed_at, lock_file, read_if_there
+from rationale.runs.sweeps import Planned, Sweep, path_of
+from rationale.runs.workspace import changed_at, lock_file, notebook_path, read_if_there
+from rationale.runs.yaml_files import read_file
 
 SECONDS = 1.0  # between two looks at the runs
 LOG_SECONDS = 60.0  # between two reports in a log
@@ -79,6 +81,16 @@ def short_names(runs: list[Planned]) -> list[str]:
         shared = next((i for i, part in enumerate(zip(*parts, strict=False)) if len(set(part)) > 1), 0)
         names.append("…" * (shared > 0) + "-".join(run.name.split("-")[shared:]))
     return names
+
+
+def prepare_for(sweep: str) -> None:
+    """Let the server of `warm` import while the sweep is read and checked, which takes as long; a mistake is told then.
+
+    The server ends with this process, also if there is nothing to do.
+    """
+    with suppress(BadInput, OSError):
+        fields = {name: value for _, name, value in read_file(path_of(sweep))}
+        warm.prepare([notebook_path(str(fields.get("notebook")))])
 
 
 def execute(sweep: Sweep, path: str, outputs: Path, jobs: int, quiet: bool = False, by_snakemake: bool = False) -> int:

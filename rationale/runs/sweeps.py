@@ -153,8 +153,7 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
     BadInput
         For the first mistake in the sweep's file, in a parameter file that it names, or in a seed.
     """
-    place = root() / "params" / "sweeps"
-    path = Path(sweep) if str(sweep).endswith(".yaml") else place / f"{sweep}.yaml"
+    place, path = root() / "params" / "sweeps", path_of(sweep)
     fields = _fields(path)
     notebook = notebook_path(fields["notebook"])
     folder = path.resolve().parent
@@ -194,6 +193,11 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
     kept = {name: run for name, run in runs.items() if f"{notebook.stem}/{name}" in made} or runs
     then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(kept), outputs)
     return Sweep(path.stem, kept, then, tuple(name for name in runs if name not in kept))
+
+
+def path_of(sweep: str | Path) -> Path:
+    """The file of a sweep that is given by its path or by its name in `params/sweeps/`."""
+    return Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
 
 
 def committed_runs() -> frozenset[str]:

@@ -18,8 +18,8 @@ from rationale.runs.waiting import import_pandas
 from rationale.runs.warm import NOTEBOOKS
 
 MODULES = [
-    "torch", "torch._dynamo",  # the compiler, which torch imports when the first optimiser is made
-    "numpy", "matplotlib.pyplot", "IPython", "ipykernel.kernelapp", "ipykernel.ipkernel", "papermill", "nbclient",
+    "torch", "numpy", "matplotlib.pyplot", "IPython", "ipykernel.kernelapp", "ipykernel.ipkernel", "papermill",
+    "nbclient",
     "rationale.training", "rationale.figures", "rationale.runs.claims", "rationale.runs.compare",
     "rationale.runs.predict", "rationale.runs.saved",
 ]  # fmt: skip
@@ -29,11 +29,13 @@ environment = dict(os.environ)
 notebooks = filter(None, environment.pop(NOTEBOOKS, "").split(os.pathsep))
 
 import_pandas()
+with suppress(Exception):
+    jupytext = import_jupytext()  # first: papermill would import what it leaves out
 for module in MODULES:
     with suppress(Exception):  # the runs will say what is wrong
         importlib.import_module(module)
 with suppress(Exception):
-    nbformat, jupytext = importlib.import_module("nbformat"), import_jupytext()
+    nbformat = importlib.import_module("nbformat")
     page = jupytext.reads(PAGE, fmt="py:percent")
     data = {"text/plain": "1", "text/html": "<b>1</b>", "image/png": ""}
     page.cells[-1].outputs = [

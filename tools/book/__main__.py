@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -30,6 +32,7 @@ from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults
 from rationale.runs.committed import FIGURES
 from rationale.runs.workspace import TRIALS
+from rationale.runs.yaml_files import as_override
 from tools.book.choose import choose_page
 from tools.book.drawings import keep_legible
 from tools.book.links import broken, link_equations
@@ -74,14 +77,32 @@ def executed(notebook: Path, outputs: Path) -> Path:
     """The folder of the run that the book shows for a notebook; the notebook is executed if there is none.
 
     Theory and comparisons run with their defaults, the first notebook as in `make demo`. For any other notebook, the
-    newest finished run with the notebook's current cells is taken, or else a new small run is made.
+    newest finished run with the notebook's current cells is taken, or else a short run is made.
     """
     reads_committed = defaults(notebook).get("runs") == []
     if notebook.stem.startswith(THEORY) or reads_committed:
         return _drawn_as_now(notebook, [], outputs, SMALL)
     if notebook.stem.startswith("10"):
         return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
-    return newest_run(notebook, outputs) or smoke(notebook, outputs, SMALL)
+    return newest_run(notebook, outputs) or short_run(notebook, outputs)
+
+
+@cache
+def short_parameters() -> dict[str, dict[str, Any]]:
+    """The parameters of the short runs, by notebook."""
+    return yaml.safe_load((root() / "params" / "book.yaml").read_text("utf-8"))
+
+
+def short_run(notebook: Path, outputs: Path) -> Path:
+    """A run of a minute or two that has learned something; a smoke run of a notebook that `params/book.yaml` lacks."""
+    given = dict(short_parameters().get(notebook.stem, {}))
+    if not given:
+        return smoke(notebook, outputs, SMALL)
+    if first := given.pop("after", None):
+        source = executed(notebook_path(first), outputs)
+        given |= {"runs_dir": str(source.parent), "run": source.name}
+    items = [as_override(name, value) for name, value in given.items()]
+    return run(notebook, items, outputs=outputs, name=SMALL, again_if_changed=True, wait=True)
 
 
 def newest_run(notebook: Path, outputs: Path, trials: bool = False) -> Path | None:
@@ -138,10 +159,12 @@ def how(notebook: Path, folder: Path) -> str:
     given = {key: str(value).replace("`", "'") for key, value in params.items() if value != start.get(key)}
     changed = ", ".join(f"`{key}: {value}`" for key, value in given.items())
     about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
-    small = folder.name == SMALL and changed
+    short = folder.name == SMALL and notebook.stem in short_parameters()
+    small = folder.name == SMALL and changed and not short
     kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
     text = f"Executed with {changed}; other parameters at their defaults." if changed else "Executed with its defaults."
     text += " It shows that the notebook works: **its numbers mean nothing**." if small else ""
+    text += " This run is short, so longer ones reach better numbers." if short else ""
     text += f" Run `{folder.name}` of {about['started'][:10]}, {about['seconds']} s on {about['cpu']}."
     return f'!!! {kind} "{heading}"\n    {text}'
 

@@ -2,7 +2,7 @@
 (() => {
   const place = document.getElementById("choose");
   if (!place) return;
-  const { units, commands } = JSON.parse(document.getElementById("choose-data").textContent);
+  const { units, commands, words } = JSON.parse(document.getElementById("choose-data").textContent);
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c564b", "#7f7f7f"];
   const KNOWN = ["hardkuma", "bernoulli", "attention"];  // models in the colours that the figures give them
   const FIRST = ["accuracy", "mse", "bleu", "rouge1", "js_1", "f1", "macro_f1", "kept"];  // measures to begin with
@@ -17,6 +17,7 @@
   const corpusOf = unit => `${unit.task}: ${[unit.corpus, unit.aspect].filter(Boolean).join(", ")}`;
   const distinct = list => [...new Set(list)];
   const number = text => parseFloat(text);
+  const inWords = name => words[name] || name.replaceAll("_", " ");
   const shown = x => Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : String(+x.toPrecision(3));
 
   const menus = make("div", place, "", { class: "menus" }), selects = {};
@@ -34,7 +35,7 @@
   // Fill a menu; what was chosen stays chosen if it is still there.
   function fill(name, options, otherwise = options[0]) {
     if (!options.includes(chosen[name])) chosen[name] = otherwise;
-    selects[name].replaceChildren(...options.map(text => new Option(text, text, false, text === chosen[name])));
+    selects[name].replaceChildren(...options.map(text => new Option(name === "corpus" || name === "rate" ? text : inWords(text), text, false, text === chosen[name])));
   }
 
   function draw() {
@@ -54,7 +55,7 @@
     const colour = unit => COLOURS[models.indexOf(unit.model) % COLOURS.length];
     legend.replaceChildren();
     for (const model of distinct(dots.map(unit => unit.model))) {
-      make("span", legend, model.replaceAll("_", " "), { style: `--dot: ${colour({ model })}` });
+      make("span", legend, inWords(model), { style: `--dot: ${colour({ model })}` });
     }
     drawPicture(dots, models, colour);
     drawTable(dots);

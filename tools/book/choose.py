@@ -10,6 +10,7 @@ import json
 import shlex
 from typing import Any
 
+from rationale.figures.words import WORDS
 from rationale.runs.committed import reference_folder, setting
 from rationale.runs.differences import defaults_of
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised
@@ -37,7 +38,7 @@ def choose_page() -> str:
 
 
 def results_data() -> dict[str, Any]:
-    """What `choose.js` reads: `units`, and the command of each run.
+    """What `choose.js` reads: `units`, the command of each run, and words for names of code.
 
     A unit is a model of a run. It has the columns `KEPT` of results.csv, its target or price in words, and its values
     by split and metric, written as they are in the file.
@@ -52,7 +53,7 @@ def results_data() -> dict[str, Any]:
             units[key]["values"].setdefault(row["split"], {})[row["metric"]] = row["value"]
     records = json.loads((reference_folder() / "runs.json").read_text("utf-8"))
     commands = {record["run"]: command_of(record["run"], record["parameters"]) for record in records}
-    return {"units": list(units.values()), "commands": commands}
+    return {"units": list(units.values()), "commands": commands, "words": WORDS}
 
 
 def overrides_of(run: str, parameters: dict[str, Any]) -> list[str]:

@@ -58,7 +58,7 @@ class Number(BaseModel):
         """A value of this metric, and after ± its spread; "" for a missing value."""
         factor = 100 if self.percent else 1
         parts = [f"{factor * number:.{self.digits}f}" for number in (value, spread) if number == number]
-        return " ± ".join(parts)
+        return "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}".join(parts)
 
 
 class Row(Number):
