@@ -268,7 +268,7 @@ for answer in fitted([" ".join(example.tokens) for example in splits["test"]]):
     taken = {token.lower() for token, z in zip(answer.tokens, answer.z, strict=True) if z > 0}
     words.setdefault(answer.label or "all texts", Counter()).update(taken)
 most = {name: pd.Series([word for word, _ in count.most_common(12)]) for name, count in words.items()}
-figures.show_table(pd.DataFrame(most))
+figures.show_table(pd.DataFrame(most), quoted=True)
 
 # %% [markdown]
 # ## 5. Is the rationale faithful?

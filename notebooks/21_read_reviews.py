@@ -59,7 +59,7 @@ print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}
 if classes:
     table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label), num_classes=len(names))
     counts = pd.DataFrame(table.numpy(), names, [f"predicted {name}" for name in names])
-    display(figures.show_table(counts, index="label"))
+    display(figures.show_table(counts, index="label", quoted=True))
     found = (table.diagonal().sum() / table.sum()).item()
     print(f"test accuracy {found:.1%}")
 else:

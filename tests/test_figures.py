@@ -515,6 +515,12 @@ def test_legends_and_cells_have_words_in_place_of_names_of_code():
     assert ">full text<" in shown and ">SVM<" in shown and "svm=" in shown and "a_b" in shown
 
 
+def test_words_of_a_text_are_no_names_of_code():
+    words = pd.DataFrame({"negative": ["task", "loss"], "positive": ["states", "svm"]})
+    shown = figures.show_table(words, quoted=True)
+    assert all(f">{word}<" in shown for word in ("task", "loss", "states", "svm")), shown
+
+
 def test_an_index_is_shown_if_its_column_has_a_name():
     table = pd.DataFrame({"texts": [259.0, 141.0]}, index=["no", "yes"])
     assert "no" not in figures.show_table(table)

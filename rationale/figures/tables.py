@@ -24,7 +24,7 @@ LATEX = str.maketrans(
 )
 
 
-def show_table(table, digits: int = 3, index: str = "") -> Html:
+def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) -> Html:
     """A DataFrame as a narrow HTML table.
 
     A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
@@ -41,10 +41,13 @@ def show_table(table, digits: int = 3, index: str = "") -> Html:
         Decimals of numbers that are not whole.
     index : str
         The head of a first column with the index; "" for no such column.
+    quoted : bool
+        Whether the cells are words of texts, or names of a user's classes, which have to stay as they are.
     """
     table = table.rename_axis(index).reset_index() if index else table
     texts, numeric, constants = _as_texts(table, digits)
-    texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
+    if not quoted:
+        texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
     heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in texts)
     prose = sum(max(map(len, cells), default=0) > LONG for name, cells in texts.items() if name not in numeric) > 1
