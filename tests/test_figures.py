@@ -252,15 +252,15 @@ def test_history_draws_rates_and_scores_and_leaves_out_what_was_not_measured():
     _, ax = figures.new_figure()
     figures.draw_history(history, 0.4, ax)
     lines = {line.get_label(): np.asarray(line.get_xdata()).tolist() for line in ax.lines}
-    assert lines["dev accuracy"] == [1, 2, 3] and lines["rate selected"] == [1, 3]
-    assert set(lines) == {"dev accuracy", "rate selected", "target rate 40 %"}
+    assert lines["accuracy on dev"] == [1, 2, 3] and lines["share selected"] == [1, 3]
+    assert set(lines) == {"accuracy on dev", "share selected", "target rate 40 %"}
 
 
 def test_history_draws_a_squared_error_on_an_axis_of_its_own():
     fig, ax = figures.new_figure()
     figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01], "rate_selected": [0.9, 0.5]}, 0.4, ax, score="mse")
     _, right = fig.axes
-    assert [line.get_label() for line in right.lines] == ["dev mse"] and right.get_ylim()[1] < 0.1
+    assert [line.get_label() for line in right.lines] == ["squared error on dev"] and right.get_ylim()[1] < 0.1
     fig, ax = figures.new_figure()
     figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01]}, None, ax, score="mse")
     assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads the whole text has no rates to draw"
