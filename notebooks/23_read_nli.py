@@ -40,8 +40,7 @@ p = validated(globals())
 folder = results_folder("23_read_nli")
 results = committed.rows_for(p, "nli")
 export = Exports(folder, results)
-print(compare.caption(results))
-display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
+export.show_runs()
 
 # %% [markdown]
 # ## 1. Accuracy and open cells

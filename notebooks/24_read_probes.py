@@ -60,9 +60,8 @@ PICTURES = {  # shown without runs
 }
 everything, results = results, results[results["corpus"] == "toy"]
 export = Exports(folder, everything)
-print(compare.caption(everything))
+export.show_runs()
 print(f"{results['run'].nunique()} runs of the toy task")
-display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(everything)))
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)

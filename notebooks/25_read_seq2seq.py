@@ -43,8 +43,7 @@ p = validated(globals())
 folder = results_folder("25_read_seq2seq")
 results = committed.rows_for(p, "translation", "summarisation")
 export = Exports(folder, results)
-print(compare.caption(results))
-display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
+export.show_runs()
 
 # %% [markdown]
 # ## 1. Scores

@@ -46,21 +46,14 @@ if p.runs:
 else:
     results = committed.rows_of_figure_4(committed.read_results())
 export = Exports(folder, results)
-print(compare.caption(results), *compare.recipes(results), sep="\n")
-words = {"full_text": "full text", "hardkuma": "HardKuma", "bernoulli": "Bernoulli"}
-
-
-def in_words(name):
-    """The name of a line in a picture with words for its model: "HardKuma, learning_rate=0.01"."""
-    model, comma, rest = name.partition(", ")
-    return words.get(model, model.replace("_", " ")) + comma + rest
-
+export.show_runs()
 
 # %% [markdown]
 # ## 1. One row per setting
 #
 # We average over seeds, and over nothing else. Each setting that differs between runs of one model is a column. (The
-# settings that differ between whole models are printed above.) `_std` is the standard deviation of the sample.
+# settings that differ between whole models are folded away above.) A column with *std* in its name is the standard
+# deviation of the sample.
 #
 # You will meet two rates. *Expected* is the mean over sentences of the expected share of words with $z \ne 0$.
 # *Selected* is the share of words with $z \ne 0$ by the test-time rule. Every table and figure of this notebook is
@@ -99,7 +92,7 @@ shown = shown.assign(line=compare.line_names(shown))
 full = shown[shown["model"] == "full_text"]
 band = (full["accuracy"].iloc[0], 2 * full["accuracy_std"].fillna(0).iloc[0]) if len(full) == 1 else None
 points = {
-    in_words(name): part[
+    figures.in_words(name): part[
         ["rate_selected", "accuracy", "accuracy_std"]
     ].fillna(0).to_numpy().tolist()
     for name, part in shown[(shown["model"] != "full_text") | (band is None)].groupby("line")
@@ -160,8 +153,8 @@ for name, rate in (("hardkuma", 0.24), ("bernoulli", 0.25)):
         nearest = part.loc[(part["rate_selected"] - rate).abs().idxmin()]
         everything = nearest[[f"words_{label}" for label in range(5)]].to_numpy(float)
         kept = nearest[[f"selected_{label}" for label in range(5)]].to_numpy(float)
-        bars[f"{words[name]}, {nearest['rate_selected']:.0%}"] = kept
-        neutral[words[name]] = kept[2] / everything[2]
+        bars[f"{figures.in_words(name)}, {nearest['rate_selected']:.0%}"] = kept
+        neutral[figures.in_words(name)] = kept[2] / everything[2]
 
 # %% tags=["check"]
 if is_ours:
@@ -272,7 +265,7 @@ export.table(worth[[*compare.told_columns(worth), *quality, "seeds"]], "quality"
 
 # %%
 def lines_of(columns):
-    return {f"{in_words(name)}, {label}": part[["rate_selected", column]].to_numpy().tolist()
+    return {f"{name}, {label}": part[["rate_selected", column]].to_numpy().tolist()
             for name, part in worth.groupby("line") for label, column in columns.items()}  # fmt: skip
 
 
@@ -290,8 +283,8 @@ if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"precision": "word_precision", "recall": "word_recall"})
     sharpest = worth.loc[worth["word_precision"].idxmax()]
-    title = (f"{in_words(sharpest['model'])} at {sharpest['rate_selected']:.0%}: {sharpest['word_precision']:.0%} of "
-             f"its words carry sentiment (random: {by_chance:.0%})")
+    title = (f"{figures.in_words(sharpest['model'])} at {sharpest['rate_selected']:.0%}: "
+             f"{sharpest['word_precision']:.0%} of its words carry sentiment (random: {by_chance:.0%})")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="precision, recall")
     display(export.figure(fig, "precision_recall"))
 
@@ -299,10 +292,7 @@ if len(worth):
 if worth["agreement"].notna().any():
     fig, ax = figures.new_figure(size=(10, 5.2))
     stable = worth.dropna(subset=["agreement"])
-    lines = {
-        in_words(name): part[["rate_selected", "agreement"]].to_numpy().tolist()
-        for name, part in stable.groupby("line")
-    }
+    lines = {name: part[["rate_selected", "agreement"]].to_numpy().tolist() for name, part in stable.groupby("line")}
     lines["unrelated"] = [[0.02, 0.02], [1, 1]]  # two unrelated selections
     title = f"Two seeds agree on {stable['agreement'].min():.0%} to {stable['agreement'].max():.0%} of their words"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="token F1 between seeds")
@@ -313,7 +303,7 @@ if len(worth):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = lines_of({"sufficiency": "sufficiency_aopc", "comprehensiveness": "comprehensiveness_aopc"})
     best = worth.loc[worth["comprehensiveness_aopc"].idxmax()]
-    title = (f"Without the words that {in_words(best['model'])} ranks first, p(y') drops by "
+    title = (f"Without the words that {figures.in_words(best['model'])} ranks first, p(y') drops by "
              f"{best['comprehensiveness_aopc']:.2f} at most")
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="drop of p(y'), mean of five budgets",
                                     percent=False)
@@ -596,7 +586,7 @@ if is_ours:
 if len(told):
     fig, ax = figures.new_figure(size=(10, 5.2))
     means = compare.summary(part, code).sort_values("rate_selected")
-    lines = {in_words(name): rows[["rate_selected", "count_tells"]].to_numpy().tolist()
+    lines = {name: rows[["rate_selected", "count_tells"]].to_numpy().tolist()
              for name, rows in means.groupby(compare.line_names(means))}  # fmt: skip
     if len(lines) == means["model"].nunique():  # nothing but models, targets and prices differs
         lines["the commonest answer"] = means[["rate_selected", "answer_share"]].to_numpy().tolist()

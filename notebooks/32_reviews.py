@@ -41,8 +41,7 @@ if p.runs:
 else:
     results = committed.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
 export = Exports(folder, results)
-print(compare.caption(results))
-display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(results)))
+export.show_runs()
 
 
 # %%

@@ -25,6 +25,7 @@ from rationale.training.extraction import train_extractor
 from rationale.training.settings import OwnTextSettings
 
 NUM_TEXTS, SEEDS, EPOCHS, SIZE = 750, (1, 2), 10, 64
+COLUMNS = ("accuracy", "rate_expected", "rate_selected")  # of the history of dev
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -62,9 +63,6 @@ def train_one(folder: Path, model: str, start: str, seed: int) -> dict[str, Any]
     row = {"model": model, "start": start, "seed": seed, "target": p.selection, "texts": NUM_TEXTS}
     row |= {"best_epoch": result.best["epoch"], "test_accuracy": round(test["accuracy"], 4)}
     return row | {"test_rate": round(test["rate_selected"], 4), **written, "torch": torch.__version__}
-
-
-COLUMNS = ("accuracy", "rate_expected", "rate_selected")
 
 
 @command

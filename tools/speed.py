@@ -197,7 +197,9 @@ def before_after_table() -> str:
     for row in bench["rows"]:
         if row["row"].startswith("softmax"):
             softmax = {name: row[name].get("median") for name in ("before", "after")}
-        floor = softmax if "[" in row["row"] else {}  # the rows of mappings, which have a shape
+            floor = {}
+        else:
+            floor = softmax if "[" in row["row"] else {}  # the rows of mappings, which have a shape
         cells = [_measured(row, name, floor.get(name)) for name in ("before", "after")]
         times = "{1:.2f} ({0:.2f} to {2:.2f})".format(*row["times"]) if "times" in row else ""
         rows.append([row["row"], *cells, times, _aim(row, floor.get("after"))])
@@ -216,9 +218,7 @@ def _measured(row: dict, name: str, softmax: float | None) -> str:
         return "not possible"
     value = row[name]["median"]
     shown = f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {row['unit']}"
-    return shown + (
-        f", {value / softmax:.1f} times softmax" if softmax and not row["row"].startswith("softmax") else ""
-    )
+    return f"{shown}, {value / softmax:.1f} times softmax" if softmax else shown
 
 
 def _aim(row: dict, softmax: float | None) -> str:

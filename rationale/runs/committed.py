@@ -37,7 +37,7 @@ from rationale.runs.differences import (
     write_settings,
 )
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised
-from rationale.runs.workspace import notebook_path, root
+from rationale.runs.workspace import changed_at, notebook_path, root
 from rationale.runs.yaml_files import read_file
 
 if TYPE_CHECKING:
@@ -243,9 +243,16 @@ def minutes_of_runs() -> pd.Series:
     This is the time of the whole run. If the run was interrupted, so that only the time after this is known, it is the
     time of the training.
     """
-    records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    files = reference_folder() / "runs.json", reference_folder() / "results.csv"
+    return _minutes_of_runs(*files, *map(changed_at, files))
+
+
+@cache
+def _minutes_of_runs(runs: Path, results: Path, *_: float) -> pd.Series:
+    """As `minutes_of_runs`, read once; the further arguments say when the files were changed."""
+    records = json.loads(runs.read_text(encoding="utf-8"))
     whole = {record["run"]: float(str(record["environment"].get("seconds", 0)).split()[0]) for record in records}
-    trained = read_results().query("metric == 'seconds'").groupby("run")["value"].max()
+    trained = read_results(results).query("metric == 'seconds'").groupby("run")["value"].max()
     return pd.Series({run: max(seconds, trained.get(run, 0.0)) / 60 for run, seconds in whole.items()})
 
 

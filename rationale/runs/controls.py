@@ -106,7 +106,7 @@ def differences(table: "pd.DataFrame", scores: "pd.DataFrame") -> "pd.DataFrame"
     return pd.DataFrame(rows, columns=columns)
 
 
-def in_words(row: Mapping[str, Any]) -> str:
+def difference_in_words(row: Mapping[str, Any]) -> str:
     """A row of `differences` in words: "+1.2 points (0.3 to 2.1) at 40% (theirs: 38%)"."""
     rates = f"at {row['our rate']:.0%} (theirs: {row['their rate']:.0%})"
     return f"{row['points']:+.1f} points ({row['low']:+.1f} to {row['high']:+.1f}) {rates}"
@@ -129,7 +129,7 @@ def in_a_paragraph(apart: "pd.DataFrame", published: float, target: float = 0.4)
         kinds: dict[str, list[str]] = {"better than": [], "worse than": [], "not told apart from": []}
         for row in rows:
             better = "better than" if row["points"] > 0 else "worse than"
-            kinds[better if row["significant"] else "not told apart from"].append(in_words(row))
+            kinds[better if row["significant"] else "not told apart from"].append(difference_in_words(row))
         told = [f"{kind} Bernoulli gates by {', '.join(found)}" for kind, found in kinds.items() if found]
         if told:
             joined = "; it is ".join(told).replace("apart from Bernoulli gates by", "apart from Bernoulli gates:")
@@ -141,6 +141,6 @@ def in_a_paragraph(apart: "pd.DataFrame", published: float, target: float = 0.4)
         interval = "inside our interval" if side == "in" else f"and our interval lies {side} it"
         sentences.append(
             f"If gate and control both differ, as in the paper, the difference at a target of {target:.0%} is "
-            f"{in_words(row)}. The paper's is {published:+.1f} points, {interval}."
+            f"{difference_in_words(row)}. The paper's is {published:+.1f} points, {interval}."
         )
     return " ".join(sentences)

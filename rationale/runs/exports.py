@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rationale import figures
+from rationale.errors import optional
 from rationale.runs import compare
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ class Exports:
     folder: Path
     results: "pd.DataFrame"
     split: str = "test"
+
+    def show_runs(self) -> None:
+        """Display what is compared: the runs in one line, and their settings that are no defaults, folded away."""
+        print(compare.caption(self.results, self.split))
+        display = optional("IPython.display", "comparisons in a notebook", "notebooks").display
+        display(figures.show_folded("The settings of these runs that are no defaults", compare.recipes(self.results)))
 
     def table(self, table: "pd.DataFrame", name: str, digits: int = 3) -> figures.Html:
         """Write `tables/<name>.csv` and `.tex` unless the table is empty, and return it for display."""

@@ -53,7 +53,7 @@ def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> str:
             one *= float(row["epochs"] or 1) / (like["epochs"] if row["epochs"] else 1)
         num += int(row["num"])
         total += int(row["num"]) * one
-    return f"not run: {num} {'run' if num == 1 else 'runs'}, {in_words(total)} on one core"
+    return f"not run: {num} {'run' if num == 1 else 'runs'}, {time_in_words(total)} on one core"
 
 
 def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) -> str:
@@ -90,7 +90,7 @@ def _time_of_more(groups: Sequence[pd.DataFrame], nums: list[int]) -> str:
         if known.empty:
             return ""
         total += max(0, num - len(rows)) * float(known.mean())
-    return f": {in_words(total)} on one core"
+    return f": {time_in_words(total)} on one core"
 
 
 def _interval(scores: list[list[float]], nums: list[int]) -> tuple[float, float]:
@@ -104,12 +104,12 @@ def _interval(scores: list[list[float]], nums: list[int]) -> tuple[float, float]
     return value - half, value + half
 
 
-def in_words(minutes: float) -> str:
+def time_in_words(minutes: float) -> str:
     """A time, rounded as an estimate may be.
 
     Examples
     --------
-    >>> in_words(3.2), in_words(95), in_words(1500), in_words(30000)
+    >>> time_in_words(3.2), time_in_words(95), time_in_words(1500), time_in_words(30000)
     ('3 minutes', '95 minutes', '25 hours', '21 days')
     """
     for size, unit in ((1440, "days"), (60, "hours")):

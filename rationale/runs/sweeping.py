@@ -21,9 +21,8 @@ from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool
-from rationale.runs.sweeps import Planned, Sweep, path_of
-from rationale.runs.workspace import changed_at, lock_file, notebook_path, read_if_there
-from rationale.runs.yaml_files import read_file
+from rationale.runs.sweeps import Planned, Sweep, notebook_of
+from rationale.runs.workspace import changed_at, lock_file, read_if_there
 
 SECONDS = 1.0  # between two looks at the runs
 LOG_SECONDS = 60.0  # between two reports in a log
@@ -89,8 +88,7 @@ def prepare_for(sweep: str) -> None:
     The server ends with this process, also if there is nothing to do.
     """
     with suppress(BadInput, OSError):
-        fields = {name: value for _, name, value in read_file(path_of(sweep))}
-        warm.prepare([notebook_path(str(fields.get("notebook")))])
+        warm.prepare([notebook_of(sweep)])
 
 
 def execute(sweep: Sweep, path: str, outputs: Path, jobs: int, quiet: bool = False, by_snakemake: bool = False) -> int:

@@ -200,6 +200,11 @@ def path_of(sweep: str | Path) -> Path:
     return Path(sweep) if str(sweep).endswith(".yaml") else root() / "params" / "sweeps" / f"{sweep}.yaml"
 
 
+def notebook_of(sweep: str | Path) -> Path:
+    """The notebook of a sweep's runs, for which only the fields of the sweep's file are read and checked."""
+    return notebook_path(_fields(path_of(sweep))["notebook"])
+
+
 def committed_runs() -> frozenset[str]:
     """The names `<notebook>/<run>` of the runs in the committed results; none if there are no such results."""
     file = root() / "outputs" / "reference" / "runs.json"

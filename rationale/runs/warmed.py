@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rationale.runs.cells import defaults
 from rationale.runs.fingerprint import fingerprint
-from rationale.runs.notebook_text import import_jupytext
+from rationale.runs.notebook_text import import_jupytext, parts_cells
 from rationale.runs.page import lab_page
 from rationale.runs.waiting import import_pandas
 from rationale.runs.warm import NOTEBOOKS
@@ -46,9 +46,8 @@ with suppress(Exception):
     lab_page(page, "page")
     for notebook in notebooks:
         fingerprint(Path(notebook))
-        cells = jupytext.read(notebook)
-        lab_page(cells, "page")
-        if not any("parts" in cell.metadata.get("tags", ()) for cell in cells.cells):  # somebody's own code
+        lab_page(jupytext.read(notebook), "page")
+        if not parts_cells(Path(notebook)):  # somebody's own code
             defaults(Path(notebook))
 
 os.environ.clear()

@@ -77,6 +77,11 @@ def times(ways: dict[str, Callable], rounds: int, seconds: float) -> dict[str, l
             return {name: values[WARM_UPS:] for name, values in taken.items()}
 
 
+def quartiles(values: list[float]) -> list[float]:
+    """The quartiles; three times the same if there is one value."""
+    return statistics.quantiles(values, method="inclusive") if len(values) > 1 else 3 * values
+
+
 def table(taken: dict[str, list[float]], compared: bool) -> list[dict]:
     """One row a callable: median, minimum, and quartiles of how many times as fast it is as the first."""
     base = next(iter(taken.values()))
@@ -85,7 +90,7 @@ def table(taken: dict[str, list[float]], compared: bool) -> list[dict]:
         row = {"name": name, "median_ms": 1e3 * statistics.median(values), "min_ms": 1e3 * min(values)}
         if compared:
             ratios = [first / own for first, own in zip(base, values, strict=True)]
-            row["times_as_fast"] = statistics.quantiles(ratios, method="inclusive") if len(ratios) > 1 else 3 * ratios
+            row["times_as_fast"] = quartiles(ratios)
         rows.append(row)
     return rows
 

@@ -22,7 +22,6 @@ import contextlib
 import datetime
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -32,7 +31,7 @@ from typing import IO
 
 from rationale.runs import root
 from rationale.runs.environment import USUAL
-from tests.benchmarks.__main__ import machine
+from tests.benchmarks.__main__ import machine, quartiles
 from tests.benchmarks.rows_of_checkout import MAPPINGS, SCORES, STEPS
 
 ISSUE = "24"
@@ -131,11 +130,6 @@ def _row(row: str, values: dict[tuple[str, str], list[float]], reasons: dict[tup
         pairs = zip(values[row, "before"], values[row, "after"], strict=True)
         result["times"] = quartiles([old / new for old, new in pairs])
     return result
-
-
-def quartiles(values: list[float]) -> list[float]:
-    """The quartiles; three times the same if there is one value."""
-    return statistics.quantiles(values, method="inclusive") if len(values) > 1 else 3 * values
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -97,8 +97,7 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     names = sorted(counts, key=lambda text: (numbers[text] is None, numbers[text] or 0.0, text))
     single = [name for name in names if counts[name] == 1]
     if single:
-        others = f", and so do {len(single) - 1} other labels" if len(single) > 2 else ", and so does another one"
-        others *= len(single) > 1
+        others = {1: "", 2: ", and so does another one"}.get(len(single), f", and so do {len(single) - 1} other labels")
         are_numbers = all(number is not None for number in numbers.values())
         many = "give head=scores" if are_numbers else "give label= the column whose values are the labels"
         advice = "correct it or remove the row" if len(single) < 10 else many

@@ -29,7 +29,11 @@ def sum_inside(values, inside, lanes, counts):
 
 @njit(cache=True)
 def project_back(grads, weights, gamma, grad_scores):
-    """The gradient of the scores of sparsemax."""
+    """The gradient of the scores of sparsemax.
+
+    The mean over the support is written out here and in `project_back_signed`: as a function of its own, this pass and
+    the forward pass together took 1.4 to 1.6 times as long.
+    """
     size = grads.shape[1]
     lanes, counts, inside = np.empty(LANES), np.empty(LANES, np.int32), np.empty(size, np.bool_)
     for r in range(grads.shape[0]):

@@ -150,13 +150,23 @@ def drop_below(above, count):
         count = kept
 
 
+@njit(cache=True)
+def bound_from_tops(tops, top, gamma, above):
+    """A lower bound of the threshold: that of the largest score of each column, because every further score raises it.
+
+    `tops`: see `survey`. `top` is the largest score. `above` [at least LANES]: working memory.
+    """
+    for k in range(LANES):
+        above[k] = max((tops[k] - top) / gamma, -1.0)  # what is lower has weight 0
+    return drop_below(above, LANES)
+
+
 # ----------------------------------------------------------------------------------------------------------- all rows
 @njit(cache=True)
 def project(rows, there, gamma, weights):
     """Weights of sparsemax of all rows; False if a number is NaN or inf.
 
-    The projection of the largest score of each column (see `survey`) is a lower bound of the threshold, because every
-    further score raises it. So only the scores above this bound are copied.
+    Only the scores above a lower bound of the threshold are copied.
     """
     size = rows.shape[1]
     x, above, place = np.empty(size), np.empty(max(size, LANES)), np.empty(size, np.int64)
@@ -170,9 +180,7 @@ def project(rows, there, gamma, weights):
             return False
         if count == 0:
             continue
-        for k in range(LANES):
-            above[k] = max((tops[k] - top) / gamma, -1.0)  # what is lower has weight 0
-        least = drop_below(above, LANES)
+        least = bound_from_tops(tops, top, gamma, above)
         n = gather(row, keep, masked, top, gamma, -least, x, place, flags, tops)
         above[:n] = x[:n]
         tau = drop_below(above, n)

@@ -17,7 +17,7 @@ higher. Then the sum of its values is that of y, and it is a problem by itself.
 
 import numpy as np
 
-from rationale.nn.mappings.fast_rows import LANES, count_before, drop_below, gather, njit, survey
+from rationale.nn.mappings.fast_rows import LANES, bound_from_tops, count_before, gather, njit, survey
 
 
 @njit(cache=True)
@@ -123,7 +123,7 @@ def fused(rows, there, gamma, lam, weights, groups):
     """Weights of all rows, and their segments at the places of positive weights; False if a number is NaN or inf.
 
     No value is changed by more than 2 lam. So the threshold is at least that of the scores themselves (see
-    `fast_rows.project`) less 2 lam, and what is another 2 lam below cannot be raised to it.
+    `fast_rows.bound_from_tops`) less 2 lam, and what is another 2 lam below cannot be raised to it.
     """
     size = rows.shape[1]
     x, place, group, rank = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
@@ -138,9 +138,7 @@ def fused(rows, there, gamma, lam, weights, groups):
             return False
         if count == 0:
             continue
-        for k in range(LANES):
-            columns[k] = max((tops[k] - top) / gamma, -1.0)
-        least = drop_below(columns, LANES) - 2 * lam
+        least = bound_from_tops(tops, top, gamma, columns) - 2 * lam
         n = gather(row, unmasked, masked, top, gamma, 2 * lam - least, x, place, flags, tops)
         count_before(row, unmasked, masked, count, place, n, rank)
         price_ends(x, n, rank, count, lam, prices)
