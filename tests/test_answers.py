@@ -106,9 +106,9 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         model([("a", "b"), "a warm film"])
 
 
-@pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]]])
+@pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]], None, 5])
 def test_what_is_no_list_of_texts_is_refused(labelled, wrong):
-    with pytest.raises(BadInput, match=r"is a single text; accepted: a list of texts|text 1: .* is no text"):
+    with pytest.raises(BadInput, match=r"is (a single text|no list); accepted: a list of texts|text 1: .* is no text"):
         labelled(wrong)
 
 
@@ -152,6 +152,12 @@ def test_a_page_shows_the_text_as_it_was_with_its_passages_marked(labelled):
     for tag in ("<mark", "</mark>", "<span", "</span>"):
         assert page.count("<mark") == page.count("</mark>") == len(labelled([text])[0].rationale), (tag, marked, rest)
     assert labelled([text])._repr_html_() in page
+
+
+def test_a_page_says_what_it_shows_and_is_as_wide_as_a_phone(labelled):
+    page = labelled.to_html(labelled(["the look is superb"]))
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    assert "answer of the model, and the probability" in page and page.index("highlighted") < page.index("<mark")
 
 
 def test_an_answer_shows_itself_in_a_notebook(labelled):

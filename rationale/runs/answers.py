@@ -194,6 +194,8 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     """
     if isinstance(texts, str):
         raise BadInput(f"texts: {excerpt(texts)} is a single text; accepted: a list of texts, [{excerpt(texts)}]")
+    if not isinstance(texts, Iterable):
+        raise BadInput(f"texts: {excerpt(texts)} is no list; accepted: a list of texts")
     found = list(_empty(run, texts))
     split = TOKENISERS[run.tokeniser]
     tokens = [tuple(split(one.text)) for one in found]
