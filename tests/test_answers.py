@@ -217,6 +217,37 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
         rationale.fit(tmp_path / "r.csv", vectors="random")
 
 
+@pytest.mark.parametrize(
+    ("data", "settings", "message"),
+    [
+        (None, {}, "data: None is no path; accepted: a file, a folder, or hub:owner/name"),
+        ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
+        ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
+        ("r.csv", {"folder": 5}, "folder: 5 is no path; accepted: a folder"),
+        ("r.csv", {"folder": "y" * 300}, "folder: y+: File name too long; accepted: another folder"),
+        ("r.csv", {"folder": "r.csv"}, "folder: r.csv: File exists; accepted: another folder"),
+        ("r.csv", {"folder": "r.csv/run"}, "folder: r.csv/run: Not a directory; accepted: another folder"),
+    ],
+)
+def test_fit_refuses_what_is_no_path_in_one_line(tmp_path, monkeypatch, data, settings, message):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "r.csv", reviews())
+    with pytest.raises(BadInput, match=f"^{message}$"):
+        rationale.fit(data, **(SMALL | settings))
+
+
+@pytest.mark.parametrize("run", [None, 5, "x" * 300, "a\0b", ""])
+def test_load_refuses_what_is_no_folder_of_a_run_in_one_line(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="accepted is the folder of a finished training run"):
+        rationale.load(run)
+
+
+def test_a_run_is_shown_in_one_line(labelled):
+    assert repr(labelled).startswith("SavedRun(") and len(repr(labelled)) < 200
+    assert all(name in repr(labelled) for name in labelled.labels)
+
+
 def test_fit_leaves_the_number_of_threads_as_it_was(tmp_path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
