@@ -261,10 +261,10 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # With HardKuma and Hard Concrete gates, we change the variable instead. These gates can be exactly 0, exactly 1 or in
 # between, and their draws have true derivatives.
 #
-# **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
-# hesitates, we can compute the mean of the straight-through estimate exactly. We average the derivative of the task
-# loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by $p_t (1 - p_t)$
-# and add the gradient of the price.
+# **The experiment.** How wrong is straight-through? In `08_reinforce` we found a text on which a half-trained model
+# hesitates. For this text, we can compute the mean of the straight-through estimate exactly. We average the derivative
+# of the task loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by
+# $p_t (1 - p_t)$ and add the gradient of the price.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
