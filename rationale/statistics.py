@@ -5,7 +5,8 @@
     two accuracies of one seed each                 `share_difference`
     the same on the same texts, and how often       `changed_share_difference`
     the two answers differ
-    one score per seed                              `mean_interval`; of two models `welch_test`
+    one score per seed                              `mean_interval`; of two models `welch_test`; where one more seed
+                                                    may be: `run_interval`
     one score per text, for each seed               `paired_bootstrap`
 
 An interval covers the variation that it has seen and no other. Of one seed it says nothing of other seeds, and of the
@@ -168,6 +169,29 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, len(values) - 1)
     half = float(t) * stdev(values) / len(values) ** 0.5
     return mean(values) - half, mean(values) + half
+
+
+def run_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Student's prediction interval: where the score of one further seed lies. It needs scipy.
+
+        mean -+ t(n - 1) s sqrt(1 + 1 / n)
+
+    A published number is mostly that of one run. The interval of a mean shrinks with every seed, so that with enough of
+    them it excludes nearly every single run, those of the same model included. This one does not.
+
+    Parameters
+    ----------
+    values : [S] scores, one per seed, S >= 2
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two values.
+    """
+    low, high = mean_interval(values, confidence)
+    middle, half = (low + high) / 2, (high - low) / 2 * (len(values) + 1) ** 0.5
+    return middle - half, middle + half
 
 
 def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> Difference:

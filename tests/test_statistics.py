@@ -12,6 +12,7 @@ from rationale.statistics import (
     changed_share_difference,
     mean_interval,
     paired_bootstrap,
+    run_interval,
     share_difference,
     welch_test,
     wilson_interval,
@@ -34,6 +35,16 @@ def test_the_interval_of_a_mean_over_seeds_is_scipys():
     values = [0.41, 0.44, 0.43, 0.47]
     theirs = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
     assert mean_interval(values) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_one_more_seed_lies_in_the_interval_of_a_run_as_often_as_it_says():
+    values = [0.41, 0.44, 0.43, 0.47]
+    half = stats.t.ppf(0.975, 3) * np.std(values, ddof=1) * math.sqrt(1 + 1 / 4)
+    assert run_interval(values) == pytest.approx((np.mean(values) - half, np.mean(values) + half), abs=1e-12)
+    torch.manual_seed(1)
+    draws = torch.randn(2000, 6, dtype=torch.float64)
+    inside = [low <= last <= high for *seen, last in draws.tolist() for low, high in [run_interval(seen)]]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02), "four standard errors"
 
 
 def test_welchs_test_is_the_one_computed_by_hand():

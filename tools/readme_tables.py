@@ -27,7 +27,7 @@ from rationale.runs.differences import read_settings
 from rationale.runs.failed_rationales import by_run
 from rationale.runs.needed import time_in_words
 from rationale.runs.sweeps import read_sweep
-from rationale.runs.verdicts import CONTRADICTED, NOT_TESTED, VERDICTS, read_claims, with_verdicts
+from rationale.runs.verdicts import VERDICTS, cause_is_unknown, read_claims, with_verdicts
 from rationale.runs.workspace import root
 from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
 from tools.measured import behind, cell, marks, with_interval, with_legend
@@ -320,15 +320,15 @@ def faithfulness_table(results: pd.DataFrame) -> str:
 def claims_table(results: pd.DataFrame) -> str:
     """The number of claims of each paper by their verdicts, in Markdown, from `claims.csv`."""
     claims = with_verdicts(read_claims(), results)
-    of_number = ~claims["rule"].isin(["none", "check"])
-    untested = claims["verdict"].eq(CONTRADICTED) & claims["why"].str.startswith(NOT_TESTED)
+    of_number = ~claims["rule"].isin(["none", "missing", "check"])
+    unknown = cause_is_unknown(claims)
     rows = []
     for paper, part in claims.groupby("paper", sort=False):
         counts = part["verdict"].value_counts()
         cells = [str(counts.get(verdict, 0)) for verdict in VERDICTS]
-        rows.append([paper, *cells, str(int(untested[part.index].sum())), str(int(of_number[part.index].sum())),
+        rows.append([paper, *cells, str(int(unknown[part.index].sum())), str(int(of_number[part.index].sum())),
                      str(len(part))])  # fmt: skip
-    heads = ["paper", *VERDICTS, "contradicted, cause not tested", "judged by committed numbers", "claims"]
+    heads = ["paper", *VERDICTS, "contradicted, cause not known", "judged by committed numbers", "claims"]
     return markdown(heads, rows)
 
 

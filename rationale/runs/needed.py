@@ -8,12 +8,16 @@ other claims `outputs/reference/needed.csv` lists the runs:
     like                 committed runs that they are like, as a pattern of names: "14_train_probes/sst-seed*"
     texts, epochs        how many training texts and epochs they have, if not as many as those, which read all texts
                          of a corpus in `num_texts.csv`; the time is taken to grow in proportion
+
+A claim that would cost more than `HOURS`, or more than `MOST` seeds of each model, is out of reach here. These two
+numbers are the only place where that is decided, and they are the same for all claims.
 """
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from math import inf, nan
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rationale.errors import BadInput, optional
 from rationale.runs.committed import minutes_of_runs, num_texts, read_runs, reference_folder
@@ -24,8 +28,21 @@ else:
     pd = optional("pandas", "tables of results", "notebooks")
 
 CLAIM = ["paper", "item", "claim"]  # what names a claim
-MOST = 20  # seeds of each model: beyond that we say that seeds do not decide it
+HOURS = 4.0  # of one core, which is an evening of two hours on two cores
+MOST = 20  # seeds of each model: beyond that the two are too close to call
 FEWEST = 3  # seeds of each model that we ask for where there is no spread yet
+
+
+class Cost(NamedTuple):
+    """What it would take to decide a claim: in words, and in minutes on one core (NaN if the time is not known)."""
+
+    words: str
+    minutes: float
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether nobody would pay it here: more than `HOURS`, or more than `MOST` seeds."""
+        return self.minutes > 60 * HOURS
 
 
 def read_needed() -> pd.DataFrame:
@@ -33,8 +50,8 @@ def read_needed() -> pd.DataFrame:
     return pd.read_csv(reference_folder() / "needed.csv", dtype=str, keep_default_na=False)
 
 
-def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> str:
-    """The time of the runs that `needed.csv` lists for one claim, in words.
+def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> Cost:
+    """The time of the runs that `needed.csv` lists for one claim.
 
     Raises
     ------
@@ -53,11 +70,11 @@ def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> str:
             one *= float(row["epochs"] or 1) / (like["epochs"] if row["epochs"] else 1)
         num += int(row["num"])
         total += int(row["num"]) * one
-    return f"not run: {num} {'run' if num == 1 else 'runs'}, {time_in_words(total)} on one core"
+    return Cost(f"not run: {num} {'run' if num == 1 else 'runs'}, {time_in_words(total)} on one core", total)
 
 
-def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) -> str:
-    """How many more seeds would decide, in words, if the means and spreads of the committed ones stay.
+def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) -> Cost:
+    """How many more seeds would decide, if the means and spreads of the committed ones stay.
 
     Parameters
     ----------
@@ -68,29 +85,29 @@ def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) 
     scores = [rows["value"].tolist() for rows in groups]
     fewest, each = min(map(len, scores)), " of each" * (len(scores) > 1)
     if fewest < 2:
-        return f"for {FEWEST} seeds{each}{_time_of_more(groups, [FEWEST] * len(groups))}"
+        return _cost_of_more(f"for {FEWEST} seeds{each}", groups, [FEWEST] * len(groups))
     for num in range(fewest, MOST + 1):
         nums = [max(num, len(values)) for values in scores]
         if decide(*_interval(scores, nums)) != "open":
             seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
-            return f"decided by {seeds}, if means and spreads stay{_time_of_more(groups, nums)}"
-    return f"not decided by {MOST} seeds{each}, if means and spreads stay"
+            return _cost_of_more(f"decided by {seeds}, if means and spreads stay", groups, nums)
+    return Cost(f"too close to call: not decided by {MOST} seeds{each}, if means and spreads stay", inf)
 
 
-def cost_of_pairs(*groups: pd.DataFrame) -> str:
-    """The time until each of these models has `FEWEST` seeds, in words."""
-    return f"for {FEWEST} seeds of each{_time_of_more(groups, [FEWEST] * len(groups))}"
+def cost_of_pairs(*groups: pd.DataFrame) -> Cost:
+    """The time until each of these models has `FEWEST` seeds."""
+    return _cost_of_more(f"for {FEWEST} seeds of each", groups, [FEWEST] * len(groups))
 
 
-def _time_of_more(groups: Sequence[pd.DataFrame], nums: list[int]) -> str:
-    """The time until each group has so many seeds, in words; "" if the time of its runs is not known."""
+def _cost_of_more(words: str, groups: Sequence[pd.DataFrame], nums: list[int]) -> Cost:
+    """These words with the time until each group has so many seeds, if the time of its runs is known."""
     minutes, total = minutes_of_runs(), 0.0
     for rows, num in zip(groups, nums, strict=True):
         known = minutes[minutes.index.isin(rows["run"])]
         if known.empty:
-            return ""
+            return Cost(words, nan)
         total += max(0, num - len(rows)) * float(known.mean())
-    return f": {time_in_words(total)} on one core"
+    return Cost(f"{words}: {time_in_words(total)} on one core", total)
 
 
 def _interval(scores: list[list[float]], nums: list[int]) -> tuple[float, float]:

@@ -11,14 +11,15 @@
     why              the reason, or the cause. The cause of a contradiction names the experiment that tested it, or says
                      that none did.
 
-The verdict of a rule with numbers, or with a check, is recomputed by `with_verdicts`. `make reference` and
-`python -m tools.collect --tables-only` write it, and a test compares it with the file. Only the rule `none` has a
-verdict that was written by a person, and it can only be "open" or "out of reach". What it would cost to decide an open
-claim is computed, too (`needed`).
+Each verdict is computed by `with_verdicts`. `make reference` and `python -m tools.collect --tables-only` write it, and
+a test compares it with the file. What it would cost to decide an open claim is computed, too (`needed`). If that is
+more than anybody would pay here, the claim is out of reach.
 """
 
 import re
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from statistics import mean
 from typing import TYPE_CHECKING, NamedTuple
 
 from rationale.errors import BadInput, optional
@@ -30,6 +31,7 @@ from rationale.statistics import (
     Difference,
     changed_share_difference,
     mean_interval,
+    run_interval,
     share_difference,
     welch_test,
     wilson_interval,
@@ -41,20 +43,24 @@ else:
     pd = optional("pandas", "tables of results", "notebooks")
 
 REPRODUCED, CONTRADICTED, OPEN, OUT_OF_REACH = VERDICTS = ("reproduced", "contradicted", "open", "out of reach")
-NOT_TESTED = "the cause was not tested"  # how the `why` of a contradiction without an experiment begins
+NOT_KNOWN = "the cause is not known"  # how the `why` of a contradiction without an experiment begins
 RULES = {
-    "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin",
+    "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin, and does not "
+    "reach further than half of that value to each side",
     "at_least": "the 95 % interval of our mean lies above the value",
     "at_most": "the 95 % interval of our mean lies below the value",
     "above": "ours is above theirs, by the 95 % interval of the difference",
     "below": "ours is below theirs, by the 95 % interval of the difference",
     "ahead_by": "ours is above theirs, and the 95 % interval of the difference reaches the published difference",
     "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
+    "apart": "our mean differs from the value by more than the margin, by its 95 % interval",
     "no_loss": "masking (mean over layers) makes the answers of `theirs` no less accurate, by the 95 % interval of the "
     "difference over texts, of which only those with another answer can count",
     "check": "a cell tagged `check` in the section asserts it whenever the notebook is executed",
-    "none": "no rule: the reason says why it is open or out of reach",
+    "none": "nobody has measured it: `needed.csv` lists the runs, and by their time it is open or out of reach",
+    "missing": "out of reach: the reason says which data or which model is not here",
 }
+OF_ONE_MODEL = ("contains", "at_least", "at_most", "apart")  # rules that take no `theirs`
 NO_INTERVAL = "one seed, no interval"
 PAIRS = "; "  # separates patterns
 
@@ -84,15 +90,19 @@ def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     found = []
     for claim in claims.to_dict("records"):
         place = places.loc[claim["paper"], claim["item"]]
-        one = judge(claim, results, place["notebook"], place["section"])
         runs = listed[(listed[needed.CLAIM] == [claim[name] for name in needed.CLAIM]).all(axis=1)]
-        if len(runs):
-            one = one._replace(cost=needed.cost_of_listed(runs, minutes))
-        found.append(one)
+        cost = needed.cost_of_listed(runs, minutes) if len(runs) else None
+        found.append(judge(claim, results, place["notebook"], place["section"], cost))
     return claims.assign(**{name: [getattr(one, name) for one in found] for name in Verdict._fields})
 
 
-def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", section: str = "") -> Verdict:
+def judge(
+    claim: dict[str, str],
+    results: pd.DataFrame,
+    notebook: str = "",
+    section: str = "",
+    cost: needed.Cost | None = None,
+) -> Verdict:
     """The verdict on one claim.
 
     Parameters
@@ -100,6 +110,7 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
     claim : a row of `claims.csv`
     results : the long table
     notebook, section : where the item of the claim stands; used by the rule `check` only
+    cost : what the runs of the claim in `needed.csv` would cost; used by the rule `none` only
 
     Raises
     ------
@@ -110,10 +121,12 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
     where = f"claims.csv: {claim['paper']}, {claim['item']}, {claim['claim']!r}"
     if claim["rule"] not in RULES:
         raise BadInput(f"{where}: rule {claim['rule']!r} is unknown; accepted: {', '.join(RULES)}")
+    if claim["rule"] == "missing":
+        return Verdict(OUT_OF_REACH, "")
     if claim["rule"] == "none":
-        if claim["verdict"] not in (OPEN, OUT_OF_REACH):
-            raise BadInput(f"{where}: without a rule, the verdict is {OPEN!r} or {OUT_OF_REACH!r}")
-        return Verdict(claim["verdict"], "")
+        if cost is None:
+            raise BadInput(f"{where}: nobody has measured it, and needed.csv does not list the runs that would")
+        return _undecided("", cost)
     if claim["rule"] == "check":
         if not has_check(notebook, section):
             raise BadInput(f"{where}: section {section!r} of {notebook or 'no notebook'} has no cell tagged `check`")
@@ -126,7 +139,7 @@ def judge(claim: dict[str, str], results: pd.DataFrame, notebook: str = "", sect
     if PAIRS in claim["ours"]:
         return _over_pairs(limits, of_metric, claim, where)
     ours = _rows(of_metric, claim["ours"], where)
-    if claim["rule"] in ("contains", "at_least", "at_most"):
+    if claim["rule"] in OF_ONE_MODEL:
         return _beside_a_number(limits, ours, split, metric)
     return _beside_runs(limits, ours, _rows(of_metric, claim["theirs"], where), split, metric)
 
@@ -141,8 +154,10 @@ class Limits(NamedTuple):
     def of(self, low: float, high: float) -> str:
         """The verdict if the mean, or the difference, lies between `low` and `high`."""
         value, margin = self.value, self.margin
+        meets = low <= value + margin and value - margin <= high
         holds, fails = {
-            "contains": (low <= value + margin and value - margin <= high, True),
+            "contains": (meets and (high - low) / 2 <= max(abs(value) / 2, margin), not meets),
+            "apart": (not meets, value - margin <= low and high <= value + margin),
             "at_least": (low >= value, high < value),
             "at_most": (high <= value, low > value),
             "above": (low > 0, high < 0),
@@ -152,6 +167,11 @@ class Limits(NamedTuple):
             "no_loss": (low >= 0, high < 0),
         }[self.rule]
         return REPRODUCED if holds else CONTRADICTED if fails else OPEN
+
+
+def cause_is_unknown(claims: pd.DataFrame) -> pd.Series:
+    """Whether a claim is contradicted and no experiment has found the cause, for each of these claims."""
+    return claims["verdict"].eq(CONTRADICTED) & claims["why"].str.startswith(NOT_KNOWN)
 
 
 def has_check(notebook: str, section: str) -> bool:
@@ -181,13 +201,24 @@ def _beside_a_number(limits: Limits, ours: pd.DataFrame, split: str, metric: str
     else:
         num = _num_texts(ours, split, metric)
         if num is None:
-            return Verdict(OPEN, f"{_short(values[0])}, {NO_INTERVAL}", needed.cost_of_seeds(limits.of, ours))
+            return _undecided(f"{_short(values[0])}, {NO_INTERVAL}", needed.cost_of_seeds(limits.of, ours))
         low, high = wilson_interval(values[0], num)
     evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
+    beside = {"contains": "published", "apart": "asked for"}.get(limits.rule, limits.rule.replace("_", " "))
+    evidence += f"; {beside} {_short(limits.value)}"
+    if limits.rule == "contains" and len(values) > 2:
+        evidence += "; one more run: {} to {}".format(*map(_short, run_interval(values)))
+    return _decided(limits, low, high, evidence, lambda: needed.cost_of_seeds(limits.of, ours))
+
+
+def _decided(limits: Limits, low: float, high: float, evidence: str, cost: Callable[[], needed.Cost]) -> Verdict:
+    """The verdict that an interval has; its cost is computed only if there is something to decide."""
     verdict = limits.of(low, high)
-    beside = "published" if limits.rule == "contains" else limits.rule.replace("_", " ")
-    cost = needed.cost_of_seeds(limits.of, ours) if verdict == OPEN else ""
-    return Verdict(verdict, f"{evidence}; {beside} {_short(limits.value)}", cost)
+    return _undecided(evidence, cost()) if verdict == OPEN else Verdict(verdict, evidence)
+
+
+def _undecided(evidence: str, cost: needed.Cost) -> Verdict:
+    return Verdict(OUT_OF_REACH if cost.is_too_much else OPEN, evidence, cost.words)
 
 
 def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str) -> Verdict:
@@ -204,32 +235,35 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
     if found is None:
         difference = sum(a) / len(a) - sum(b) / len(b)
         cost = needed.cost_of_seeds(limits.of, ours, theirs)
-        return Verdict(OPEN, f"difference {_short(difference)}, {NO_INTERVAL}", cost)
-    verdict = limits.of(found.low, found.high)
+        return _undecided(f"difference {_short(difference)}, {NO_INTERVAL}", cost)
     seeds = _seeds(len(a)) if len(a) == len(b) else f"{len(a)} and {_seeds(len(b))}"
     evidence = f"{_difference(found)}, {seeds}{on_texts}"
     if limits.rule == "ahead_by":
         evidence += f"; published {_short(limits.value)}"
-    cost = needed.cost_of_seeds(limits.of, ours, theirs) if verdict == OPEN else ""
-    return Verdict(verdict, evidence, cost)
+    return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_seeds(limits.of, ours, theirs))
 
 
 def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:
-    """Two models at several settings, such as targets or corpora: Student's interval of the differences of the pairs.
+    """Two models at several settings: Student's interval of the differences, one per corpus and aspect.
 
-    Each difference is that of the means over the seeds. It counts once, so that a setting with many seeds has no more
-    weight than one with few. No run may be in two pairs, because their differences would then depend on each other.
+    The difference of a pair of settings is that of the means over the seeds. Pairs on one corpus and aspect have the
+    same texts and words, so they depend on each other, and their mean counts once. No run may be in two pairs.
     """
     ours, theirs = ([_rows(of_metric, one, where) for one in claim[side].split(PAIRS)] for side in ("ours", "theirs"))
     runs = [run for rows in (*ours, *theirs) for run in sorted(set(rows["run"] + " " + rows["model"]))]
     if len(ours) != len(theirs) or len(set(runs)) != len(runs):
         raise BadInput(f"{where}: {len(ours)} and {len(theirs)} patterns; accepted are pairs that share no run")
-    apart = [a["value"].mean() - b["value"].mean() for a, b in zip(ours, theirs, strict=True)]
-    found = Difference(sum(apart) / len(apart), *mean_interval(apart))
-    verdict = limits.of(found.low, found.high)
-    cost = needed.cost_of_pairs(*ours, *theirs) if verdict == OPEN else ""
-    alike = sum(one * found.value > 0 for one in apart)
-    return Verdict(verdict, f"{_difference(found)}, {len(apart)} pairs of settings, {alike} of this sign", cost)
+    apart: dict[tuple[str, str], list[float]] = {}
+    for a, b in zip(ours, theirs, strict=True):
+        on = (a["corpus"].iloc[0], a["aspect"].iloc[0])
+        apart.setdefault(on, []).append(a["value"].mean() - b["value"].mean())
+    if len(apart) < 2:
+        raise BadInput(f"{where}: pairs on one corpus and aspect; accepted are pairs on two or more")
+    means = [mean(values) for values in apart.values()]
+    found = Difference(mean(means), *mean_interval(means))
+    alike = sum(one * found.value > 0 for values in apart.values() for one in values)
+    evidence = f"{_difference(found)}, {len(means)} corpora and aspects; {alike} of {len(ours)} pairs have this sign"
+    return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_pairs(*ours, *theirs))
 
 
 def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:
