@@ -438,6 +438,34 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
     assert OwnTextSettings.check("corpus", "synthetic") == "synthetic"
 
 
+@pytest.mark.parametrize(
+    ("cls", "columns", "message"),
+    [
+        (OwnTextSettings, {"text": "label"}, "label: label is not accepted as it is the column of the texts; give an"),
+        (OwnTextSettings, {"rationale": "text"}, "rationale: text is not accepted with text=text, label=label; give"),
+        (OwnTextSettings, {"label": "stars", "rationale": "stars"}, "rationale: stars is not accepted with text=text"),
+        (AlignmentSettings, {"second": "label"}, "second: label is not accepted with text=text, label=label; give an"),
+        (AlignmentSettings, {"text": "a", "second": "a"}, "second: a is not accepted with text=a, label=label; give"),
+    ],
+)
+def test_two_settings_that_name_one_column_stop_before_any_work(cls, columns, message):
+    with pytest.raises(BadInput, match=message):
+        cls.checked({"corpus": "reviews.csv"} | columns)
+
+
+def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):
+    write_table(tmp_path / "Train.CSV", reviews(50)[:40])
+    write_table(tmp_path / "TEST.csv", reviews(50)[40:])
+    read = read_own(settings(tmp_path))
+    assert {name: len(part) for name, part in read.splits.items()} == {"train": 36, "dev": 4, "test": 10}
+
+
+def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):
+    rows = [row | {"label": ("nan", "neg", "pos", "N/A")[i % 4]} for i, row in enumerate(reviews(80))]
+    told = "'N/A' and 'nan' are classes; remove their rows if a label is missing there"
+    assert told in read_own(settings(write_table(tmp_path / "r.csv", rows))).notes[0]
+
+
 def test_a_corpus_of_the_package_keeps_its_name_beside_a_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sst").mkdir()

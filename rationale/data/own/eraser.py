@@ -104,7 +104,7 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
             has = f"a document of {length} tokens" if length >= 0 else "a document that the annotation does not name"
             raise ValueError(f"the rationale is longer than its text: evidence [{start}, {end}] in {has}")
         flags[offset[name] + start : offset[name] + end] = [True] * (end - start)
-    label = str(row["classification"])
+    label = "" if row["classification"] is None else str(row["classification"])
     if not tokens or not label:
         raise ValueError("an empty text" if not tokens else "no label in classification")
     second = tuple(documents[sides[1]]) if sides else ()

@@ -11,6 +11,8 @@ from rationale.errors import BadInput, cut, excerpt
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
 NO_LABEL = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a number is missing
 
+COMMA = re.compile(r"[-+]?\d+,\d+")  # a number as some countries write it, 0,5
+
 Where = Callable[[int], str]  # number of a label -> the beginning of a message about its row
 
 
@@ -69,11 +71,18 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
         raise BadInput(
             f"{_place(cells, '', where)}no label in {told}{_more(counts[''])}; remove the row, or fill it in"
         )
+    with_commas = bool(bad) and all(COMMA.fullmatch(text) or numbers[text] is not None for text in counts)
+    with_commas = with_commas and any(COMMA.fullmatch(text) for text in counts)
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS
-    if bad and (head == "scores" or (head == "auto" and mostly_numbers)):
+    if bad and (head == "scores" or (head == "auto" and (mostly_numbers or with_commas))):
         more = _more(sum(counts[text] for text in bad))
         missing = "a missing score" if NO_LABEL.fullmatch(bad[0]) or bad[0].lower() in ("inf", "-inf") else "no number"
-        others = "; accepted: a number" + ("" if head == "scores" else ", as in the other rows, or give head=classes")
+        others = "; accepted: a number"
+        if with_commas:
+            others += f" with a point, {bad[0].replace(',', '.')}"
+        elif head != "scores":
+            others += ", as in the other rows"
+        others += ", or give head=classes" * (head != "scores")
         raise BadInput(f"{_place(cells, bad[0], where)}{excerpt(bad[0])} in {told} is {missing}{more}{others}")
     if len(counts) < 2:
         raise BadInput(
@@ -83,11 +92,14 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     as_scores = head == "scores" or (
         head == "auto" and not bad and len(counts) > 2 and (not whole or len(counts) > MOST_NUMBERS)
     )
-    return _scores(cells, numbers, told) if as_scores else _classes(cells, counts, numbers, told, where)
+    return _scores(cells, numbers, told, where) if as_scores else _classes(cells, counts, numbers, told, where)
 
 
-def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str) -> Labels:
+def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Where) -> Labels:
     low, high = min(numbers.values()), max(numbers.values())
+    if not math.isfinite(high - low):
+        apart = f"the scores in {told}, from {low:g} to {high:g}, are too far apart"
+        raise BadInput(f"{where(0)}{apart}; accepted: a difference below 1.8e308")
     scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
     note = f"{told} holds scores, from {low:g} to {high:g} (head=classes: classes)"
     return Labels([scaled[text] for text in cells], None, (low, high), note)
@@ -113,6 +125,11 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     alike = next((group for group in spellings.values() if len(group) > 1), None)
     if alike is not None:
         note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
+    empty = [name for name in names if NO_LABEL.fullmatch(name)]
+    if empty:
+        are = "is a class" if len(empty) == 1 else "are classes"
+        their = "its" if len(empty) == 1 else "their"
+        note += f"; {' and '.join(map(excerpt, empty))} {are}; remove {their} rows if a label is missing there"
     index = {name: i for i, name in enumerate(names)}
     return Labels([index[text] for text in cells], names, None, note)
 

@@ -116,7 +116,16 @@ def read_own(p: Any) -> OwnTexts:
     BadInput
         A file or a row cannot be used; the message names the file, the row and the column.
     """
+    try:
+        return _read(p)
+    except OSError as error:  # a name that is too long, or a folder that may not be looked into
+        raise BadInput(f"{shown(error.filename or p.corpus)}: {error.strerror or error}") from None
+
+
+def _read(p: Any) -> OwnTexts:
     place, notes, words = Path(p.corpus), list[str](), dict[str, int]()
+    if not is_on_hub(p.corpus):
+        place.is_dir()  # fails if the path is too long
     if is_eraser(place):
         parts = _read_eraser(place, p, words)
     else:
@@ -124,7 +133,8 @@ def read_own(p: Any) -> OwnTexts:
         parts = [_read_table(*part, p, words) for part in tables]
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
-        raise BadInput(f"{empty.place}: no text in it; accepted: at least one row below the column names")
+        accepted = "at least one annotation" if is_eraser(place) else "at least one row below the column names"
+        raise BadInput(f"{empty.place}: no text in it; accepted: {accepted}")
     read = _labelled(parts, words, p)
     read.notes[1:1] = notes
     return read
@@ -147,7 +157,8 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     tables = hub_tables(p.corpus) if on_hub else saved_tables(place)
     if not tables and not on_hub:
         for path in sorted(place.iterdir()):
-            found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", path.name.split(".")[0])  # numbered files are parts of one
+            stem = path.name.split(".")[0].lower()
+            found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", stem)  # numbered files are parts of one
             if found and kind_of(path) in SUFFIXES:
                 files[found[1]].append(path)
     known = {name: split for split, names in NAMES.items() for name in names}
@@ -169,7 +180,7 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     pairs = []
     for split, names in by_split.items():
         paths = [path for name in names for path in files[name]]
-        if len(names) > 1 or len({(path.stem.split("-")[0], kind_of(path)) for path in paths}) > 1:
+        if len(names) > 1 or len({(path.name.split(".")[0].split("-")[0], kind_of(path)) for path in paths}) > 1:
             two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
             raise BadInput(f"{_place(p)}: {two} are both the {split} split; accepted: one of them")
         pairs += [(split, table) for table in ([tables[name] for name in names] if tables else map(open_table, paths))]

@@ -2,11 +2,12 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from rationale.data.tokenise import TOKENISERS
-from rationale.settings import OneOf, Settings, setting
+from rationale.settings import OneOf, Refusal, Settings, setting
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")  # each may be packed: .csv.gz, .jsonl.xz; a parquet file packs itself
 PACKED = (".gz", ".xz")
@@ -23,6 +24,10 @@ class TextFileSettings(Settings):
     tokeniser: Annotated[str, OneOf(lambda: TOKENISERS)] = setting("treebank", "how texts are split into words")
     split_seed: int = setting(1, "seed of the dev and test splits, if the texts come without them", "[0, inf)")
 
+    def refused(self) -> Iterable[Refusal]:
+        """A column is named once."""
+        yield Refusal(self.label == self.text, "label", "as it is the column of the texts", "another column")
+
 
 class RationaleFileSettings(TextFileSettings):
     """The columns of texts of your own, beside text and label."""
@@ -30,11 +35,21 @@ class RationaleFileSettings(TextFileSettings):
     rationale: str = setting("", "column of the words that people marked: spans, or a 0/1 list; empty = none")
     head: Literal["auto", "classes", "scores"] = setting("auto", "what labels are; auto: told from the column")
 
+    def refused(self) -> Iterable[Refusal]:
+        """A column is named once."""
+        others = f"text={self.text}, label={self.label}"
+        yield Refusal(self.rationale in (self.text, self.label), "rationale", f"with {others}", "another column")
+
 
 class PairFileSettings(TextFileSettings):
     """The columns of pairs of your own, beside text and label."""
 
     second: str = setting("second", "column of the second texts")
+
+    def refused(self) -> Iterable[Refusal]:
+        """A column is named once."""
+        others = f"text={self.text}, label={self.label}"
+        yield Refusal(self.second in (self.text, self.label), "second", f"with {others}", "another column")
 
 
 def kind_of(path: Path | str) -> str:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rationale.data.files import MALFORMED, brief, parse_json, read_lines
+from rationale.data.files import MALFORMED, brief, open_unpacked, parse_json, read_lines
 from rationale.data.own.settings import HUB, SUFFIXES, kind_of
 from rationale.digests import recorded, revision_read
 from rationale.errors import BadInput, cut, excerpt, optional, shown
@@ -18,6 +18,24 @@ from rationale.settings import did_you_mean
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
 LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+AS_CSV = "save the sheet as CSV in UTF-8"
+AS_LINES = "write one object per line, and name the file .jsonl"
+ADVICE = {  # ending of a file that is no table -> what to do with it
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), AS_CSV),
+    **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".tgz", ".bz2", ".zst"), "unpack it, or pack it with gzip or xz"),
+    ".json": AS_LINES,
+    ".ndjson": "name the file .jsonl",
+    ".txt": "name it .csv or .tsv, if its first line has the column names",
+}
+OTHERS = {  # first bytes, in lower case -> what such a file is, and what to do
+    b"pk\x03\x04": f"a zip archive or a spreadsheet; unpack it, or {AS_CSV}",
+    b"\xd0\xcf\x11\xe0": f"a spreadsheet (.xls); {AS_CSV}",
+    b"par1": "a Parquet file; name it .parquet",
+    b"%pdf-": "a PDF; accepted: a table of texts",
+    b"version https://git-lfs": "a pointer of Git LFS, and not the file; fetch it by git lfs pull",
+    b"<!doctype html": "a web page; accepted: a table of texts",
+    b"<html": "a web page; accepted: a table of texts",
+}
 UNKNOWN = -1  # the number of a class that `datasets` writes where it is not published
 Row = tuple[int, Sequence[Any]]  # number, and the values of the columns that were asked for
 
@@ -81,7 +99,7 @@ def open_table(path: Path) -> Table:
     """
     kind = kind_of(path)
     if kind not in SUFFIXES:
-        hint = "; save the sheet as CSV in UTF-8" if kind in (".xlsx", ".xls", ".ods") else ""
+        hint = f"; {ADVICE[kind]}" if kind in ADVICE else ""
         raise BadInput(f"{shown(path)}: {kind or 'no ending'} is no table; accepted: {', '.join(SUFFIXES)}{hint}")
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
@@ -91,13 +109,35 @@ def open_table(path: Path) -> Table:
             raise BadInput(f"{shown(path)}: {why}; accepted: a file, or a folder of files")
         hint = did_you_mean(path.name, others) or f"; beside it: {', '.join(others[:10])}" * bool(others)
         raise BadInput(f"{shown(path)}: no such file{hint}")
+    if kind != ".parquet":
+        _refuse_other_format(path, kind)
     return {".csv": _csv, ".tsv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}[kind](path)
 
 
+def _refuse_other_format(path: Path, kind: str) -> None:
+    """Say what a file of text is, if its first bytes are those of another format."""
+    with _readable(path), open_unpacked(path) as file:
+        start = file.read(200)
+    told = start.lstrip().lower()
+    what = next((what for sign, what in OTHERS.items() if told.startswith(sign)), "")
+    if kind in DELIMITERS and re.match(rb"\[?\s*\{\s*\"", told):
+        what = f"JSON; {AS_LINES}"
+    if start[1:8:2] == bytes(4) or start[:8:2] == bytes(4):
+        what = "text in UTF-16; accepted: text in UTF-8"
+    if what:
+        raise BadInput(f"{shown(path)}: {what}")
+
+
 def _csv(path: Path) -> Table:
-    place, first = shown(path), next(read_lines(path), "")
-    if not first.strip():
-        raise BadInput(f"{place}: {'its first row is empty' if first else 'empty'}; accepted: a row with column names")
+    place, first = shown(path), next(read_lines(path), None)
+    if first is None or not first.strip():
+        what = "empty" if first is None else "its first row is empty"
+        raise BadInput(f"{place}: {what}; accepted: a row with column names")
+    if "\0" in first:
+        raise BadInput(f"{place}, row 1: a NUL character; accepted: text in UTF-8")
+    if re.fullmatch(r"sep=.\s*", first):
+        advice = "remove it, so that the column names come first"
+        raise BadInput(f"{place}, row 1: {excerpt(first.strip())} is a line for Excel; {advice}")
     if "\r" in first.rstrip("\r"):
         accepted = "lines that end with a line feed"
         raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: {accepted}")
@@ -116,9 +156,11 @@ def _csv(path: Path) -> Table:
             if number == 1 or not row:  # the header, or an empty line
                 continue
             if len(row) != len(columns):
-                counts = f"{len(row)} fields, but the header has {len(columns)}"
-                advice = "put a text that holds the delimiter in double quotes"
-                raise BadInput(f"{place}, row {number}: {counts}; {advice}")
+                if any("\0" in cell for cell in row):
+                    raise BadInput(f"{place}, row {number}: a NUL character; accepted: text in UTF-8")
+                counts = f"{len(row)} field{'s' * (len(row) > 1)}, but the header has {len(columns)}"
+                holds = "holds the delimiter" if len(row) > len(columns) else "has several lines"
+                raise BadInput(f"{place}, row {number}: {counts}; put a text that {holds} in double quotes")
             yield number, [row[i] for i in chosen]
 
     return Table(place, columns, read)
