@@ -259,8 +259,8 @@ if is_ours:
 #
 # In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads these
 # words, it is now wrong for about half of the reviews, even if the gates are *held* as they were. If only the selector
-# reads them, the model is wrong only if the gates are decided *anew*. We measure both shares in newer runs only, so the
-# table has few rows, with one run in each.
+# reads them, the model is wrong only if the gates are decided *anew*. We measure both shares in newer runs only. So the
+# table has one run that failed, and the others are runs with gold words that did not fail.
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
@@ -274,16 +274,20 @@ else:
 # %% tags=["check"]
 if is_ours:
     codes, others = changed[changed["fails"]], changed[~changed["fails"]]
-    assert len(codes) and len(others) and changed["accuracy_anew"].max() < 0.6, "with new gates, all are wrong"
-    assert (codes["accuracy"] - codes["accuracy_held"]).max() < 0.01, "the predictor of a code does not notice"
-    assert others["accuracy_held"].max() < 0.6, "that of a rationale does"
+    lost = changed["accuracy"] - changed["accuracy_held"]
+    assert len(codes) == 1 and set(others["remedy"]) == {"some gold words"}, "one failed, the others have gold words"
+    assert changed["accuracy_anew"].max() < 0.6, "with new gates, all are wrong"
+    assert lost[codes.index].max() < 0.01, "the predictor of a code does not notice"
+    noticed = lost[others.index]
+    assert noticed.between(0.15, 0.55).all() and noticed.gt(0.4).mean() > 0.5, "that of a rationale does"
+    assert (others["accuracy_held"] - others["accuracy_anew"]).between(-0.05, 0.16).all(), "little better held than new"
 
 # %% [markdown]
 # In the run that failed, the predictor is as accurate as before if the gates are held. It does not read the words that
 # carry the class. The selector does, because with new gates the model is hardly better than a guess. In the runs that
-# did not fail, holding the gates does not help, so there the prediction rests on words that the rationale shows. One
-# run that failed is little evidence. But you need no gold rationale for this test. It is enough to know some words that
-# ought to matter.
+# did not fail, the accuracy falls with held gates, too, in most of them by more than forty points, and with new gates
+# hardly further. So there the prediction rests mostly on words that the rationale shows. One run that failed is little
+# evidence. But you need no gold rationale for this test. It is enough to know some words that ought to matter.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells the
 # class of more than a share $t$ of the texts. You choose the smallest $t$ at which you raise no false alarm among our
