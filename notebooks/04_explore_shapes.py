@@ -421,8 +421,9 @@ fig
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
 # words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of
-# section 4 is $z = 0$, and some of these gates belong to words of the gold rationale. In each review a word or a short
-# phrase ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
+# section 4 is $z = 0$, and some of these gates belong to words of the gold rationale. In each review, only the gates of
+# one word or of a short phrase end where $z$ is not 0. With the slider `word`, or with a click on a word, you look at
+# the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))

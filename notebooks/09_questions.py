@@ -353,12 +353,12 @@ fig
 # unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
 # multiplier?
 #
-# **The experiment.** Their multiplier starts near zero and is multiplied by a factor at each step, which is above 1
-# while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps, we
-# start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as in their
-# code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the price in
-# closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may then
-# become negative.
+# **The experiment.** Their multiplier starts near zero. At each step it is multiplied by a factor, and this factor is
+# above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few
+# steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as
+# in their code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the
+# price in closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may
+# then become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}

@@ -470,8 +470,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \bar D \text{ an average of } D. \tag{D11}$$
 #
 # > The released comparison leaves $\lambda$ out of this estimate. The constraint then has the same weight however much
-# > it is violated. With `explain.masks` you can use both, and `params/probes/sst_search.yaml` compares them with exact
-# > search.
+# > it is violated. With `explain.masks` you can estimate the gradient with $\lambda$ or without it, and
+# > `params/probes/sst_search.yaml` compares both with exact search.
 #
 # All of these fits see one answer. Only the probe of section 6 was trained on all texts. In the table below you see how
 # far each attribution is from the truth, after both are scaled to sum to 1. The columns are the mean KL divergence and
