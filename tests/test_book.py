@@ -17,7 +17,7 @@ from rationale.explorers import explore_shapes
 from rationale.runs import RunFailed, root
 from tools.book import __main__ as book
 from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead
-from tools.book.drawings import finding, keep_legible, least_width
+from tools.book.drawings import draw_in_pages, finding, least_width
 from tools.book.links import broken, link_equations
 from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
 
@@ -235,9 +235,10 @@ def test_a_committed_picture_says_its_finding_and_its_letters_stay_legible_on_a_
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "1.html").write_text('<img alt="x" src="../a%20b.svg"><img src="other.svg">')
     assert finding(texts) == "more 4 < 1" and finding("<svg></svg>") == "committed picture"
-    keep_legible(tmp_path)
+    draw_in_pages(tmp_path)
     page = (tmp_path / "papers" / "1.html").read_text()
-    assert page.startswith('<span class="drawing"><img alt="x" src="../a%20b.svg" style="--least: 541px"></span>')
+    assert page.startswith('<span class="drawing"><svg class="drawn" role="img" aria-label="x" ')
+    assert page.count("--least:541px") == 1 and page.count(">more 4 &lt; 1</text>") == 1
     assert page.endswith('<img src="other.svg">'), "a picture that is not there is left alone"
     for file in (root() / "outputs" / "reference" / "figures").glob("*.svg"):
         assert least_width(file.read_text("utf-8")) < 1200, file.name

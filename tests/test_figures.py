@@ -1,9 +1,9 @@
 """Figures show the numbers that they are given, for any shape and without warnings; highlighted text is exact."""
 
-import io
 import itertools
 import re
 import warnings
+from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
@@ -347,15 +347,16 @@ def test_the_same_figure_gives_the_same_svg_bytes_without_a_date(tmp_path):
     assert "dc:date" not in text and "A finding &amp; more" in text and len(text) < 60_000
 
 
-def test_a_figure_shows_itself_as_a_png_with_its_titles_as_alternative_text():
+def test_a_figure_shows_itself_as_an_svg_with_its_titles_as_alternative_text():
     fig, ax = figures.new_figure(size=(4, 3))
     figures.draw_lines([0, 1], {"x": [0, 1]}, ax, title="x grows")
-    data, metadata = fig._repr_png_()
+    data, metadata = fig._repr_svg_()
     shown = {key: value for key, value in metadata.items() if not key.startswith("narrow")}  # see test_narrow.py
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and shown == {"width": 400, "height": 300, "alt": "x grows"}
-    image = figures.show(Figure(figsize=(2, 1)))
-    assert image.width == 200 and image.data[:4] == b"\x89PNG"
-    assert matplotlib.image.imread(io.BytesIO(data)).shape == (450, 600, 4)
+    assert data.startswith("<svg ") and shown == {"width": 400, "height": 300, "alt": "x grows"}
+    svg = ElementTree.fromstring(data)
+    assert (svg.get("width"), svg.get("height"), svg.get("viewBox")) == ("400", "300", "0 0 288 216")
+    assert figures.show(fig)._repr_svg_()[0] == data, "the same figure gives the same text"
+    assert figures.show(Figure(figsize=(2, 1))).about["width"] == 200
 
 
 # --- highlighted text ------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
 """Figures arranged for a phone: all is inside the picture and large enough, and the figure stays as it was."""
 
-import io
 import re
-from base64 import b64decode, b64encode
 from itertools import combinations, pairwise
+from xml.etree import ElementTree
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.image import imread
 from matplotlib.text import Text
 
 from rationale import figures
@@ -131,22 +129,23 @@ def test_the_figure_is_as_it_was_after_it_has_been_arranged_for_a_phone(make):
 
 def test_a_notebook_has_both_pictures_and_its_pages_choose_by_their_width(tmp_path):
     fig = three_panels()
-    png, about = fig._repr_png_()
+    svg, about = fig._repr_svg_()
     shown = figures.show(fig)
-    assert shown._repr_png_()[1]["narrow"] == about["narrow"], "displayed in the middle of a cell or at its end"
-    wide, narrow = (imread(io.BytesIO(data)).shape[1] for data in (png, b64decode(about["narrow"])))
-    assert narrow == about["narrow_width"] * 1.5 < wide, "150 dots per inch, as 100 pixels per inch"
-    data = {"image/png": b64encode(png).decode()}
-    output = nbformat.v4.new_output("display_data", data, metadata={"image/png": about})
+    assert shown._repr_svg_()[1]["narrow"] == about["narrow"], "displayed in the middle of a cell or at its end"
+    wide, narrow = (int(ElementTree.fromstring(text).get("width")) for text in (svg, about["narrow"]))
+    assert narrow == about["narrow_width"] < wide == about["width"]
+    data = {"image/svg+xml": svg}
+    output = nbformat.v4.new_output("display_data", data, metadata={"image/svg+xml": about})
     cells = [nbformat.v4.new_markdown_cell("# T"), nbformat.v4.new_code_cell("fig", outputs=[output])]
     notebook = nbformat.v4.new_notebook(cells=cells)
     page = lab_page(notebook, "t")
-    (source,) = re.findall(r"<source ([^>]*)>", page)
-    assert f'srcset="data:image/png;base64,{about["narrow"]}"' in source and 'media="(max-width: 600px)"' in source
-    assert f'alt="{LONG}"' in page
+    for kind, width in (("wide", wide), ("narrow", narrow)):
+        (head,) = re.findall(rf'<svg [^>]*class="drawn {kind}"[^>]*>', page)
+        assert f'aria-label="{LONG}"' in head and f'width="{width}"' in head
     text = notebook_page(notebook, "x", "", tmp_path)
-    assert f'<source media="(max-width: 600px)" srcset="{tmp_path.name}/x-1-0-narrow.png">' in text
-    assert (tmp_path / "x-1-0-narrow.png").read_bytes() == b64decode(about["narrow"])
+    for kind, picture in (("wide", svg), ("narrow", about["narrow"])):
+        assert f'<img class="{kind}" src="{tmp_path.name}/x-1-0-{kind}.svg" alt="{LONG}">' in text
+        assert (tmp_path / f"x-1-0-{kind}.svg").read_text() == picture
 
 
 def test_a_mapping_without_a_zero_does_not_flatten_the_panels_of_a_phone(recwarn):

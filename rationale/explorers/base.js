@@ -98,7 +98,7 @@ function say(picture, text) {
 // A word on orange, the darker the larger `shade` in [0, 1] is; bold if it is selected, underlined if it is gold.
 function markedWord(word, { shade, selected, gold, title }) {
   const made = element("span", { title }, word);
-  made.style.background = `rgba(230, 159, 0, ${(0.65 * shade).toFixed(3)})`;
+  made.style.background = `rgba(var(--mark, 230, 159, 0), ${(0.65 * shade).toFixed(3)})`;
   if (selected) made.style.fontWeight = "bold";
   if (gold) made.style.textDecoration = "underline";
   return made;

@@ -80,7 +80,7 @@ def draw_attention(
     num_rows, num_columns = weights.shape
     nonzero = np.ma.masked_where(weights == 0, weights)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="#D0D0D0")
-    mesh = ax.pcolormesh(nonzero, cmap=colours, vmin=0, vmax=top, zorder=1)
+    mesh = ax.pcolormesh(nonzero, cmap=colours, vmin=0, vmax=top, zorder=1, rasterized=True)  # without hairlines
     if scale:
         ax.figure.colorbar(mesh, ax=ax, label=scale, shrink=0.85)
     ax.hlines(np.arange(num_rows + 1), 0, num_columns, color="white", linewidth=2.5, zorder=2)

@@ -15,6 +15,8 @@ from rationale.figures.look import (
     GREEN,
     GREY,
     MARKERS,
+    ON_DARK,
+    ON_LIGHT,
     PALETTE,
     PURPLE,
     RED,
@@ -255,7 +257,7 @@ def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> 
             ha="center",
             va="center",
             fontsize=10,
-            color="white" if share[i, j] > 0.55 else BLACK,
+            color=ON_DARK if share[i, j] > 0.55 else ON_LIGHT,
         )
     wrapped = [str(label).replace(" ", "\n") for label in labels]
     ax.set_xticks(range(len(labels)), wrapped, fontsize=10)

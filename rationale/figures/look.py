@@ -3,12 +3,13 @@
 import functools
 import inspect
 import io
+import re
 import textwrap
 import zlib
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -32,12 +33,15 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
     "#F0E442",
 )
 BLACK, GREY, DARK_RED = "#000000", "#767676", "#A34000"  # dark red is for text that belongs to red marks
+# On fields whose colour stays as it is on a dark page, where black and white change places (`rationale.runs.themes`).
+ON_LIGHT, ON_DARK = "#010101", "#FEFEFE"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
 DASHES = ("-", "--", "-.", (0, (1, 1)))
 STYLED_MODELS = ("hardkuma", "bernoulli", "attention", "svm")  # they have the same colour and marker in every figure
 CHANCE_BASELINES = ("random run of words", "unrelated", "the commonest answer")  # drawn as a line without markers
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
+RASTER = 150  # dots per inch of what an SVG shows as an image
 FORMATS = ("svg", "pdf", "png")  # in which a figure may be saved
 _METADATA = {  # by format: what keeps dates and versions out of a file
     "svg": {"Date": None, "Creator": None},
@@ -94,10 +98,18 @@ def apply_style(function: Callable) -> Callable:
 class Picture(Figure):
     """A figure that a notebook displays as the last expression of a cell, without pyplot and without a backend."""
 
-    def _repr_png_(self) -> tuple[bytes, dict]:
-        width, height = (round(100 * inches) for inches in self.get_size_inches())
-        about = {"width": width, "height": height, "alt": _alternative_text(self)}
-        return to_png(self, dpi=150), about | _for_phones(self)
+    def _repr_svg_(self) -> tuple[str, dict]:
+        return _displayed(self)
+
+
+class Shown(NamedTuple):
+    """A figure as it was when it was shown: an SVG and what a page needs beside it."""
+
+    svg: str
+    about: dict[str, str | int]
+
+    def _repr_svg_(self) -> tuple[str, dict]:
+        return self.svg, self.about
 
 
 @apply_style
@@ -152,6 +164,17 @@ def to_png(fig: Figure, dpi: int = 150, fast: bool = False) -> bytes:
 def live_png(fig: Figure) -> bytes:
     """A `live_figure` as PNG bytes."""
     return to_png(fig, dpi=int(fig.dpi), fast=True)
+
+
+@apply_style
+def to_svg(fig: Figure) -> str:
+    """The figure as the text of an SVG, with 100 pixels per inch."""
+    buffer = io.StringIO()
+    fig.savefig(buffer, format="svg", dpi=RASTER, metadata=_METADATA["svg"])
+    text = buffer.getvalue()
+    width, height = (round(100 * inches) for inches in fig.get_size_inches())
+    head, body = text[text.index("<svg") :].split(">", 1)
+    return re.sub(r' (?:width|height)="[^"]*"', "", head) + f' width="{width}" height="{height}">{body}'
 
 
 @apply_style
@@ -212,18 +235,23 @@ def draw_panel(
     return fig
 
 
-def show(fig: Figure):
-    """The figure as an IPython image, for use in the middle of a cell: `display(show(fig))`."""
-    display = optional("IPython.display", "a picture in a notebook", "notebooks")
-    width = round(100 * fig.get_size_inches()[0])
-    return display.Image(to_png(fig), format="png", width=width, alt=_alternative_text(fig), metadata=_for_phones(fig))
+def show(fig: Figure) -> Shown:
+    """The figure as it is now, for use in the middle of a cell: `display(show(fig))`."""
+    return Shown(*_displayed(fig))
 
 
 @apply_style
-def _for_phones(fig: Figure) -> dict[str, str | int]:
-    """The figure arranged for a narrow page: `narrow`, a PNG in base64, and `narrow_width` in pixels."""
+def _displayed(fig: Figure) -> tuple[str, dict[str, str | int]]:
+    """The figure as SVG, and what a page needs beside it.
+
+    This is the size in pixels, `alt` for those who do not see it, and the figure arranged for a narrow page: `narrow`,
+    another SVG, and `narrow_width` in pixels.
+    """
+    width, height = (round(100 * inches) for inches in fig.get_size_inches())
+    about = {"width": width, "height": height, "alt": _alternative_text(fig)}
+    picture = to_svg(fig)
     with narrowed(fig):
-        return {"narrow": b64encode(to_png(fig)).decode(), "narrow_width": round(100 * WIDTH)}
+        return picture, about | {"narrow": to_svg(fig), "narrow_width": round(100 * WIDTH)}
 
 
 def show_source(*parts: Callable) -> None:

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from rationale.errors import optional
 from rationale.runs.folding import SHOW_ALL, code_name, source_line, summary_line
+from rationale.runs.themes import both, marked, variables
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}m"  # the beginning of each of its tags
 SECONDS = 3.0  # after which a page is prepared; until then a kernel starts, which uses the same cores
@@ -48,12 +49,18 @@ details.solution > summary { color: var(--jp-ui-font-color1); font-weight: 600; 
   .equation { gap: .6em; container-type: inline-size; }
   .equation math { font-size: clamp(9px, calc(100cqw / (.85 * var(--letters))), 1em); }  /* a long one gets small */
 }
-@media (min-width: 601px) { .jp-RenderedSVG > * { max-width: 100%; height: auto; } }  /* on a phone it scrolls */
-@media screen and (prefers-color-scheme: dark) {
-  :is(.figure img, .jp-RenderedSVG > *) {  /* white vanishes, colours stay */
-    filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
+.drawn { max-width: 100%; height: auto; }
+.drawn.narrow { display: none; }
+@media (max-width: 600px) {
+  .drawn:not(.wide, .narrow) { max-width: none; }  /* it scrolls */
+  .drawn.wide { display: none; }
+  .drawn.narrow { display: inline; }
 }
-</style>"""
+@media screen and (prefers-color-scheme: dark) {
+  :root { VARIABLES }
+  .figure img { background: white; border-radius: 4px; }  /* a picture that has only dots keeps its paper */
+}
+</style>""".replace("VARIABLES", variables("var(--jp-layout-color0)"))
 ANSWERS = {"prediction", "solution"}  # tags of cells that are folded with their outputs
 # The dark theme of JupyterLab, whose variables replace those of the light one.
 DARK = """<style media="screen and (prefers-color-scheme: dark)">
@@ -78,6 +85,13 @@ BLOCKS = dict.fromkeys(LEFT_OUT, "") | {
         {%- endif %}<img src="data:image/png;base64,{{ output.data['image/png'] | e }}"
         {%- if about.width %} width="{{ about.width | e }}"{% endif %} alt="{{ about.get('alt', 'figure') | e }}">
         </picture></div>""",
+    "data_svg scoped": """{% set about = output.metadata.get('image/svg+xml', {}) -%}
+        <div class="jp-RenderedSVG jp-OutputArea-output figure">
+        {%- set inside = output.data['image/svg+xml'] | drawn(about) -%}
+        {%- if inside %}{{ inside }}
+        {%- else %}<img src="data:image/svg+xml;base64,{{ output.data['image/svg+xml'] | text_base64 | e }}"
+        alt="{{ about.get('alt', 'figure') | e }}">{% endif %}</div>""",
+    "data_html scoped": "{{ super() | marked }}",
     "data_markdown scoped": """{% set folded = output.data['text/markdown'] | source_line -%}
         {% if folded %}<details class="code"><summary>{{ folded | e }}</summary>{{ super() }}</details>
         {%- else %}{{ super() }}{% endif %}""",
@@ -164,6 +178,8 @@ def _exporter() -> Any:
     exporter.register_filter("markdown2html", markdown_to_html)
     exporter.register_filter("source_line", source_line)
     exporter.register_filter("folded", _folded)
+    exporter.register_filter("drawn", both)
+    exporter.register_filter("marked", marked)
     return exporter
 
 

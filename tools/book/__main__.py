@@ -31,10 +31,11 @@ from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults
 from rationale.runs.committed import FIGURES
+from rationale.runs.themes import variables
 from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
 from tools.book.choose import choose_page
-from tools.book.drawings import keep_legible
+from tools.book.drawings import draw_in_pages
 from tools.book.links import broken, link_equations
 from tools.book.pages import (
     blocks,
@@ -199,8 +200,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         (pages / "papers").mkdir()
         shutil.copytree(STATIC_ASSETS_PATH, pages / "mathjax", ignore=shutil.ignore_patterns("a11y", "localization"))
         shutil.copytree(root() / "outputs" / "reference" / "figures", pages / "outputs" / "reference" / "figures")
-        for file in ("book.css", "book.js", "choose.js", "iframe-worker.js"):
+        for file in ("book.js", "choose.js", "iframe-worker.js"):
             shutil.copy(root() / "tools" / "book" / file, pages)
+        style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
+        write_text(pages / "book.css", style.replace("/* VARIABLES */", variables("var(--md-default-bg-color)")))
         write_text(pages / "index.md", file_page(readme, names))
         for page, file in files.items():
             write_text(pages / f"{page}.md", file_page((root() / file).read_text("utf-8"), names))
@@ -233,7 +236,7 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         if new in notebooks:
             write_text(site / f"{old}.html", MOVED.format(page=f"{new}.html", name=new))
     linked = link_equations(site)
-    keep_legible(site)
+    draw_in_pages(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
     lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
     return [*handler.messages, *lost, *broken(site)]

@@ -1,4 +1,4 @@
-"""Committed SVG pictures in the book: what they show in words, and the width that makes their letters legible."""
+"""SVG pictures in the book: parts of their pages, with the words that they show and a width that keeps them legible."""
 
 import html
 import os
@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
+from rationale.runs.themes import inlined
+
 LEGIBLE = 9  # the smallest height of letters on a phone, in pixels
 FINDING = re.compile(r'<text style="font-weight: (?:700|bold)[^>]*>([^<]+)</text>')
 LETTERS = re.compile(r'font-size[:=]\s*"?([\d.]+)')
 BOX = re.compile(r'viewBox="\S+ \S+ ([\d.]+) \S+"')
-IMAGE = re.compile(r'<img\b([^>]*?)\ssrc="([^":]+\.svg)"([^>]*)>')
+IMAGE = re.compile(r'<img\b[^>]*?\ssrc="([^":]+\.svg)"[^>]*>')
 
 
 def finding(picture: str) -> str:
@@ -24,17 +26,28 @@ def least_width(picture: str) -> int | None:
     return round(float(box[1]) * LEGIBLE / min(sizes)) + 1 if sizes and box else None
 
 
-def keep_legible(site: Path) -> None:
-    """Tell each page how wide its SVG pictures must at least be; on a phone a wider one scrolls sideways (book.css)."""
+def draw_in_pages(site: Path) -> None:
+    """Make each SVG a part of its page, which gives it its colours, and say how wide it must at least be.
+
+    On a phone, a picture that needs more width than the page has scrolls sideways (book.css).
+    """
     for path in site.rglob("*.html"):
 
-        def widened(found: re.Match, folder: Path = path.parent) -> str:
-            before, source, after = found.groups()
-            file = Path(os.path.normpath(folder / unquote(html.unescape(source))))
-            width = least_width(file.read_text("utf-8")) if file.is_file() else None
-            if width is None:
+        def drawn(found: re.Match, folder: Path = path.parent) -> str:
+            file = Path(os.path.normpath(folder / unquote(html.unescape(found[1]))))
+            if not file.is_file():
                 return found[0]
-            return f'<span class="drawing"><img{before} src="{source}"{after} style="--least: {width}px"></span>'
+            said = {name: html.unescape(value) for name, value in re.findall(r'(alt|class)="([^"]*)"', found[0])}
+            picture, kind = file.read_text("utf-8"), said.get("class", "")
+            width = None if kind else least_width(picture)
+            style = f"--least:{width}px" if width else ""
+            inside = inlined(picture, said.get("alt") or finding(picture), kind, style)
+            if inside is None:
+                return found[0]
+            return inside if kind else f'<span class="drawing">{inside}</span>'
 
         text = path.read_text("utf-8")
-        path.write_text(IMAGE.sub(widened, text), "utf-8")
+        if (changed := IMAGE.sub(drawn, text)) != text:
+            path.write_text(changed, "utf-8")
+    for file in (site / "img").glob("*.svg"):  # they have become parts of the pages
+        file.unlink()

@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rationale.runs import root
 from rationale.runs.exercises import TASK, Exercise, exercises, explanation
 from rationale.runs.folding import SHOW_ALL, code_name, collapse, source_line, summary_line
+from rationale.runs.themes import marked
 from tools.book.drawings import finding
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
@@ -175,12 +176,11 @@ def _outputs(cell, name: str, images: Path) -> list[str]:
         elif "image/png" in data:
             parts.append(_picture(data["image/png"], output.metadata.get("image/png", {}), images, f"{name}-{number}"))
         elif "image/svg+xml" in data:
-            file = images / f"{name}-{number}.svg"
-            file.write_text(data["image/svg+xml"], encoding="utf-8")
-            alt = html.escape(finding(data["image/svg+xml"]), quote=True)
-            parts.append(f'<p class="figure"><img src="{images.name}/{file.name}" alt="{alt}"></p>')
+            about = output.metadata.get("image/svg+xml", {})
+            parts.append(_drawing(data["image/svg+xml"], about, images, f"{name}-{number}"))
         elif "text/html" in data:
-            parts.append('<div class="output">\n' + re.sub(r"\n\s*\n", "\n", data["text/html"]) + "\n</div>")
+            text = marked(re.sub(r"\n\s*\n", "\n", data["text/html"]))
+            parts.append(f'<div class="output">\n{text}\n</div>')
         elif "text/markdown" in data:  # `figures.show_source`
             line, text = source_line(data["text/markdown"]), data["text/markdown"]
             text = text.replace("```python", '``` { .python title="from the package" }', 1)
@@ -199,6 +199,19 @@ def _picture(png: str, about: dict, images: Path, name: str) -> str:
         (images / f"{name}-narrow.png").write_bytes(b64decode(about["narrow"]))
         narrow = f'<source media="(max-width: 600px)" srcset="{images.name}/{name}-narrow.png">'
     return f'<p class="figure"><picture>{narrow}{picture}</picture></p>'
+
+
+def _drawing(svg: str, about: dict, images: Path, name: str) -> str:
+    """A figure in SVG, and its form for a phone; `drawings` makes them a part of the page."""
+    alt, pictures = html.escape(about.get("alt") or finding(svg), quote=True), {"": svg}
+    if "narrow" in about:
+        pictures = {"wide": svg, "narrow": about["narrow"]}
+    for kind, picture in pictures.items():
+        (images / f"{name}{kind and '-' + kind}.svg").write_text(picture, encoding="utf-8")
+    shown = "".join(
+        f'<img class="{kind}" src="{images.name}/{name}{kind and "-" + kind}.svg" alt="{alt}">' for kind in pictures
+    )
+    return f'<p class="figure">{shown}</p>'
 
 
 def _joined(outputs: list) -> list:

@@ -128,7 +128,8 @@ def picture_html(cell: NotebookNode, title: str) -> str:
             about = output.metadata.get("image/png", {})
             return _image("png", "".join(data["image/png"].split()), about.get("alt", title))
         if "image/svg+xml" in data:
-            return _image("svg+xml", base64.b64encode(data["image/svg+xml"].encode()).decode(), title)
+            alt = output.metadata.get("image/svg+xml", {}).get("alt", title)
+            return _image("svg+xml", base64.b64encode(data["image/svg+xml"].encode()).decode(), alt)
         if "text/html" in data and not is_tagged(cell, "figure"):
             texts.append(data["text/html"])
     return f'<div class="texts">{"".join(texts)}</div>' if texts else ""
