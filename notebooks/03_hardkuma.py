@@ -747,7 +747,7 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 # 2. For which share of the draws is the log density not finite?
 # 3. Which share of the modes is not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
 # 4. At three fixed points and for all shapes, which share of the log densities is not finite?
-# 5. Where it is finite, how far is it from a computation with 60 digits?
+# 5. Where the log density is finite, how far is it from the value that we compute with 60 digits?
 
 # %%
 side = torch.logspace(-4, 4, 17, dtype=torch.float32)

@@ -260,8 +260,8 @@ assert torch.allclose(slope, by_hand) and (slope > 0).all(), "the rate grows wit
 # switches rarely between selected and unselected words. So we also count the **switches**, which are the pairs of
 # neighbours of which exactly one is selected.
 #
-# We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second
-# they stand as above, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
+# We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second they
+# stand as in section 3, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
 # and $L$ is the expected number of switches, divided by the number of words. Which of the two do you expect to depend
 # on the order?
 

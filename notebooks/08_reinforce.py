@@ -367,8 +367,9 @@ fig
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
 # tempting baseline. *Predict* the factor by which this baseline multiplies the mean of the estimator for $K = 2$
-# (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, divide
-# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor with (R6).
+# (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, take the
+# mean of the estimates. Divide its inner product with `exact` by the inner product of `exact` with itself. *Explain*
+# the factor with (R6).
 
 # %% tags=["prediction"]
 predicted_factor = 0.5

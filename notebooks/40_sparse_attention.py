@@ -360,8 +360,8 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # > the sum.
 #
 # How do we find $u$? The sum of the weights decreases in $u$ with slope $-\sum_i y_i^{2-\alpha}$, and for
-# $\alpha \le 2$ it is convex. So if Newton's method starts too low, at the largest score, it rises to the solution and
-# never goes past it. The cell below prints the sums at each step.
+# $\alpha \le 2$ it is convex. So Newton's method can start at the largest score, which is below the solution. From
+# there it rises to the solution and never goes past it. The cell below prints the sums at each step.
 
 # %%
 scored = 2.0 * scores_of(4, 5)
