@@ -517,9 +517,9 @@ for shape, rectified, base in zip(examples.b, examples.mean, examples.base.mean,
 # %% [markdown]
 # ## 8. Deciding at test time
 #
-# When you use a trained model, you do not want random gates. The paper (sec. 5) picks the most probable of the three
-# configurations. If the interval wins, it takes the expected value of the underlying Kumaraswamy. We write $z$ for the
-# value that the word gets:
+# When you use a trained model, you do not want random gates. The rule of the paper (sec. 5) picks the most probable of
+# the three configurations. If this is the interval, the rule takes the expected value of the underlying Kumaraswamy. We
+# write $z$ for the value that the word gets:
 #
 # $$z = \begin{cases} 0 & \pi_0 \text{ is the largest},\\ 1 & \pi_1 \text{ is the largest},\\
 # E[K] & \pi_c \text{ is the largest}. \end{cases} \tag{H9}$$

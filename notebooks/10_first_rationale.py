@@ -128,10 +128,10 @@ figures.show_source(models.Extractor.forward)
 #
 # How do we get a selection that is short? We minimise the squared error of the score, under a constraint on the share
 # of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss that
-# pushes the share towards the target. Its weight $\lambda$, which is called the *multiplier*, grows while too many
-# words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are selected.
-# Only the predictor's error can teach the selector that. The target of this page lies between two shares that you saw
-# in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
+# pushes the share towards the target. The weight $\lambda$ of this term, which is called the *multiplier*, grows while
+# too many words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are
+# selected. Only the predictor's error can teach the selector that. The target of this page lies between two shares that
+# you saw in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
 #
 # The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
 # their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The dotted
@@ -368,9 +368,10 @@ print(f"gates decided anew: largest change {(again.prediction - output.predictio
 
 # %% [markdown]
 # So once the gates are fixed, the score depends on nothing but the selected words and their gate values. This makes a
-# rationale *faithful*, whether or not you find it plausible. It does not mean that the selector ignored the other
-# words. (On this page, the predictor skips the words whose gate is 0. With the setting `predictor: zero`, it reads a
-# zero vector in the place of each, and then the score also depends on where the selected words stand.)
+# rationale *faithful*, whether or not you find it plausible. A faithful rationale does not mean that the selector
+# ignored the other words. (On this page, the predictor skips the words whose gate is 0. With the setting
+# `predictor: zero`, it reads a zero vector in the place of each, and then the score also depends on where the selected
+# words stand.)
 #
 # In the next review, the author uses the worst words that the grammar has, such as *awful*, both for our aspect and
 # for another one. We let the saved model read it.

@@ -407,8 +407,8 @@ if authors_on:
 # three. With the shorter vectors of GloVe it does not happen at all.
 #
 # Less noise alone is not enough, as the next picture shows. If the price is in closed form and acts from the first step
-# on, the gates shut. It may be the only consistent signal while the predictor is still bad. So we add a reward for
-# entropy, which is the default of the package (`08_reinforce`, section 4).
+# on, the gates shut. The price may be the only consistent signal while the predictor is still bad. So we add a reward
+# for entropy, which is the default of the package (`08_reinforce`, section 4).
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -437,7 +437,7 @@ if "less noise" in ways:
 # ## 9. A Lagrangian on Bernoulli gates
 #
 # In footnote 8, the paper calls a Lagrangian on Bernoulli gates unstable. Is it? We compare the authors' rule and
-# estimator with the signed rule and the package's estimator. Both have a target of 40 %.
+# estimator with the signed rule and the package's estimator. All these runs have a target of 40 %.
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
@@ -829,8 +829,8 @@ if len(apart):
 # tells little more than the floor, with each gate and control.
 #
 # At 10 % we have runs under the constraint only. There the number of words tells more than the floor, with both gates.
-# So the beginning of the code of section 13 is no property of HardKuma alone. Its seeds agree less than those of the
-# Bernoulli gates, which read a little more.
+# So the beginning of the code of section 13 is no property of HardKuma alone. The seeds of HardKuma agree less than
+# those of the Bernoulli gates, which read a little more.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on

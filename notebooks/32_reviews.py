@@ -255,10 +255,10 @@ if is_ours:
 # %% [markdown]
 # ## 4. The same budget in each review, or over all of them
 #
-# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or
-# we can use one threshold for all reviews, which we find on dev. It then keeps more of the reviews in which the
-# weights are peaked. Note that attention sums to one in each review, so a long review has small weights, and the
-# threshold prefers short reviews.
+# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or we
+# can use one threshold for all reviews, which we find on dev. With one threshold, the baseline keeps more of the
+# reviews in which the weights are peaked. Note that attention sums to one in each review, so a long review has small
+# weights, and the threshold prefers short reviews.
 
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])

@@ -301,8 +301,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # This leaves three choices to us, and each of them changes the result.
 #
-# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. Its experiments put the model's own answer first,
-# and so do we:
+# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. The experiments of the paper put the model's own
+# answer first, and so do we:
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
 #
