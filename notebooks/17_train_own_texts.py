@@ -45,7 +45,7 @@ from IPython.display import display
 
 from rationale import figures, load, training
 from rationale.data import batches
-from rationale.data.own import is_own
+from rationale.data.own import is_own, texts_as_written
 from rationale.data.read import read_extraction, write_as_table
 from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
@@ -250,7 +250,7 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 
 # %%
 fitted = load(folder)
-originals = [" ".join(example.tokens) for example in splits["test"][:100]]
+originals = texts_as_written(named, texts.own, "test", 100)[: len(splits["test"])]
 answers = fitted(originals)
 page = fitted.to_html(answers, "Texts of test, with their rationales")
 written = (folder / "rationales.html").write_text(page, encoding="utf-8")

@@ -13,9 +13,9 @@ from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser
 from rationale.data.characters import merged, token_spans
 from rationale.data.corpora import find_corpus
 from rationale.data.corpora.movies import read_movies
-from rationale.data.corpus import Corpus
+from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
-from rationale.data.own import is_own, read_own
+from rationale.data.own import is_own, read_own, texts_as_written
 from rationale.data.own.settings import TextFileSettings, absolute
 from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
@@ -305,6 +305,14 @@ def test_the_saved_splits_name_file_and_row_of_every_text(tmp_path):
         assert file.endswith("r.csv") and written[int(row) - 1].startswith(" ".join(example.tokens))
 
 
+def test_fewer_texts_than_classes_are_refused(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews(100))
+    for split in SPLITS:
+        with pytest.raises(BadInput, match=f"^num_{split}: 1; accepted: at least 2, the number of classes$"):
+            read_extraction(settings(path, **{f"num_{split}": 1}))
+    assert len(read_extraction(settings(write_table(tmp_path / "s.csv", rated()), num_train=1)).splits["train"]) == 1
+
+
 def test_the_first_texts_of_a_split_cover_all_classes(tmp_path):
     rows = sorted(reviews(100), key=lambda row: row["label"])
     read = read_extraction(settings(write_table(tmp_path / "r.csv", rows), num_train=4))
@@ -436,6 +444,26 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
         with pytest.raises(BadInput, match=r"one of .*, or a file \(.csv, .tsv, .jsonl, .parquet\) or a folder"):
             cls.check("corpus", "sts")
     assert OwnTextSettings.check("corpus", "synthetic") == "synthetic"
+
+
+def test_the_first_texts_of_a_split_are_given_as_they_stand_in_their_files(tmp_path):
+    rows = [row | {"text": f"It isn't  so,\n{row['text']}"} for row in reviews(60)]
+    write_table(tmp_path / "whole" / "r.csv", rows)
+    write_lines(tmp_path / "parts" / "train.jsonl", rows[:40])
+    write_lines(tmp_path / "parts" / "test.jsonl", [row | {"text": row["text"].split()} for row in rows[40:]])
+    for p in (settings(tmp_path / "whole" / "r.csv"), settings(tmp_path / "parts")):
+        read = read_own(p)
+        for split, part in read.splits.items():
+            written = texts_as_written(p, read, split, 4)
+            assert len(written) == 4
+            for text, example in zip(written, part, strict=False):
+                if split == "test" and p.corpus.endswith("parts"):
+                    assert text == " ".join(example.tokens)
+                else:
+                    assert text.startswith("It isn't  so,\n") and tuple(TOKENISERS["treebank"](text)) == example.tokens
+    eraser = settings(write_eraser(tmp_path / "eraser"))
+    read = read_own(eraser)
+    assert texts_as_written(eraser, read, "dev", 9) == [" ".join(example.tokens) for example in read.splits["dev"]]
 
 
 @pytest.mark.parametrize(

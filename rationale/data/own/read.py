@@ -187,6 +187,35 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     return pairs, notes
 
 
+def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]:
+    """The first texts of a split as they stand in their files, with their spaces and marks.
+
+    A list of words becomes a text with spaces between them, and so does an annotation of ERASER.
+
+    Parameters
+    ----------
+    p, own
+        Parameters, and what `read_own` gave for them.
+    split : "train", "dev" or "test"
+    count : int >= 1
+        There may be fewer.
+    """
+    found = [" ".join(example.tokens) for example in own.splits[split][:count]]
+    if is_eraser(Path(p.corpus)):
+        return found
+    tables, wanted = [table for _, table in _tables(p)[0]], defaultdict[int, dict[int, int]](dict)
+    for i, (file, row) in enumerate(zip(*(part[: len(found)] for part in own.origins[split]), strict=True)):
+        wanted[file][row] = i
+    for file, places in wanted.items():
+        for number, (text,) in tables[file].rows({"text": p.text}):
+            if number in places:
+                i = places.pop(number)
+                found[i] = text if isinstance(text, str) else found[i]
+            if not places:
+                break
+    return found
+
+
 def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part:
     """The texts of a table; all its bad rows are counted, and the first one is named."""
     columns = {"text": p.text, "label": p.label}
