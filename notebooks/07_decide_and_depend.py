@@ -317,8 +317,8 @@ fig
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
 # We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The
-# other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates
-# of (H12). They have a single number, a logit $o$, so their rate already decides everything:
+# other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates of
+# (H12). Each of these gates has a single number, its logit $o$, so its rate already decides everything:
 #
 # $$\text{Bernoulli:}\;\; o = \mathrm{logit}\,\tau, \qquad \text{Hard Concrete:}\;\; o = \mathrm{logit}\,\tau +
 # \text{temperature} \cdot \ln\frac{-l}{r}. \tag{S17}$$

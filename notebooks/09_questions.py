@@ -353,12 +353,12 @@ fig
 # unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
 # multiplier?
 #
-# **The experiment.** Their multiplier starts near zero. At each step it is multiplied by a factor, and this factor is
-# above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few
-# steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as
-# in their code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the
-# price in closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may
-# then become negative.
+# **The experiment.** The multiplier of Bastings et al. starts near zero. At each step it is multiplied by a factor, and
+# this factor is above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that
+# phase in few steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three
+# times as fast as in their code. For *less noise* we keep this multiplier, but take the package's estimator, with
+# leave-one-out and the price in closed form. For *signed* we take this estimator, too, and the package's rule for the
+# multiplier, which may then become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -643,7 +643,7 @@ if settles:
 #
 # **The question.** *What counts as a rationale may be ambiguous in some contexts, and selecting rationales may
 # therefore be challenging to evaluate.* The gold rationales of a corpus mark everything that supports the label. A
-# model needs only enough. Do we punish it for that?
+# model needs only as much of this as is enough for its prediction. Do we punish it for that?
 #
 # **The experiment.** The signal stands in four places of twenty. Any one of them is enough, and the gold rationale
 # marks all four. We train a model that may select freely at a price, and measure its precision and recall. We compare

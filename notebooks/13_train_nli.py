@@ -199,8 +199,8 @@ if p.model != "recurrent":
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight to
 # `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which we compare with the result and
 # do not grade)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the
-# column of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a
-# map needs NULL more than a gate does.
+# column of NULL (`of_null`, a dict). The dict stays empty for the recurrent model, which has no alignment. *Explain*
+# why a map needs NULL more than a gate does.
 
 # %% tags=["prediction"]
 guess = "a"

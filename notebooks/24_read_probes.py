@@ -340,12 +340,12 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
 # is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
 # margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
-# for the released score function. It vanishes once the score function is multiplied by $\lambda$ again.
+# for the released score function. This order vanishes once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
-# end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
-# with the other score function, more of the relaxed gate's masks meet the margin, but they keep more word pieces than
-# they need.
+# end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
+# this margin. Compared with the other score function, more of the relaxed gate's masks meet the margin, but they keep
+# more word pieces than they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three

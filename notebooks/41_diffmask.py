@@ -10,8 +10,8 @@
 # # Derive masks that explain a frozen model
 #
 # So far we have built models that select their own rationale. Often you have a model already, and you want to know
-# which words it needed. You may read it, but you may not change it. An obvious way is to erase words and to watch the
-# answer. This notebook begins by showing why that misleads.
+# which words it needed. You may look into this model, but you may not change it. An obvious way is to erase words and
+# to watch the answer. This notebook begins by showing why that misleads.
 #
 # **You will** see what goes wrong when words are erased separately for each answer. Then you build DiffMask (De Cao et
 # al. 2020). It has gates that are computed from a model's own hidden states, and they say which positions the model can
@@ -301,8 +301,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # This leaves three choices to us, and each of them changes the result.
 #
-# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. Its experiments put the model's own answer first,
-# and so do we:
+# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. The experiments of the paper put the model's own
+# answer first, and so do we:
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
 #
@@ -534,9 +534,10 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
                    save=folder / "others")
 
 # %% [markdown]
-# DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the same value
-# everywhere. You can see why in the picture, in which the two digits of the question are bold and each row is scaled by
-# its largest value. Erasure drops digits that count, and the fits give weight to digits that do not.
+# DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the last row,
+# which gives the same value to every position. You can see why in the picture, in which the two digits of the question
+# are bold and each row is scaled by its largest value. Erasure drops digits that count, and the fits give weight to
+# digits that do not.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
 # for more, and let it keep the model's *distribution* up to a margin, as in (D6). *Predict* whether hindsight is then
