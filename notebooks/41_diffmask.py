@@ -541,10 +541,10 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
 # for more, and let it keep the model's *distribution* up to a margin, as in (D6). *Predict* whether hindsight is then
-# gone, so that erasure keeps as many positions as count (`hindsight_gone`, True or False). *Change* the search to
-# `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean number of positions that it keeps
-# for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both). *Explain* what a model that
-# is sure of its answer can do without.
+# gone, so that erasure keeps as many positions as there are digits that count (`hindsight_gone`, True or False).
+# *Change* the search to `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean number of
+# positions that it keeps for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both).
+# *Explain* what a model that is sure of its answer can do without.
 
 # %% tags=["prediction"]
 hindsight_gone = False
