@@ -97,8 +97,8 @@ print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.0
 # **Exercise 1** (predict, change, explain; 10 minutes). Somebody tells you only two numbers about a gate on $(l, r)$,
 # P(0) = 0.3 and P(1) = 0.2. *Predict* how many pairs $(a, b)$ have these two masses (`num_shapes`, a whole number, or
 # `math.inf` if there are infinitely many). *Change* $a$ and $b$ until both masses are right to four digits
-# (`found_shape`, a pair). *Explain* with (H4) what is left when you divide $\ln P(H \ne 0)$ by $\ln \pi_1$, and why it
-# answers the question for any two masses.
+# (`found_shape`, a pair). *Explain* with (H4) what is left when you divide $\ln P(H \ne 0)$ by $\ln \pi_1$, and why
+# this quotient answers the question for any two masses.
 
 # %% tags=["prediction"]
 num_shapes = 1
