@@ -2,6 +2,7 @@
 
 import lzma
 import random
+import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser, write_lines, write_table
+from test_odd_places import ordinary_user
+from test_odd_places import place as folder_for_all  # noqa: F401
 
 from rationale.data.characters import merged, token_spans
 from rationale.data.corpora import find_corpus
@@ -479,6 +482,20 @@ def test_the_first_texts_of_a_split_are_given_as_they_stand_in_their_files(tmp_p
 def test_two_settings_that_name_one_column_stop_before_any_work(cls, columns, message):
     with pytest.raises(BadInput, match=message):
         cls.checked({"corpus": "reviews.csv"} | columns)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has other permissions")
+def test_what_may_not_be_read_is_one_line_with_its_reason(folder_for_all, monkeypatch):  # noqa: F811
+    path = write_table(folder_for_all / "r.csv", reviews())
+    locked = write_table(folder_for_all / "locked" / "train.csv", reviews()).parent
+    folder_for_all.chmod(0o755)
+    path.chmod(0)
+    locked.chmod(0)
+    monkeypatch.chdir("/")
+    with ordinary_user():
+        for corpus in (path, locked, locked / "train.csv"):
+            with pytest.raises(BadInput, match=rf"{corpus.name}: Permission denied"):
+                read_own(settings(corpus))
 
 
 def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):

@@ -119,7 +119,7 @@ def read_own(p: Any) -> OwnTexts:
     try:
         return _read(p)
     except OSError as error:  # a name that is too long, or a folder that may not be looked into
-        raise BadInput(f"{shown(error.filename or p.corpus)}: {error.strerror or error}") from None
+        raise BadInput(f"{_place(p)}: {error.strerror or error}") from None
 
 
 def _read(p: Any) -> OwnTexts:
