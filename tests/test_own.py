@@ -505,6 +505,20 @@ def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):
     assert {name: len(part) for name, part in read.splits.items()} == {"train": 36, "dev": 4, "test": 10}
 
 
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [("warm<br /><br />film", "<br />"), ("<P>warm film</P>", "<P>"), ('a <a href="x">b', '<a href="x">')],
+)
+def test_tags_of_html_are_counted_and_named_as_they_are_words_for_the_model(tmp_path, text, tag):
+    notes = read_own(
+        settings(write_table(tmp_path / "r.csv", changed(3, changed(8, text=f"{text} !"), text=text)))
+    ).notes
+    assert f"2 texts hold tags of HTML, such as {tag}, which are words for the model" in notes
+    for plain in ("1 < 2 > 0", "a <- b -> c", "I <3 it", "x<y and y>z", "a<b and b>c"):
+        notes = read_own(settings(write_table(tmp_path / "s.csv", changed(3, text=plain)))).notes
+        assert not any("HTML" in note for note in notes), plain
+
+
 def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):
     rows = [row | {"label": ("nan", "neg", "pos", "N/A")[i % 4]} for i, row in enumerate(reviews(80))]
     told = "'N/A' and 'nan' are classes; remove their rows if a label is missing there"
