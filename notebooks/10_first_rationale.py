@@ -368,8 +368,8 @@ print(f"gates decided anew: largest change {(again.prediction - output.predictio
 
 # %% [markdown]
 # So once the gates are fixed, the score depends on nothing but the selected words and their gate values. This makes a
-# rationale *faithful*, whether or not you find it plausible. A faithful rationale does not mean that the selector
-# ignored the other words. (On this page, the predictor skips the words whose gate is 0. With the setting
+# rationale *faithful*, whether or not you find it plausible. But a rationale can be faithful although the selector has
+# read the other words. (On this page, the predictor skips the words whose gate is 0. With the setting
 # `predictor: zero`, it reads a zero vector in the place of each, and then the score also depends on where the selected
 # words stand.)
 #

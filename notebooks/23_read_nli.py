@@ -301,9 +301,9 @@ else:
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
 # > does not explain the four points. The start explains them. We changed three parts of the start together. These are
 # > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
-# > twelve. We have not changed them one at a time. Nor have we run, from scratch, `multiplier_min: 0`,
-# > `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether these would close the gap as
-# > well.
+# > twelve. We have not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`,
+# > with `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would
+# > close the gap as well.
 
 # %% tags=["check"]
 if is_ours:

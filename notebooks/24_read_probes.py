@@ -155,8 +155,8 @@ for path in folders["toy"][:1]:
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
 # picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. Its title says how
 # well straight lines separate the three kinds. We fit the lines to the digits of dev. The percentage in the title is
-# the share of the test digits that are on the correct side, averaged over the three kinds. This layer works as a
-# filter, and it is the reason why we take the positions of *n* and *m* as the truth.
+# the share of the test digits that are on the correct side, averaged over the three kinds. So this layer works as a
+# filter. This is why we take the positions of *n* and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 

@@ -135,9 +135,9 @@ if is_ours:
 
 # %% [markdown]
 # On the made-up reviews, on hotels and on movies, the loss of every network that reads everything was lowest in its
-# last epoch, and was still falling. So there the machine is compared with networks that had not finished. On IMDb, more
-# epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which means
-# that it overfits. The machine also reads pairs of words, and words that have no vector. We have not tested whether
+# last epoch, and was still falling. So there we compare the SVM with networks that had not finished learning. On IMDb,
+# more epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which
+# means that it overfits. The SVM also reads pairs of words, and words that have no vector. We have not tested whether
 # these help it.
 
 # %% [markdown]

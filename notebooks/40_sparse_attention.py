@@ -514,11 +514,11 @@ figures.save_figure(fig, folder, "jacobians")
 figures.show(fig)
 
 # %% [markdown]
-# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support do, and
-# words with equal weights move together. You can also read off the rank. It is the number of groups in the support
-# minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In this
-# example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to equal
-# scores, too, but each of these scores still has a gradient of its own.
+# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support move any
+# weight, and words with equal weights move together. You can also read off the rank. It is the number of groups in the
+# support minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In
+# this example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to
+# equal scores, too, but each of these scores still has a gradient of its own.
 
 # %% [markdown]
 # ## 10. Where fusedmax passes no gradient
