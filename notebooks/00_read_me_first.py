@@ -48,10 +48,10 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # %% [markdown]
 # ## 1. Five meetings
 #
-# Here is an overview. Before each meeting, everybody reads the paper and the notebooks in the column *prepare*, which
-# takes one to two hours.
+# Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
+# *prepare*. This takes one to two hours.
 #
-# | | paper | prepare |
+# | meeting | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, without experiments (its random draws come in meeting 3) | `make demo`; `10_first_rationale` |
 # | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, 1 to 3 and 7; `03_hardkuma`, 1 to 5 |
@@ -64,18 +64,21 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
 #    Name a rationale that predicts well and explains nothing. (You can train one in `16_failures`, and
 #    `26_read_failures` compares what helps against it.)
-# 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
-#    its place?
+# 2. We can draw the gates of a text and count the selected words. Why does the objective not contain this count, but a
+#    sum of the probabilities $P(H \ne 0)$ (section 5 of `03_hardkuma`)?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
 #    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
 #    What would you report beside the accuracy, so that your readers would notice?
-# 4. Which of the maps would you show to a user as an explanation? What does a weight of exactly 0 let you say?
-# 5. Erasure keeps too little, and a probe needs training. Which of the two explains the *model*, and which explains
-#    one of its answers?
+# 4. Softmax, sparsemax and fusedmax map the scores of words to weights. The weights of which of them would you show to
+#    a user as an explanation? What does a weight of exactly 0 let you say?
+# 5. Erasure looks for the smallest set of words that keeps one answer of a model, and it keeps too little. A probe of
+#    DiffMask chooses words, too, but it has to be trained on many texts. Which of the two explains the *model*, and
+#    which explains one of its answers?
 #
-# Here is the agenda of each meeting. Each row has one of three words. For *run*, you run the cells of a section in
-# front of everybody. For *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
-# answers (`make handout`). For *discuss*, you talk about the question above whose number is that of the meeting.
+# Here is the agenda of each meeting. The column *what* has one of three words. With *run*, you run the cells of a
+# section in front of everybody. With *exercise*, you work in pairs on an exercise, in a copy of the notebook without
+# the answers (`make handout`). With *discuss*, you talk about one of the five questions above, whose number is that of
+# the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
@@ -204,20 +207,21 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # - *reproduced*: the 95 % interval of our number agrees with the claim, or a check in the section asserts it.
 # - *contradicted*: the interval excludes the claim. *Why* names the experiment that found the cause. If there is none,
 #   the verdict says that the cause is not known.
-# - *open*: our runs cannot decide, mostly because they have few seeds, or because nobody has measured it. Beside each
-#   open claim you see what would decide it. For numbers, this is the smallest number of seeds whose interval would
-#   decide, if the means and spreads of the committed seeds stay. The times are those of like runs that we have made.
+# - *open*: our runs cannot decide about the claim. Either there are too few seeds, or we have not measured what the
+#   claim is about. Beside each open claim you see what would decide it. For numbers, this is the smallest number of
+#   seeds whose interval would decide, if the means and spreads of the committed seeds stay as they are. The times are
+#   those of similar runs that we have made.
 # - *out of reach*: we would need data or a model that we cannot get, or more seeds or more time than the limits that
-#   are printed below. If even so many seeds would not decide, we call the two sides too close to call. You still see
-#   the interval that we have.
+#   are printed below. If even that many seeds would not decide, we say that the two numbers of the claim are too close
+#   to call. You still see the interval that we have.
 #
 # > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
 # > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
-# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Where two kinds of gates were
-# > trained at several targets, aspects and corpora, the interval is over corpora and aspects, each of which counts
-# > once. Beside a published number you also see where *one more run* of ours would lie, because a published number is
-# > mostly that of one run. A test at 5 % rejects one true claim in twenty. So if there are many contradictions, we
-# > expect that a few of them arose by chance.
+# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Some claims compare two kinds of
+# > gates that were trained at several targets, on several corpora and aspects. There, each pair of a corpus and an
+# > aspect counts once, and the interval is over these pairs. Beside a published number you also see where *one more
+# > run* of ours would lie, because a published number is mostly that of one run. A test at 5 % rejects one true claim
+# > in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%

@@ -416,10 +416,10 @@ for target, trace in held.items():
 # such term. It is the default of this package.
 #
 # > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
-# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. It also saves $\lambda^*$ of the task loss.
-# > Suppose that the selector has settled at the rate where the two are equal. Then
-# > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is
-# > multiplied by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
+# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. The same unit of rate saves $\lambda^*$ of the
+# > task loss. Suppose that the selector has settled at the rate where the two are equal. Then
+# > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is multiplied
+# > by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
 
 # %% tags=["check"]
 damped = signed if settles else {**signed, "quadratic": 50.0}
@@ -556,11 +556,11 @@ print(f"v = {raw[-1]:.0f}, size of the gradient: task {-task_pull[-1]:.1e}, auth
 print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f} at v = {raw[-1]:.0f}")
 
 # %% [markdown]
-# You see the gradient of the signed term dip where the rate is at the target, because it changes its sign there. To
-# the right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts
-# is their ratio. In a nearly shut gate, even a draw that is not 0 is hardly above 0 and shows the predictor next to
-# nothing. So at the shut end a multiplier far below the price of section 3 already outweighs the task. This is why
-# the gate did not come back under the authors' rule, although we started its multiplier below the price.
+# You see the gradient of the signed term dip where the rate is at the target, because it changes its sign there. To the
+# right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts is
+# their ratio. In a nearly shut gate, even a draw that is not 0 is hardly above 0 and shows the predictor next to
+# nothing. So where the gate is nearly shut, a multiplier far below the price of section 3 already outweighs the task.
+# This is why the gate did not come back under the authors' rule, although we started its multiplier below the price.
 #
 # The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
 # negative when the rate reaches the target. You can see the rate overshoot for a while before it settles.

@@ -58,7 +58,8 @@ export.show_runs()
 #   standard deviation over the seeds, and *network* says
 #   what differs from the default. In the row *from softmax*, the gates start from softmax attention (section 4), and in
 #   the row *expected share held* the constraint has `measure: training`.
-# - *Known*, in the table of published numbers, says which numbers were recalled and not read again in the paper.
+# - *Known*, in the table of published numbers, says which numbers we read in the paper, and which we wrote down from
+#   memory.
 #
 # The published oscarmax is not the exact map (`40_sparse_attention`, section 5).
 
@@ -117,10 +118,10 @@ if len(table):
 # `40_sparse_attention`, in which all weights are equal and have no gradient. With runs of your own, you can count such
 # rows in section 3 (*settled*).
 #
-# HardKuma whose gates are trained from scratch is four to five points behind softmax, and Bastings et al. report about
-# one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number of cells
-# that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as with a fifth. The
-# recurrent baseline, which aligns nothing, is six points behind.
+# A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
+# about one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number of
+# cells that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as with a fifth.
+# The recurrent baseline, which aligns nothing, is six points behind.
 #
 # The row *expected share held* is different. We trained its gates from scratch, too, but its constraint holds the
 # expected share of open cells and not the share at test time. You see that hardly any cell is open at test time
@@ -221,10 +222,10 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
-# of `LABELS`, which is compared and not graded). *Change* from one pair to all pairs of a run. For the runs in
-# `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three, with
-# nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for each
-# label.
+# of `LABELS`, which we compare with the result and do not grade). *Change* from one pair to all pairs of a run. For the
+# runs in `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three,
+# with nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for
+# each label.
 
 # %% tags=["prediction"]
 guess = "contradiction"
@@ -250,14 +251,15 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? Their
-# rate is not the answer, because in section 1 gates with twice as many open cells were no better. So we change how the
-# gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train gates
-# on the layers of this model for four epochs. With `start: target`, the expected share of open cells is a tenth before
-# the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? The
+# rate of the gates is not the answer, because in section 1 gates with twice as many open cells were no better. So we
+# change how the gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then
+# we train gates on the layers of this model for four epochs. With `start: target`, the expected share of open cells is
+# a tenth before the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
 # (`13_train_nli`, section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is
-# the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. For
-# each run, the second table has the smallest and the largest value of the multiplier at the end of an epoch.
+# the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The
+# second table has one row per run. We noted the multiplier at the end of each epoch, and you see the smallest and the
+# largest of these values.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -299,9 +301,9 @@ else:
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
 # > does not explain the four points. The start explains them. We changed three parts of the start together. These are
 # > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
-# > twelve. We have not changed them one at a time. Nor have we run, from scratch, `multiplier_min: 0`,
-# > `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether these would close the gap as
-# > well.
+# > twelve. We have not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`,
+# > with `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would
+# > close the gap as well.
 
 # %% tags=["check"]
 if is_ours:

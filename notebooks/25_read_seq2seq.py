@@ -49,7 +49,7 @@ export.show_runs()
 # ## 1. Scores
 #
 # Niculae and Blondel (2017) train on news in ten pairs of languages. There all maps are within one BLEU point of the
-# best. They also train on the headlines of Gigaword (their Table 2, which you see below ours).
+# best. The authors also train on the headlines of Gigaword (their Table 2, which you see below ours).
 #
 # We do not have these data. Instead of the news we take the captions of **Multi30k**. Instead of the headlines we take
 # the subject lines of e-mails in **AESLC**, which have references by several people. So you should not compare our
@@ -245,9 +245,9 @@ for name, rows in read.items():
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
 # *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map, which is compared and not graded). *Change* the weights in this way and count again. Call the
-# result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0 after
-# rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
+# (`guess`, a map, which we compare with the result and do not grade). *Change* the weights in this way and count again.
+# Call the result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0
+# after rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
 
 # %% tags=["prediction"]
 guess = "softmax"
