@@ -32,8 +32,6 @@ vectors: str = "random"  # name in the data folder's vectors/, a file, or random
 model: str = "hardkuma"  # hardkuma, hard_concrete, bernoulli, straight_through, attention or full_text
 encoder: str = "lstm"  # network that reads the text
 selection: float | None = 0.2  # share of words to keep
-epochs: int = 20  # passes over the training texts, at most
-learning_rate: float = 0.002  # step size of Adam
 
 # %%
 from collections import Counter
@@ -145,6 +143,11 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
 # the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`), and a
 # line tells you at which epoch it converged, or that it still improves at the last of the `epochs`.
+#
+# An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
+# your texts, so it has other defaults. It is trained for four epochs with smaller steps, and the lower half of its
+# layers stays as it is. `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting.
+# If the line says that the model still improves, give more `epochs`.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this

@@ -10,10 +10,10 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -132,6 +132,22 @@ class Settings(BaseModel):
         """Rules between the fields of this class. The rules of its base classes are checked as well."""
         return ()
 
+    other_defaults: ClassVar[dict[str, dict[str, Any]]] = {}  # by when they hold, for the list of settings
+
+    @classmethod
+    def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+        """Defaults that follow from other settings, by name; usually none.
+
+        A pretrained encoder, for example, is trained with a smaller step size than a network that starts from random
+        weights. They stand in for the default of a setting that is not given.
+
+        Parameters
+        ----------
+        values : dict
+            The settings, each of which is accepted by itself. A setting that is left out has its default.
+        """
+        return {}
+
     @model_validator(mode="after")
     def _right_together(self, info: ValidationInfo) -> Self:
         for rule in () if info.context is ALONE else self._violated():
@@ -196,7 +212,7 @@ class Settings(BaseModel):
         Parameters
         ----------
         values : dict
-            By name. A setting that is left out keeps its default.
+            By name. A setting that is left out keeps its default, or has the one that follows from the others.
         where : str
             The beginning of the message: a file and line, or a notebook.
 
@@ -207,7 +223,7 @@ class Settings(BaseModel):
         """
         values = {name: cls.check(name, value, where) for name, value in values.items()}
         try:
-            return cls(**values)
+            return cls(**cls.following(values) | values)
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "missing":

@@ -19,10 +19,12 @@ from rationale.runs.answer import Answer, batched
 from rationale.runs.cells import notebook_settings
 from rationale.runs.find import find_runs
 from rationale.runs.fit import save_own
+from rationale.runs.parameters import merge, resolve
 from rationale.runs.predict import predict
 from rationale.runs.reading import describe_prediction
 from rationale.runs.saved import as_csv, load_run, read_history, save_run
 from rationale.runs.workspace import notebook_path, root
+from rationale.settings import show
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 2, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
@@ -187,7 +189,33 @@ def test_trained_word_vectors_are_saved_with_the_model_and_loaded_again(tmp_path
 
 def test_fit_and_the_notebook_have_the_same_defaults():
     path = notebook_path("17_train_own_texts")
-    assert vars(notebook_settings(path, corpus="r.csv")) == vars(OwnTextSettings.checked({"corpus": "r.csv"}))
+    for given in (
+        {},
+        {"encoder": "minilm"},
+        {"encoder": "minilm", "epochs": 20},
+        {"encoder": "minilm", "selection": None},
+    ):
+        given = given | {"corpus": "r.csv"}
+        assert vars(notebook_settings(path, **given)) == vars(OwnTextSettings.checked(given)), given
+        items = [f"{name}={show(value)}" for name, value in given.items()]
+        merged = resolve(path, items)
+        assert merged | {"corpus": "r.csv"} == vars(OwnTextSettings.checked(given)) | {"corpus": "r.csv"}, items
+
+
+def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
+    plain, tuned = (OwnTextSettings.checked({"corpus": "r.csv", "encoder": name}) for name in ("lstm", "minilm"))
+    assert (plain.epochs, plain.start, plain.frozen_layers) == (20, "none", 0)
+    assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (4, "target", None)
+    given = {"epochs": 20, "start": "none", "frozen_layers": 0, "pool": "max"}  # each is the default of an LSTM
+    kept = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm"} | given)
+    assert {name: getattr(kept, name) for name in given} == given
+    full = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "model": "full_text"})
+    assert (full.epochs, full.start) == (4, "none"), "a model without gates has nothing to start"
+    path = notebook_path("17_train_own_texts")
+    values, notes = merge(path, ["encoder=minilm", "epochs=20"])
+    assert values["epochs"] == 20 and values["start"] == "target"
+    assert [note for note in notes if "start target" in note and "epochs" not in note]
+    assert not merge(path, ["selection=0.1"])[1]
 
 
 def test_fit_makes_the_run_that_the_steps_of_the_notebook_make_to_the_last_bit(tmp_path):

@@ -192,6 +192,15 @@ def test_words_of_a_treebank_have_the_pieces_of_plain_text_and_every_word_has_on
     assert (table != NO_PIECE).sum(1).tolist() == [1, 1, 2, 1, 1]
 
 
+def test_the_lower_half_of_the_layers_and_the_embeddings_stay_if_frozen_layers_is_null(folders):
+    model, _ = extractor(folders["bert"], frozen_layers=None)
+    encoder = model.predictor.encoder
+    trained = {name for name, value in encoder.transformer.named_parameters() if value.requires_grad}
+    layers = {int(part) for name in trained for part in name.split(".") if part.isdigit()}
+    assert layers == set(range(encoder.num_layers // 2, encoder.num_layers))
+    assert not any(name.startswith("embeddings") for name in trained)
+
+
 def test_pretrained_weights_stay_and_have_a_step_size_of_their_own(folders):
     transformer, _ = load_any_encoder(folders["bert"])
     for shared in (False, True):

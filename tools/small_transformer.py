@@ -53,7 +53,8 @@ def train_one(folder: Path, model: str, start: str, seed: int) -> dict[str, Any]
     with contextlib.redirect_stdout(io.StringIO()):
         texts = read_own(plain)
         words = sorted({token.lower() for part in texts.splits.values() for e in part for token in e.tokens})
-        steps = {"pretrained_learning_rate": 1e-3, "learning_rate": 1e-3}
+        steps = {"pretrained_learning_rate": 1e-3, "learning_rate": 1e-3, "learning_rate_warmup": 0.0}
+        steps |= {"frozen_layers": 0, "measure": "selected", "pool": "max", "dropout": 0.1}  # nothing was pretrained
         place = str(random_bert(folder / "bert", words, seed))
         p = OwnTextSettings.checked(common | steps | {"encoder": "transformer", "pretrained": place})
         result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)

@@ -27,7 +27,9 @@ class PretrainedSettings(Settings):
 
     pretrained: str = setting(MINILM, "checkpoint of encoder transformer: minilm, a folder, or a name on the hub")
     pretrained_learning_rate: float = setting(3e-5, "step size for the weights of a pretrained encoder", "(0, inf)")
-    frozen_layers: int = setting(0, "layers of a pretrained encoder, lowest first, that are not trained", "[0, inf)")
+    frozen_layers: int | None = setting(
+        0, "layers of a pretrained encoder, lowest first, that are not trained; null = the lower half", "[0, inf)"
+    )
     bfloat16: bool = setting(
         False, "a pretrained encoder multiplies in bfloat16, with 8 bits of precision; needs a GPU"
     )
@@ -47,8 +49,9 @@ class PretrainedEncoder(Encoder):
     closes_attention : bool
         Whether no position attends to a word with z = 0. False: the word is a zero vector only, through which the
         gradient of its gate passes.
-    frozen_layers : int
-        How many of the lowest layers are not trained; the embeddings are not trained either if it is positive.
+    frozen_layers : int or None
+        How many of the lowest layers are not trained; the embeddings are not trained either if it is positive. None:
+        the lower half of the layers.
     in_bfloat16 : bool
         Whether it multiplies matrices in bfloat16 on a GPU, for speed; its weights and states stay in float32. A CPU
         computes in float32 in any case, so a model that was trained in this way can be used there.
@@ -63,7 +66,7 @@ class PretrainedEncoder(Encoder):
         transformer: Any,
         tokenizer: Any,
         closes_attention: bool = True,
-        frozen_layers: int = 0,
+        frozen_layers: int | None = 0,
         in_bfloat16: bool = False,
     ):
         nn.Module.__init__(self)
@@ -74,6 +77,7 @@ class PretrainedEncoder(Encoder):
         reserved = config.pad_token_id + 1 if config.model_type in OFFSET_POSITIONS else 0
         positions = min(config.max_position_embeddings - reserved, tokenizer.model_max_length)
         self.window = positions - 2  # pieces, beside [CLS] and [SEP]
+        frozen_layers = self.num_layers // 2 if frozen_layers is None else frozen_layers
         for name, parameter in transformer.named_parameters():
             layer = next((int(part) for part in name.split(".") if part.isdigit()), -1)
             parameter.requires_grad_(layer >= frozen_layers or not frozen_layers)

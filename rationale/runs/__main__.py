@@ -22,7 +22,7 @@ from rationale.runs.runner import Execute, RunFailed, run
 from rationale.runs.waiting import kernel_ahead
 from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import notebook_path, read_if_there, root
-from rationale.settings import accepts, components
+from rationale.settings import accepts, components, show
 
 HELP = """\
 examples
@@ -108,6 +108,8 @@ def listing(notebook: str | None, width: int = 100) -> str:
         for name in names:
             given = yaml.safe_dump(values[name], default_flow_style=True, width=1000).splitlines()[0]  # 1.0e-05
             accepted = f"{cls.model_fields[name].description}; {accepts(cls, name)}"
+            others = [(show(of[name]), when) for when, of in cls.other_defaults.items() if name in of]
+            accepted += "".join(f"; default with {when}: {value}" for value, when in others)
             lines.append(f"{name}: {given}".rstrip())
             lines += textwrap.wrap(
                 accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False

@@ -68,8 +68,8 @@ def notebook_settings(notebook: Path, **changes: Any) -> Any:
     BadInput
         See `resolve`.
     """
-    cls = settings_class(notebook)
-    return cls.checked(defaults(notebook) | changes, f"{shown(notebook)}: ")
+    cls, values = settings_class(notebook), defaults(notebook)
+    return cls.checked(values | dict(cls.following(values | changes)) | changes, f"{shown(notebook)}: ")
 
 
 def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:

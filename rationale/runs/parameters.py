@@ -27,6 +27,7 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
 
     A change may leave another setting without effect: `dependent=false` makes `look_ahead` meaningless. Such a setting
     goes back to the value that means "unused", unless it was given on the command line itself or in the same file.
+    A default may also follow from what is given (`Settings.following`): `encoder=minilm` has another step size.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
     dict
         Every setting by name, those of the notebook's cell first; every value is checked.
     list of str
-        One sentence per setting that has gone back.
+        One sentence about the defaults that follow from what is given, and one per setting that has gone back.
 
     Raises
     ------
@@ -53,15 +54,21 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
         if name in overridden:
             raise BadInput(f"{where}{name}: given twice on the command line")
         overridden.add(name)
+    layers: list[list[tuple[str, str, Any]]] = []
     for together, group in itertools.groupby(texts, is_override):
         side_by_side = list(group)
-        layers = [list(map(read_override, side_by_side))] if together else map(read_file, side_by_side)
-        for pairs in layers:
-            before = dict(values)
-            for where, name, value in pairs:
-                values[name] = _checked(notebook, cls, values, where, name, value)
-            given = overridden | {name for _, name, _ in pairs}
-            notes += _without_meaningless(cls, before, values, given)
+        read = [list(map(read_override, side_by_side))] if together else map(read_file, side_by_side)
+        for pairs in read:
+            layers.append([(w, name, _checked(notebook, cls, values, w, name, value)) for w, name, value in pairs])
+    all_given = {name: value for pairs in layers for _, name, value in pairs}
+    follow = {name: value for name, value in cls.following(values | all_given).items() if name not in all_given}
+    if changed := [f"{name} {show(value)}" for name, value in follow.items() if value != values[name]]:
+        notes.append(f"other defaults follow from these settings: {', '.join(changed)}")
+    values |= follow
+    for pairs in layers:
+        before = dict(values)
+        values |= {name: value for _, name, value in pairs}
+        notes += _without_meaningless(cls, before, values, overridden | {name for _, name, _ in pairs})
     checked = cls.checked(values, f"{shown(notebook)}: ")
     return {name: getattr(checked, name) for name in values}, notes
 

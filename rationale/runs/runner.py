@@ -18,7 +18,7 @@ from typing import Any
 from rationale.errors import BadInput, PrintableStream, cut, optional, printable, shown
 from rationale.files import write_text
 from rationale.progress import FILE, RUN_DIR
-from rationale.runs.cells import defaults
+from rationale.runs.cells import defaults, settings_class
 from rationale.runs.environment import continue_record, describe_environment, environment_set, kernel_settings
 from rationale.runs.failures import memory_of, what_happened
 from rationale.runs.fingerprint import fingerprint
@@ -172,7 +172,8 @@ def run(
             check_device(params)
             for note in notes:
                 print(f"note: {printable(note)}")
-            changed = {key: value for key, value in params.items() if value != start[key]}
+            followed = settings_class(notebook).following(params)  # not the defaults that the kernel would take
+            changed = {key: value for key, value in params.items() if value != start[key] or key in followed}
             _execute(notebook, recorded, changed, code, work, threads, quiet, execute, to_html)
         work.publish()
     return target

@@ -47,7 +47,7 @@ class ExtractionSettings(
         network = f"with encoder {self.encoder}"
         if not find_encoder(self.encoder).reads_pieces:
             accepted = "false, or encoder=minilm"
-            yield Refusal(self.frozen_layers > 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
+            yield Refusal(self.frozen_layers != 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
         in_order = self.batch_tokens is not None and not self.bucketed
         yield Refusal(in_order, "batch_tokens", "with bucketed false", "null, or bucketed=true")

@@ -1,11 +1,28 @@
 """The settings of extractors on texts of one's own."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from rationale.data.corpora import corpus_names
 from rationale.data.own.settings import IN_WORDS, RationaleFileSettings, absolute
+from rationale.nn.encoders import find_encoder
+from rationale.nn.gates import GATES
 from rationale.settings import OneOf, setting
 from rationale.training.settings.extraction import ExtractionSettings
+
+# The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
+# transformer as it is, and the rate measured on the pass that trains.
+FINE_TUNED: dict[str, Any] = {
+    "frozen_layers": None,
+    "pretrained_learning_rate": 1e-4,
+    "learning_rate": 5e-4,
+    "learning_rate_warmup": 0.3,
+    "epochs": 4,
+    "measure": "training",
+    "pool": "mean",
+    "dropout": 0.2,
+}
+STARTED = {"start": "target"}  # if a target is given
 
 
 class OwnTextSettings(
@@ -32,8 +49,25 @@ class OwnTextSettings(
         "tolerance": None,
     },
 ):
-    """An extractor on texts of your own, small enough to train in minutes."""
+    """An extractor on texts of your own, small enough to train in minutes.
+
+    A pretrained encoder has other defaults than one that starts from random weights (`FINE_TUNED`).
+    """
+
+    other_defaults: ClassVar[dict[str, dict[str, Any]]] = {
+        "a pretrained encoder": FINE_TUNED,
+        "gates of a pretrained encoder": STARTED,
+    }
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("extraction"), absolute, IN_WORDS)] = setting(
         meaning="where the texts come from"
     )
+
+    @classmethod
+    def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The defaults of a pretrained encoder, if one is chosen; its gates start at the target if there is one."""
+        meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
+        if not find_encoder(meant["encoder"]).reads_pieces:
+            return {}
+        held = meant["model"] in GATES and meant["selection"] is not None
+        return FINE_TUNED | (STARTED if held else {})
