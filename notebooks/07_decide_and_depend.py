@@ -349,8 +349,8 @@ for layer in (BernoulliGate(1), hard_concrete, HardKumaGate(1, p.left, p.right))
 # %% [markdown]
 # If the weights are random, your gates do not start exactly there. The weights spread the gates around this point, so
 # the mean rate of the first batch is near the target and not equal to it. The paper starts at zero biases. In this
-# package you choose between them with the setting `start`, which is `target` or `none`. Here are both starts in
-# numbers:
+# package you choose between the two starts with the setting `start`, which is `target` or `none`. Here are both starts
+# in numbers:
 
 # %%
 zero_biases = toy_gates.toy_gate(p.left, p.right)(torch.zeros(1, 1))

@@ -594,8 +594,8 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # ## 7. Go through the layers
 #
 # Choose one of the committed texts, and move the slider through the layers. Underlined digits belong to the truth. A
-# digit is bold if its number is above one half. Compare the methods with the menu. Which of them marks all digits of
-# the query, and in which layers?
+# digit is bold if the chosen method gives it a number above one half. Compare the methods with the menu. Which of them
+# marks all digits of the query, and in which layers?
 
 # %% tags=["interactive"]
 explore_saved_layers(committed.reference_folder())

@@ -479,10 +479,10 @@ assert alone.any(), "oscarmax groups the ends without the middle"
 #
 # Here $S$ is the support, $\mathbf{1}_S$ is 1 on it and 0 elsewhere, and $\bar v_S$ is the mean over it. A group is a
 # run (fusedmax) or a pool (oscarmax) of values that are equal *before* the projection. For fusedmax and oscarmax we
-# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so their results are divided by $\gamma$. The last
-# form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and $c$ is chosen
-# such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank one, and we
-# can invert it in closed form.
+# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so by the chain rule we also divide the product by
+# $\gamma$. The last form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and
+# $c$ is chosen such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank
+# one, and we can invert it in closed form.
 #
 # In the check below we compare these products with finite differences. In the picture you see the Jacobians at one row
 # of eight scores. Each row of a panel is a weight, and each column is a score. Blue means that the weight grows with

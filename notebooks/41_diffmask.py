@@ -301,8 +301,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # This leaves three choices to us, and each of them changes the result.
 #
-# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, you find the
-# model's own answer in the first place, and we do the same:
+# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, the model's own
+# answer $y$ comes first, and we use the same order. Here you see our divergence:
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
 #
