@@ -550,8 +550,8 @@ assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to
 # $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R14}$$
 #
 # If an explanation is faithful, the words that it shows are enough, and the others are not. If the shown words are
-# enough, the sufficiency is *low*, although its name suggests the opposite. If the other words are not enough, the
-# comprehensiveness is high.
+# enough, you get a *low* sufficiency, although the name suggests the opposite. If the other words are not enough, you
+# get a high comprehensiveness.
 #
 # **The experiment.** We train an attention model and a Bernoulli model on the same toy, and let each show one word of
 # ten. In the table, *right from it* is the accuracy if a model reads only the shown word, and *right from all* if it
@@ -601,7 +601,7 @@ fig
 # the model selects nothing. An extractor that pays for words, or may select only a few, can learn that an empty
 # rationale *means* one of the four classes. Attention pays nothing for a word, so it has no reason to do this. A
 # rationale that is empty on purpose is faithful to the model, but it tells you nothing. In exchange, the extractor
-# gives you a guarantee. The predictor cannot have read any word that the extractor does not show. In
+# gives you a guarantee. The predictor cannot have read any word that the extractor does not show you. In
 # `31_selection_rates` we measure sufficiency and comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
