@@ -167,7 +167,7 @@ figures.show(fig)
 #
 # We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
 # has one common value for all words with $y_i > 0$, and it is not larger for the others. Otherwise we could gain by
-# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + c$, which is
+# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + \text{const.}$, which is
 # softmax at temperature $\gamma$. For half the squared norm the derivative is $x_i - \gamma y_i$. If we call its
 # common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive, and 0 elsewhere. We write
 # $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is also the projection
@@ -236,10 +236,10 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
 # We need $P_{TV}(x)$ only where it is above the threshold of the projection. So ask first where it is above some level
-# $c$. It is above $c$ at the set $S$ of places that costs least, if each place in $S$ costs $c - x_i$ and each end of
-# $S$ inside the text costs $\lambda$. A place is in $S$ or it is not, so one pass forward (what does it save to stay
-# out, given the best choice so far?) and one pass back find $S$. The sum of what is above $c$ is then the sum of
-# $x_i - c$ over $S$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of section 2
+# $\ell$. It is above $\ell$ at the set $A$ of places that costs least, if each place in $A$ costs $\ell - x_i$ and each
+# end of $A$ inside the text costs $\lambda$. A place is in $A$ or it is not, so one pass forward (what does it save to
+# stay out, given the best choice so far?) and one pass back find $A$. The sum of what is above $\ell$ is then the sum
+# of $x_i - \ell$ over $A$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of section 2
 # find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains is the
 # support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there, and we
 # ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two weights
@@ -324,10 +324,10 @@ print(f"the published composition is not optimal on {behind['oscarmax, published
 # Is there something between sparsemax and the maximum without a penalty? The squared $p$-norm gives sparsemax for
 # $p = 2$, and the maximum for $p \to 1$. The paper computes it by projected gradients, up to a tolerance. We solve
 # the optimality conditions instead. As in section 2, $x_i - \gamma\, \lVert y\rVert_p^{2-p}\, y_i^{p-1}$ has one
-# common value $\tau$ on the support. So $v_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
-# $\lVert v\rVert_q = \lVert y\rVert_p$ and
+# common value $\tau$ on the support. So $w_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
+# $\lVert w\rVert_q = \lVert y\rVert_p$ and
 #
-# $$y = \lVert v\rVert_q^{2-q}\, v^{q-1}, \qquad v = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
+# $$y = \lVert w\rVert_q^{2-q}\, w^{q-1}, \qquad w = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
 #
 # The sum of the $y_i$ decreases in $\tau$, so Newton's method between two bounds finds $\tau$.
 

@@ -189,8 +189,8 @@ assert abs(np.mean(formula) - js) < 1e-12
 # $$v = \max\big(0,\; l + (r - l)\,\sigma((\text{logit}\, u + \gamma) / \tau)\big), \qquad
 # P(v \ne 0) = \sigma\big(\gamma - \tau \ln(-l / r)\big).$$
 #
-# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, with $s$ for the value of
-# > $\sigma$, then $s\,(l - r) + r$ mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both.
+# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, then $\sigma\,(l - r) + r$
+# > mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both.
 
 # %%
 logit = torch.tensor(5.0, dtype=torch.float64)
@@ -304,7 +304,7 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 # **Which divergence?** The text of the paper writes $D[\hat y \| y]$. Its experiments put the model's own answer first,
 # and so do we:
 #
-# $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
+# $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_j y_j \ln (y_j / \hat y_j). \tag{D7}$$
 #
 # If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(\hat y \| y)$
 # grows without a bound the surer $y$ is, and KL$(y \| \hat y)$ stays small. In the figure we take a model whose answer
