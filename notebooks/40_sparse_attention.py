@@ -167,9 +167,9 @@ figures.show(fig)
 #
 # We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
 # has one common value for all words with $y_i > 0$, and it is not larger for the others. Otherwise we could gain by
-# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + \text{const.}$, which is
-# softmax at temperature $\gamma$. For half the squared norm the derivative is $x_i - \gamma y_i$. If we call its
-# common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive, and 0 elsewhere. We write
+# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + \text{const.}$,
+# which is softmax at temperature $\gamma$. For half the squared norm the derivative is $x_i - \gamma y_i$. If we call
+# its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive, and 0 elsewhere. We write
 # $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is also the projection
 # $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
 #
@@ -239,11 +239,11 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # $\ell$. It is above $\ell$ at the set $A$ of places that costs least, if each place in $A$ costs $\ell - x_i$ and each
 # end of $A$ inside the text costs $\lambda$. A place is in $A$ or it is not, so one pass forward (what does it save to
 # stay out, given the best choice so far?) and one pass back find $A$. The sum of what is above $\ell$ is then the sum
-# of $x_i - \ell$ over $A$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of section 2
-# find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains is the
-# support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there, and we
-# ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two weights
-# below.
+# of $x_i - \ell$ over $A$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of
+# section 2 find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains
+# is the support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there,
+# and we ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two
+# weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
