@@ -18,7 +18,7 @@
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. It runs in about four minutes, and you will need about an hour to read it
+# **You need** `01_choosing`; no data, no GPU. It runs in about three minutes, and you will need about an hour to read it
 # and to do the two exercises.
 
 # %% tags=["parameters"]

@@ -19,8 +19,8 @@
 # - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
-# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes, and you will need about
-# 75 minutes to read it and to do the two exercises.
+# out at a first reading. You need no data and no GPU. The notebook runs in about three minutes, and you will need
+# about 75 minutes to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws

@@ -564,8 +564,8 @@ figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”
 # Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this
 # sentence again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that
 # we wish a gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we
-# put such gates on the eight words and count them, and in `06_hold_a_rate` we hold their rate. In `12_train_sst` you
-# train a model on all sentences of the SST.
+# put such gates on the eight words and count them. In `06_hold_a_rate` we hold their rate, and in
+# `07_decide_and_depend` we decide them. In `12_train_sst` you train a model on all sentences of the SST.
 
 # %%
 for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):

@@ -20,7 +20,7 @@
 # same time. You will also learn to judge a precision. You compare it with the precision of selections that never
 # looked at the text.
 #
-# **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about ten
+# **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about six
 # seconds per thousand reviews. Other corpora come from the data folder (`python -m rationale.data list`). The owner
 # of the beer files has withdrawn them. If you have them, give `corpus: beer`. For a table of your own, or a folder in
 # the format of the ERASER benchmark, give its path and `aspect: overall` (see `17_train_own_texts` for the columns).

@@ -19,7 +19,7 @@
 # attribution for each *layer* tells you more than one for the input.
 #
 # **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs

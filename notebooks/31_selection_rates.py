@@ -21,7 +21,7 @@
 # plausible, stable and calibrated.
 #
 # **You need** the runs of a sweep (`make sweep SWEEP=sst_hardkuma`, `SWEEP=sst_bernoulli`), or nothing. If you leave
-# `runs` empty, we read the committed results.
+# `runs` empty, we read the committed results. The page takes less than a minute.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs

@@ -21,8 +21,8 @@
 # - how to compute sparsemax, fusedmax, oscarmax, sq-pnorm-max and entmax exactly, forward and backward
 # - where the published oscarmax is not the maximum that it should be, and for which scores fusedmax passes no gradient.
 #
-# **You need** convex functions and Lagrange multipliers. You need no data and no GPU. The notebook runs in about a
-# minute, and you will need about an hour to read it.
+# **You need** convex functions and Lagrange multipliers. You need no data and no GPU. The notebook runs in less
+# than a minute, and you will need about an hour to read it.
 
 # %% tags=["parameters"]
 seed: int = 0  # of random scores

@@ -24,7 +24,7 @@
 # - how a trained probe compares with erasure and with three other methods.
 #
 # **You need** `03_hardkuma` (stretch and rectify) and `06_hold_a_rate` (constraints). You need no data and no GPU.
-# The notebook runs in about a minute.
+# The notebook runs in less than a minute.
 
 # %% tags=["parameters"]
 seed: int = 1  # of digits, initial weights and draws
