@@ -64,18 +64,21 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # 1. A selector sees the whole text, although the predictor does not. What can you still conclude from a rationale?
 #    Name a rationale that predicts well and explains nothing. (You can train one in `16_failures`, and
 #    `26_read_failures` compares what helps against it.)
-# 2. We can sample the number of selected words. Why must the objective use a sum of the probabilities $P(H \ne 0)$ in
-#    its place?
+# 2. We can draw the gates of a text and count the selected words. Why does the objective not contain this count, but a
+#    sum of the probabilities $P(H \ne 0)$ (section 5 of `03_hardkuma`)?
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
 #    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
 #    What would you report beside the accuracy, so that your readers would notice?
-# 4. Which of the maps would you show to a user as an explanation? What does a weight of exactly 0 let you say?
-# 5. Erasure keeps too little, and a probe needs training. Which of the two explains the *model*, and which explains
-#    one of its answers?
+# 4. Softmax, sparsemax and fusedmax map the scores of words to weights. The weights of which of them would you show to
+#    a user as an explanation? What does a weight of exactly 0 let you say?
+# 5. Erasure looks for the smallest set of words that keeps one answer of a model, and it keeps too little. A probe of
+#    DiffMask chooses words, too, but it has to be trained on many texts. Which of the two explains the *model*, and
+#    which explains one of its answers?
 #
-# Here is the agenda of each meeting. Each row has one of three words. For *run*, you run the cells of a section in
-# front of everybody. For *exercise*, pairs solve an exercise in the meeting, each in a copy of the notebook without the
-# answers (`make handout`). For *discuss*, you talk about the question above whose number is that of the meeting.
+# Here is the agenda of each meeting. The column *what* has one of three words. With *run*, you run the cells of a
+# section in front of everybody. With *exercise*, you work in pairs on an exercise, in a copy of the notebook without
+# the answers (`make handout`). With *discuss*, you talk about one of the five questions above, whose number is that of
+# the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise

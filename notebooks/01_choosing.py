@@ -23,7 +23,7 @@
 
 # %% tags=["parameters"]
 seed: int = 0  # of the draws
-sparsity: float = 0.05  # price of a selected word, in nats
+sparsity: float = 0.05  # price of a selected word (lambda), in nats
 num_samples: int = 20000  # draws behind each measured mean
 num_steps: int = 300  # steps of gradient descent
 learning_rate: float = 1.0  # step size of gradient descent on three logits
@@ -76,8 +76,8 @@ words = ["not", "very", "good"]
 
 def task_loss(z):
     """What the predictor loses if it sees the words times z, [..., 3] -> [...]."""
-    alone, very, good = z.unbind(-1)
-    return -logsigmoid(0.5 * alone + 2 * good * (1 + very / 4) * (2 * alone - 1))
+    negation, very, good = z.unbind(-1)  # `not` is a keyword of Python
+    return -logsigmoid(0.5 * negation + 2 * good * (1 + very / 4) * (2 * negation - 1))
 
 
 def phrase(selected):
@@ -160,10 +160,10 @@ fig
 #
 # Now take one word $t$ and keep the other probabilities as they are. We write $\mathrm E[c \mid z_t = 1]$ for the
 # average cost of the selections that have this word, and $\mathrm E[c \mid z_t = 0]$ for that of the others. Then
-# $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$, which is a straight line
-# in $p_t$. Its slope is the difference of the two averages. We want the slope with respect to the score (from here on
-# we say *by the score*). By the chain rule, it is the slope in $p_t$ times $\mathrm d p_t / \mathrm d o_t = p_t (1 -
-# p_t)$:
+# $\mathrm E[c] = p_t\, \mathrm E[c \mid z_t = 1] + (1 - p_t)\, \mathrm E[c \mid z_t = 0]$. The coins are independent,
+# so the two averages depend only on the other probabilities, and $\mathrm E[c]$ is a straight line in $p_t$. Its slope
+# is the difference of the two averages. We want the slope with respect to the score (from here on we say *by the
+# score*). By the chain rule, it is the slope in $p_t$ times $\mathrm d p_t / \mathrm d o_t = p_t (1 - p_t)$:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = p_t\,(1 - p_t)\, \big(\mathrm E[c \mid z_t = 1] - \mathrm E[c \mid
 # z_t = 0]\big). \tag{C4}$$
@@ -410,11 +410,11 @@ fig
 print("selected at the end:", "; ".join(ends))
 
 # %% [markdown]
-# The band shows the best and the worst of the five at each step. You see all of them come down, but later than the
-# exact gradient, and not all to the same selection. Some keep *very*, which is not worth its price. How can that be?
-# If a word has become nearly certain by accident, selected or not, we hardly ever draw the other choice again, and
-# learn nothing more about it. If you take smaller steps, this becomes rarer, but training becomes slower. You meet
-# better remedies in `08_reinforce`.
+# The band reaches from the best to the worst of the five at each step, and the dashed line is the third of the five.
+# You see all of them come down, but later than the exact gradient, and the printed line says that not all of them end
+# at the same selection. Some keep *very*, which is not worth its price. How can that be? If a word has become nearly
+# certain by accident, selected or not, we hardly ever draw the other choice again, and learn nothing more about it. If
+# you take smaller steps, this becomes rarer, but training becomes slower. You meet better remedies in `08_reinforce`.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). How many draws must you average so that the gradient by the
 # score of *good* has the right sign in about 98 of 100 cases, that is, so that it is two standard deviations away

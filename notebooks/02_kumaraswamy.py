@@ -183,9 +183,10 @@ for name, size in error.items():
 # then $F \approx b\,k^a$, and so $\ln F \approx \ln b + a \ln k$. With (K2) we get it right.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). With $a = b = 1$ the cdf is $F(k) = k$. Compute
-# $1 - \exp(\ln P(K > k))$ in float32 for $k = 10^{-1}, 10^{-2}, \dots, 10^{-12}$. *Predict* for how many of these
-# twelve numbers the result is not 0 (`still_there`). *Change* exp to expm1, as in (K2), and compute both versions
-# (`textbook_cdf` and `repaired_cdf`, tensors [12]). *Explain* where the digits go.
+# $1 - \exp(\ln P(K > k))$ in float32 for $k = 10^{-1}, 10^{-2}, \dots, 10^{-12}$. The package gives you $\ln P(K > k)$
+# as `Kumaraswamy(a, b).log_survival(k)`. *Predict* for how many of these twelve numbers the result is not 0
+# (`still_there`). *Change* exp to expm1, as in (K2), and compute both versions (`textbook_cdf` and `repaired_cdf`,
+# tensors [12]). *Explain* where the digits go.
 
 # %% tags=["prediction"]
 still_there = 7
@@ -466,9 +467,9 @@ assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 10 minutes). Recall that $\partial k/\partial a$ vanishes at both ends of
 # (0, 1). Let $a = 2$ and look for the place where it is largest. *Predict* whether $k$ at this place is the same for
-# every $b$ (`same_k`, True or False), and whether $u$ is (`same_u`, True or False). *Change* $b$ to 1, 5, 10 and find
-# both on `grid`, up to its spacing (`best_k` and `best_u`, lists of three). *Explain* with the derivative of
-# $-k \ln k$.
+# every $b$ (`same_k`, True or False), and whether $u$ is (`same_u`, True or False). *Change* $b$ to 1, 5, 10. Take the
+# values of `grid` as $u$, compute the samples $k$ with `Kumaraswamy(a, b).icdf(grid)`, and find both up to the spacing
+# of `grid` (`best_k` and `best_u`, lists of three). *Explain* with the derivative of $-k \ln k$.
 
 # %% tags=["prediction"]
 same_k, same_u = True, False

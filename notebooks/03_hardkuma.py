@@ -798,7 +798,8 @@ figures.show_table(beside.rename_axis("on 17 x 17 pairs of shapes, float32").res
 #
 # - We stretch (H1) and clip (H2). This gives two masses in closed form (H3) and, *beside* them, a density that is not
 #   rescaled (H5).
-# - If you compute in the forms of (H4), no mass and no gradient vanishes. If you use an epsilon or a clamp, both do.
+# - If you compute in the forms of (H4), no mass and no gradient vanishes. If you add an epsilon or clamp the logarithm,
+#   the mass stops at a limit, and there its gradient is 0.
 # - Samples pass gradients between the kinks (H6), and if the loss is Lipschitz, you get an unbiased gradient. For a
 #   count of selected words you need (H3).
 # - You know two forms of $E[H]$, (H7) and (H8). It is not $E[K]$.

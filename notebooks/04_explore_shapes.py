@@ -271,8 +271,9 @@ for s in shapes_a:
     assert torch.isclose(twins[s, 1.0][0].concentration1, torch.tensor(s)), "(X2) again: the twin is Kuma(s, 1) itself"
 
 # %% [markdown]
-# The asymmetry of $a$ and $b$ matters at initialisation. If we give $a$ and $b$ equal raw outputs, the
-# gate is not equally likely to be 0 and 1. It is more often 1.
+# The asymmetry of $a$ and $b$ matters at initialisation. A network computes two numbers for each word, which we call
+# its *raw outputs*. Each goes through a softplus, so that both shapes are positive. If the raw outputs are equal, then
+# $a = b$, and you know from exercise 2 that such a gate is not equally likely to be 0 and 1. It is more often 1.
 #
 # **Exercise 3** (predict, change, explain; 8 minutes). An untrained network gives about 0 for both outputs, and
 # $a = b = \mathrm{softplus}(0) = \ln 2$. *Predict* which mass of such a gate is larger (`larger_mass`, "P(0)" or
@@ -341,9 +342,10 @@ print(f"z = 0 although P(0) < 1/2: {100 * corner.double().mean():.1f} % (small a
 print(f"where the interval wins, z lies between {values[inside].min():.3f} and {values[inside].max():.3f}")
 
 # %% [markdown]
-# The distribution changes smoothly with $(a, b)$, but the decision $z$ jumps at each border. You may have two gates
-# whose densities look the same, and yet one is "selected" and the other is "not selected". For the same reason, the
-# share of words that is selected at test time is not the expected share $1 - P(0)$ that training controls.
+# In the picture, the colour is the decision $z$, and each white line joins shapes with the same $z$. The distribution
+# changes smoothly with $(a, b)$, but the decision jumps at each border. You may have two gates whose densities look the
+# same, and yet one is "selected" and the other is "not selected". For the same reason, the share of words that is
+# selected at test time is not the expected share $1 - P(0)$ that training controls.
 #
 # **Exercise 4** (predict, change, explain; 12 minutes). Take $a = 0.3$ and let $b$ grow from 0.1 to 10. *Predict* the
 # decisions that you meet in this order (`sequence`, a list of "open" for $z = 1$, "between" and "closed" for $z = 0$).
@@ -419,8 +421,9 @@ fig
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
 # words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of
-# section 4 is $z = 0$, and some of these gates belong to words of the gold rationale. In each review a word or a short
-# phrase ends where $z$ is not 0. With the slider `word`, or with a click on a word, you look at the gate of that word.
+# section 4 is $z = 0$, and some of these gates belong to words of the gold rationale. In each review, only the gates of
+# one word or of a short phrase end where $z$ is not 0. With the slider `word`, or with a click on a word, you look at
+# the gate of that word.
 
 # %% tags=["figure"]
 fig = figures.Picture(figsize=(12.5, 4.3))

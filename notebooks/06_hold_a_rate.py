@@ -556,11 +556,11 @@ print(f"v = {raw[-1]:.0f}, size of the gradient: task {-task_pull[-1]:.1e}, auth
 print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f} at v = {raw[-1]:.0f}")
 
 # %% [markdown]
-# You see the gradient of the signed term dip where the rate is at the target, because it changes its sign there. To
-# the right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts
-# is their ratio. In a nearly shut gate, even a draw that is not 0 is hardly above 0 and shows the predictor next to
-# nothing. So at the shut end a multiplier far below the price of section 3 already outweighs the task. This is why
-# the gate did not come back under the authors' rule, although we started its multiplier below the price.
+# You see the gradient of the signed term dip where the rate is at the target, because it changes its sign there. To the
+# right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts is
+# their ratio. In a nearly shut gate, even a draw that is not 0 is hardly above 0 and shows the predictor next to
+# nothing. So where the gate is nearly shut, a multiplier far below the price of section 3 already outweighs the task.
+# This is why the gate did not come back under the authors' rule, although we started its multiplier below the price.
 #
 # The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
 # negative when the rate reaches the target. You can see the rate overshoot for a while before it settles.

@@ -274,12 +274,13 @@ for row in (-1, 0):
 # *after anything but a zero*.
 #
 # > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
-# > this the **plug-in**. Its average over the draws of $z_t$ is
-# > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only.
-# > This is the probability of a switch between two gates that do not depend on each other, so the line is nearly
-# > flat. The **look-ahead** advances the memory twice, for all words at once. It does so once with $z_t = 0$, and
-# > once with a draw given $z_t \ne 0$. The second draw uses the uniform number of the first once more, scaled to the
-# > part of (0, 1) in which the gate is not 0. Both estimates have a gradient, and neither changes what was drawn.
+# > this the **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1}
+# > = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. This is the probability of a switch between two gates with
+# > these masses that do not depend on each other. A change of $\omega$ moves it only through the masses of the second
+# > gate, which hardly change, so its line is nearly flat. The **look-ahead** advances the memory twice, for all words
+# > at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. The second draw uses the uniform
+# > number of the first once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have a
+# > gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -428,11 +429,11 @@ if settles:
     assert away["start at the target"].mean() < away["zero biases"].mean(), "and the rate stays nearer to it at first"
 
 # %% [markdown]
-# Then we look at real models. A trial of ours trained them with three seeds for each start, everything else equal, at
-# a target of a tenth. The runs are short and their training sets small. The column `command` of the file has their
-# settings, so you can repeat them. In the table, *dev* and *test* are the score in the column *metric*, and *rate
-# expected* and *rate selected* are $S$ and $S_{\text{rule}}$ on dev. Each entry is the mean and the standard
-# deviation over the seeds.
+# Then we look at real models. We have trained them at a target of a tenth, with three seeds for each start, and we have
+# left everything else equal. The runs are short and their training sets small. If you want to repeat them, you find
+# their commands in the column `command` of the file that the cell below reads. In the table, *dev* and *test* are the
+# score in the column *metric*, and *rate expected* and *rate selected* are $S$ and $S_{\text{rule}}$ on dev. Each entry
+# is the mean and the standard deviation over the seeds.
 
 # %%
 trial = pd.read_csv(reference_folder() / "start.csv")

@@ -18,8 +18,8 @@
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. It runs in about three minutes, and you will need about an hour to read it
-# and to do the two exercises.
+# **You need** `01_choosing`; no data, no GPU. It runs in about three minutes, and you will need about an hour to read
+# it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -313,9 +313,9 @@ fig
 #
 # Less noise is only a means. We want models that learn in fewer steps, or that select better words. To find out,
 # compare estimators that take the *same number of draws*, because each further draw takes time, too. If you compared
-# one draw without a baseline and two draws with leave-one-out, you would mix the two. We train with five seeds for each
-# estimator, with the same model, price and number of steps. We note after how many steps the task loss is below 0.2
-# nats, and which words the model selects at the end.
+# one draw without a baseline and two draws with leave-one-out, you could not tell whether the baseline or the second
+# draw had helped. We train with five seeds for each estimator, with the same model, price and number of steps. We note
+# after how many steps the task loss is below 0.2 nats, and which words the model selects at the end.
 
 # %%
 compared = {1: ("none", "average", "self_critical"), **dict.fromkeys((2, 4, 16), ("none", "leave_one_out"))}

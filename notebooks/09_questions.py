@@ -261,10 +261,10 @@ assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in
 # With HardKuma and Hard Concrete gates, we change the variable instead. These gates can be exactly 0, exactly 1 or in
 # between, and their draws have true derivatives.
 #
-# **The experiment.** How wrong is straight-through? On the text of `08_reinforce` on which a half trained model
-# hesitates, we can compute the mean of the straight-through estimate exactly. We average the derivative of the task
-# loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by $p_t (1 - p_t)$
-# and add the gradient of the price.
+# **The experiment.** How wrong is straight-through? In `08_reinforce` we found a text on which a half-trained model
+# hesitates. For this text, we can compute the mean of the straight-through estimate exactly. We average the derivative
+# of the task loss by $z_t$ over all selections, weighted by their probabilities. Then we multiply this average by
+# $p_t (1 - p_t)$ and add the gradient of the price.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -353,12 +353,12 @@ fig
 # unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
 # multiplier?
 #
-# **The experiment.** Their multiplier starts near zero and is multiplied by a factor at each step, which is above 1
-# while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few steps, we
-# start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as in their
-# code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the price in
-# closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may then
-# become negative.
+# **The experiment.** Their multiplier starts near zero. At each step it is multiplied by a factor, and this factor is
+# above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few
+# steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as
+# in their code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the
+# price in closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may
+# then become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}

@@ -34,7 +34,7 @@
 # %% tags=["parameters"]
 seed: int = 1  # of data order, initial weights and samples
 num_train: int = 3000  # reviews to make
-aspect: str = "look"  # the score to predict; of palate and overall few reviews speak
+aspect: str = "look"  # the score to predict; few reviews speak of palate and overall
 model: str = "hardkuma"  # or hard_concrete, or full_text
 encoder: str = "lstm"  # network that reads the text
 selection: float | None = 0.06  # share of words to keep
@@ -127,15 +127,17 @@ figures.show_source(models.Extractor.forward)
 # ## 3. Train both together
 #
 # How do we get a selection that is short? We minimise the squared error of the score, under a constraint on the share
-# of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss
-# that pushes the share towards the target. Its weight $\lambda$, which is called the *multiplier*, grows while too
-# many words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are
-# selected. Only the predictor's error can teach the selector that.
+# of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss that
+# pushes the share towards the target. Its weight $\lambda$, which is called the *multiplier*, grows while too many
+# words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are selected.
+# Only the predictor's error can teach the selector that. The target of this page lies between two shares that you saw
+# in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
 #
 # The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
-# their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The
-# dotted line is the target. Of all epochs whose rate is near the target, we keep the one with the smallest error, and
-# the title says which one this is.
+# their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The dotted
+# line is the target. Of all epochs whose rate is near the target, we keep the one with the smallest error, and the
+# title says which one this is. Above the picture you find one printed line per epoch. It has the squared error on the
+# dev split (`mse`), the expected rate and the selected rate. Section 4 explains how these two rates differ.
 
 # %%
 watched = [i for i, review in enumerate(splits["dev"]) if any(review.rationale)][:4] or [0]
@@ -196,6 +198,7 @@ is_ours = claims.apply_to(p, "10_first_rationale")
 if is_ours:
     assert test["mse"] < 0.5 * variance, "the score is predicted far better than by its mean"
     assert abs(dev["rate_selected"] - p.selection) < 0.03, "the constraint holds"
+    assert informative_rate < p.selection < gold_rate, "room for all informative words, and not for all gold words"
     assert test["precision"] > 4 * gold_rate, "and most selected words are right"
 print(f"squared error {test['mse'] / variance:.0%} of the variance; {test['rate_selected']:.1%} of the words")
 print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {test['recall']:.1%}")
@@ -561,11 +564,12 @@ assert precision_falls == (told_by_other[0.9] > 0.5), "if any opinion tells the 
 figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”")
 
 # %% [markdown]
-# Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this
-# sentence again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that
-# we wish a gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we
-# put such gates on the eight words and count them. In `06_hold_a_rate` we hold their rate, and in
-# `07_decide_and_depend` we decide them. In `12_train_sst` you train a model on all sentences of the SST.
+# Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this sentence
+# again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that we wish a
+# gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we put such
+# gates on the eight words of this sentence and count how many of them are selected. In `06_hold_a_rate` we hold this
+# number at a target, and in `07_decide_and_depend` the rule for test time decides them. In `12_train_sst` you train a
+# model on all sentences of the SST.
 
 # %%
 for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):

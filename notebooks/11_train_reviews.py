@@ -161,9 +161,10 @@ figures.show(fig)
 #
 # We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
 # reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
-# reaches without looking at the text. The last rows of the table give you this comparison. They select random
-# words, a random run of words, the beginning or the end of each review, and we compute their precision exactly. A row
-# *mean over texts* is the mean over the reviews, and the row without these words counts all words together.
+# reaches without looking at the text. The last rows of the table give you this comparison. They select random words, a
+# random run of words, the beginning or the end of each review, and we compute their precision exactly. Some measures
+# have two rows. For the one called *mean over texts*, we compute the measure of each review and take the mean. For the
+# other one, we count the words of all reviews together.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
@@ -199,9 +200,9 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
     display(figures.highlight_html(e.tokens[part], evaluation.z[i][part].tolist(), marked, title=title))
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
-# *Predict* what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which is compared and
-# not graded). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
+# **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches. *Predict*
+# what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which we compare with the result and
+# do not grade). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
 # tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
 # would change.
 

@@ -180,10 +180,10 @@ with torch.no_grad():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Suppose that each sentence keeps *as many* words as its
-# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which is compared and not graded).
-# *Change* the gates `own.z` of a hundred dev sentences, `sentences`. Put the values of the words of each row into
-# another, random order, and call the result `shuffled`. *Explain* what the difference says about the words, and what
-# the remaining accuracy says about their number.
+# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which we compare with the result and do
+# not grade). *Change* the gates `own.z` of a hundred dev sentences, `sentences`. Put the values of the words of each
+# row into another, random order, and call the result `shuffled`. *Explain* what the difference says about the words,
+# and what the remaining accuracy says about their number.
 
 # %% tags=["prediction"]
 guess = 0.3

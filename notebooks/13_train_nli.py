@@ -128,11 +128,11 @@ figures.show_source(shown.forward)
 # our runs and not about the measure. With `measure: selected`, the default, the constraint holds the share of cells
 # that the rule opens.
 #
-# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. The aligner with gates
-# then starts from the layers of this one. With `start: target` its network $F$ also becomes $A$, and we set the bias
-# of the first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be
-# open if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with
-# all cells shut. The difference between the two accuracies tells you what the gates add.
+# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. The aligner with gates then
+# starts from the layers of this one. With `start: target` its network $F$ also becomes $A$, and we set the bias of the
+# first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be open if
+# its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with all cells
+# shut. The difference between `accuracy` and `accuracy_shut` tells you what the open cells add.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)
@@ -196,11 +196,11 @@ if p.model != "recurrent":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
-# to `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which is compared and not
-# graded)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the column
-# of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a map
-# needs NULL more than a gate does.
+# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight to
+# `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which we compare with the result and
+# do not grade)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the
+# column of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a
+# map needs NULL more than a gate does.
 
 # %% tags=["prediction"]
 guess = "a"

@@ -161,12 +161,12 @@ for found in said:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). This exercise is for a run with a sparse map, such as
-# `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights
-# that are exactly 0 grows with the length of the source (`guess`, True or False, which is compared and not
-# graded). *Change* the texts that you look at. Take the test texts for which the model wrote something, and
-# divide them into those that are at most as long as the median and those that are longer. Compute the mean share
-# of zeros of each half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the
-# projection that a map computes, and say what a smaller `gamma` would change.
+# `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights that are
+# exactly 0 grows with the length of the source (`guess`, True or False, which we compare with the result and do not
+# grade). *Change* the texts that you look at. Take the test texts for which the model wrote something, and divide them
+# into those that are at most as long as the median and those that are longer. Compute the mean share of zeros of each
+# half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
+# computes, and say what a smaller `gamma` would change.
 
 # %% tags=["prediction"]
 guess = True

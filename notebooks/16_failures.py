@@ -174,7 +174,7 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Then a text of $T$ words adds this term, and
 # you set its price with `guidance`:
 #
-# $$-\frac{1}{T} \sum_t g_t \ln P(z_t \ne 0) + (1 - g_t) \ln P(z_t = 0). \tag{F4}$$
+# $$-\frac{1}{T} \sum_t \Big[g_t \ln P(z_t \ne 0) + (1 - g_t) \ln P(z_t = 0)\Big]. \tag{F4}$$
 #
 # Let us compute the two new terms by hand for a small example.
 
@@ -222,8 +222,9 @@ figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
 # %% [markdown]
-# The title says how the accuracy and the precision end. If both are high, the rationale is as good as the prediction.
-# If only the accuracy is, you cannot see the failure in what we usually report.
+# The title of the figure gives the accuracy and the precision at the end. If both are high, the rationale is as good as
+# the prediction. If the accuracy is high and the precision is low, the rationale has failed, and you cannot see this in
+# the accuracy, which is what we usually report.
 
 # %% [markdown]
 # ## 6. Which words are selected?
@@ -297,10 +298,10 @@ for label, i in sorted(first_of_class.items()):
 # **Exercise 1** (predict, change, explain; 10 minutes). Which part of the model needs the words that carry the class?
 # You can find out by taking these words away. *Predict* when the share of right classes falls to about a half: if the
 # gates are *held* as they were in the unchanged review, or if the selector decides them *anew* (`guess`, "held" or
-# "anew", which is compared and not graded). *Change* the test split. Call it `changed`, a list of examples in which
-# each `informative` word is replaced by the word `the` (`replace(example, tokens=...)` gives you a changed example).
-# Then compute the two shares `held` and `anew`. The batches of both splits come in the same order. *Explain* what the
-# pair of numbers says about the rationale.
+# "anew", which we compare with the result and do not grade). *Change* the test split. Call it `changed`, a list of
+# examples in which each `informative` word is replaced by the word `the` (`replace(example, tokens=...)` gives you a
+# changed example). Then compute the two shares `held` and `anew`. The batches of both splits come in the same order.
+# *Explain* what the pair of numbers says about the rationale.
 
 # %% tags=["prediction"]
 guess = "held"

@@ -375,9 +375,9 @@ print(f"{turned:.0%} of the answers change; your guess: {changes:.0%}")
 # %% [markdown]
 # ## Summary
 #
-# You need only a table of texts and labels. The notes tell you what we read from it, a linear model helps you to
-# choose a rate, and the page of the run shows what the model selected. The baseline and the notes show whether the
-# model has learned the task. Whether its rationales are faithful is measured, and you need not take it for granted.
+# You need only a table of texts and labels. The notes tell you what we read from it, a linear model helps you to choose
+# a rate, and the page of the run shows what the model selected. The baseline and the notes show whether the model has
+# learned the task. We also measured whether its rationales are faithful, so you need not take this for granted.
 #
 # ## Next
 #

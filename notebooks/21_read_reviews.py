@@ -197,8 +197,8 @@ figures.show(fig)
 # an answer by *whether* it selects words and by *how many*, and not by the words themselves. We call this a code (eq.
 # R16 of `31_selection_rates`).
 #
-# How much of the answers can we predict from the number of selected words alone? We divide the reviews into six
-# groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
+# How well can we predict the answers of the model from the number of selected words alone? We divide the reviews into
+# six groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
 # model. If the answers are scores, we compute the share of their variance that lies between the groups.
 
 # %%
@@ -241,11 +241,11 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews with
-# many or with few selected words, relative to their length (`guess`, "much" or "little", which is compared and not
-# graded). *Change* from all reviews to halves. Divide the reviews in `judged` into two lists of their numbers. The
-# selected share is at most the median in those of `little`, and larger in those of `much`. Compute the precision of
-# each half, `precision_little` and `precision_much` (0 where nothing is selected). *Explain* what follows from a
-# budget that holds only on average.
+# many or with few selected words, relative to their length (`guess`, "much" or "little", which we compare with the
+# result and do not grade). *Change* from all reviews to halves. The list `judged` has the numbers of the reviews to
+# look at. Divide it into two lists, `little` and `much`. The reviews in `little` have a selected share of at most the
+# median, and those in `much` a larger one. Compute the precision of each half, `precision_little` and `precision_much`
+# (0 where nothing is selected). *Explain* what follows from a budget that holds only on average.
 
 # %% tags=["prediction"]
 guess = "little"

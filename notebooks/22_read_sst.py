@@ -150,10 +150,10 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* whether longer sentences have a lower selection rate
-# (`guess`, True or False, which is compared and not graded). *Change* from all sentences to halves. Make a flag for
-# each sentence, True if it is at most as long as the median (`shorter`). Then compute the mean of `rates` where it is
-# True (`shorter_rate`) and where it is not (`longer_rate`, 0 if no sentence is longer). *Explain* what the constraint
-# holds and what it leaves free.
+# (`guess`, True or False, which we compare with the result and do not grade). *Change* from all sentences to halves.
+# Make a flag for each sentence, True if it is at most as long as the median (`shorter`). Then compute the mean of
+# `rates` where it is True (`shorter_rate`) and where it is not (`longer_rate`, 0 if no sentence is longer). *Explain*
+# what the constraint holds and what it leaves free.
 
 # %% tags=["prediction"]
 guess = False

@@ -68,8 +68,8 @@ print(f"{results['run'].nunique()} runs of the toy task")
 #
 # We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
 # digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
-# the truth, in nats (*KL* and *JS*). You see the means of both over the test texts that contain a digit of the query,
-# and then over seeds. The columns with ± have the standard deviation over seeds. The paper gives no spread.
+# the truth, in nats (*KL* and *JS*). We average each of them over those test texts that contain a digit of the query,
+# and then over the seeds. The columns with ± have the standard deviation over seeds. The paper gives no spread.
 #
 # > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
 # > truth. If erasure keeps nothing, there is no distribution at all. The column *empty* has the share of such texts.
@@ -154,9 +154,9 @@ for path in folders["toy"][:1]:
 #
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
 # picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. Its title says how
-# well straight lines do so. We fit the lines to the digits of dev. The share is that of the test digits on the right
-# side, averaged over the three kinds. This layer works as a filter, and it is the reason why we take the positions of
-# *n* and *m* as the truth.
+# well straight lines separate the three kinds. We fit the lines to the digits of dev. The percentage in the title is
+# the share of the test digits that are on the correct side, averaged over the three kinds. This layer works as a
+# filter, and it is the reason why we take the positions of *n* and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 
@@ -197,10 +197,10 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less
-# than the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which is
-# compared and not graded). *Change* from one sequence to the test texts of the first toy run that contain a digit of
-# the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
+# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less than
+# the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which we compare with
+# the result and do not grade). *Change* from one sequence to the test texts of the first toy run that contain a digit
+# of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
 # texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
 # Without runs, it is empty. *Explain* why the answer makes a difference.
 
@@ -240,12 +240,13 @@ for path in folders["toy"][:1]:
 # For a sentence of SST nobody knows the truth. But if the sentence is short, we can search. We look for the smallest
 # sets of words that keep the prediction of a GRU, which we call its answer, and compare the masks with these sets.
 #
-# You will find three kinds of masks that are fitted to single sentences. DiffMask without amortisation (*free masks*)
-# has free logits for each sentence. The other two kinds (*by score* and *by released score*) have the same logits, but
-# compute their gradient by the score function (`08_reinforce`). The row *erasure* is not a fit, but the exact search
-# for the answer. If a sentence has several smallest masks, we take the one with the best F1. Precision, recall and F1
-# are those against this mask. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the
-# share of positions that a mask drops. All of these are means over sentences, in per cent.
+# You will find three kinds of masks that are fitted to single sentences. The first kind, *free masks*, is DiffMask
+# without a network. Its logits are free numbers, fitted to one sentence (the paper calls this "without amortisation").
+# The other two kinds, *by score* and *by released score*, have the same logits, but compute their gradient by the score
+# function (`08_reinforce`). The row *erasure* is not a fit, but the exact search for the answer. If a sentence has
+# several smallest masks, we take the one with the best F1. Precision, recall and F1 are those against this mask.
+# *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of positions that a mask
+# drops. All of these are means over sentences, in per cent.
 #
 # What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
 # in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
@@ -253,9 +254,8 @@ for path in folders["toy"][:1]:
 # of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (*by released score*, which the paper calls
-# > "REINFORCE+"). With $\lambda$ in its place, it is *by score*. Our embeddings, sentences and model are not the
-# > paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which suits only
-# > one margin.
+# > "REINFORCE+"). If we put $\lambda$ back, it is *by score*. Our embeddings, sentences and model are not the paper's.
+# > The released method does not use the margin. It has a fixed weight for the sparsity, which suits only one margin.
 #
 # Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
 # otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
@@ -307,7 +307,8 @@ if len(table):
 # Which gradient is better? All methods of a run explain the same model, and we compare them with the same smallest
 # masks. So we take the difference to the relaxed gate (*free masks*) sentence by sentence. For its interval we resample
 # sentences and runs (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps.
-# The table has points of per cent. If you see a positive number, the score function is ahead of the relaxed gate.
+# The differences in the table are in percentage points. Where one is positive, the score function is ahead of the
+# relaxed gate.
 
 # %%
 ahead = committed.search_steps(searched, texts_scored)

@@ -245,9 +245,9 @@ for name, rows in read.items():
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
 # *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map, which is compared and not graded). *Change* the weights in this way and count again. Call the
-# result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0 after
-# rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
+# (`guess`, a map, which we compare with the result and do not grade). *Change* the weights in this way and count again.
+# Call the result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0
+# after rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
 
 # %% tags=["prediction"]
 guess = "softmax"

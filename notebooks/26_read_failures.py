@@ -121,11 +121,15 @@ if is_ours:
 #
 # ## 2. Skewed starts: the accuracy does not warn you
 #
-# Now the data are right, and the start is wrong. We say that a rationale *fails* if less than half of its selected
-# words are gold. The table below holds the runs without a remedy, in one row per start. From left to right, you first
-# see the share of classes that the first gate tells, after the skew and at the end. Then follow the precision against
-# the gold words and the recall of the words that carry the class. Next are the accuracy of the runs that failed and of
-# those that did not. The last two columns count the runs that failed and all runs.
+# Now the data are right, and the start is wrong. Before the usual training, one part of the model was trained alone, on
+# something else. As a *skewed selector* it has learned to open the first gate of a text if the text has class 1, and to
+# shut it otherwise, so that this gate tells the class, whichever word it belongs to. As a *skewed predictor* it has
+# learned to predict the class from the first sentence of each text, whatever that is about (section 3 of
+# `16_failures`). We say that a rationale *fails* if less than half of its selected words are gold. The table below
+# holds the runs without a remedy, in one row per start. From left to right, you first see the share of texts whose
+# class the first gate tells, after the skew and at the end. Then follow the precision against the gold words and the
+# recall of the words that carry the class. Next are the accuracy of the runs that failed and of those that did not. The
+# last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
@@ -168,9 +172,9 @@ if is_ours:
 # few meaningful words could tell. So if you chose the model with the best accuracy on dev, as we usually do, you would
 # choose a failed rationale.
 #
-# Look at the column of the first gate, too. After the weaker skew, it tells little more than half of the classes in the
-# end, while the failed models are right on nearly all. So it is mostly other gates that pass on the class, and not the
-# one that we taught. Training has found a code of its own.
+# Look at the column of the first gate, too. After the weaker skew, it tells the class of little more than half of the
+# texts in the end, while the failed models are right on nearly all texts. So it is mostly other gates that pass on the
+# class, and not the one that we taught. Training has found a code of its own.
 #
 # ## 3. Three remedies
 #
@@ -217,11 +221,12 @@ if is_ours:
 #
 # ## 4. Can you notice a failure without gold words?
 #
-# On real texts you have no gold words. What else could tell you that a rationale has failed? Below we compare the runs
-# that failed, after a skewed selector and otherwise, with those that did not, over all starts and remedies. For each of
-# three measures that need no gold words, you see the smallest, the median and the largest value. The third is the
-# *agreement* of the rationales of different seeds, which only the committed runs have (`31_selection_rates`,
-# section 6).
+# On real texts you have no gold words. What else could tell you that a rationale has failed? Below we divide the runs
+# of all starts and remedies into three groups. The runs of the first group failed after a skewed selector, those of the
+# second failed after another start, and those of the third did not fail. We compare the groups by three measures that
+# need no gold words. For each measure, you see the smallest, the median and the largest value. The third is the
+# *agreement* of the rationales of different seeds, which only the committed runs have (`31_selection_rates`, section
+# 6).
 
 # %%
 skewed = uncorrelated["start"].astype(str).str.startswith("selector")
@@ -244,18 +249,18 @@ if is_ours:
 # %% [markdown]
 # A low accuracy shows you the runs that learned nothing. It does not show you the codes, which are more accurate than
 # the others. The seeds of some codes also agree with each other more than those of some good rationales. The first gate
-# is a sign of a code here. It tells few classes in every run that did not fail, and more in most runs whose selector
-# was skewed. But we looked at this gate because we had skewed it. On real texts, you would not know which word to look
-# at.
+# is a sign of a code here. In every run that did not fail, it tells the class of few texts. In most runs that failed
+# after a skewed selector, it tells the class of more. But we looked at this gate because we had skewed it. On real
+# texts, you would not know which word to look at.
 #
 # What is left is to look at the rationales, and to ask what happens when the words change.
 #
 # ## 5. Change the words that carry the class
 #
 # In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads these
-# words, it is now wrong for about half of the reviews, also with gates that are *held* as they were. If only the
-# selector reads them, the model is wrong only with gates that are decided *anew*. We measure both shares in newer runs
-# only, so the table has few rows, with one run in each.
+# words, it is now wrong for about half of the reviews, even if the gates are *held* as they were. If only the selector
+# reads them, the model is wrong only if the gates are decided *anew*. We measure both shares in newer runs only. So the
+# table has one run that failed, and the others are runs with gold words that did not fail.
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
@@ -269,22 +274,26 @@ else:
 # %% tags=["check"]
 if is_ours:
     codes, others = changed[changed["fails"]], changed[~changed["fails"]]
-    assert len(codes) and len(others) and changed["accuracy_anew"].max() < 0.6, "with new gates, all are wrong"
-    assert (codes["accuracy"] - codes["accuracy_held"]).max() < 0.01, "the predictor of a code does not notice"
-    assert others["accuracy_held"].max() < 0.6, "that of a rationale does"
+    lost = changed["accuracy"] - changed["accuracy_held"]
+    assert len(codes) == 1 and set(others["remedy"]) == {"some gold words"}, "one failed, the others have gold words"
+    assert changed["accuracy_anew"].max() < 0.6, "with new gates, all are wrong"
+    assert lost[codes.index].max() < 0.01, "the predictor of a code does not notice"
+    noticed = lost[others.index]
+    assert noticed.between(0.15, 0.55).all() and noticed.gt(0.4).mean() > 0.5, "that of a rationale does"
+    assert (others["accuracy_held"] - others["accuracy_anew"]).between(-0.05, 0.16).all(), "little better held than new"
 
 # %% [markdown]
 # In the run that failed, the predictor is as accurate as before if the gates are held. It does not read the words that
 # carry the class. The selector does, because with new gates the model is hardly better than a guess. In the runs that
-# did not fail, holding the gates does not help, so there the prediction rests on words that the rationale shows. One
-# run that failed is little evidence. But you need no gold rationale for this test. It is enough to know some words that
-# ought to matter.
+# did not fail, the accuracy falls with held gates, too, in most of them by more than forty points, and with new gates
+# hardly further. So there the prediction rests mostly on words that the rationale shows. One run that failed is little
+# evidence. But you need no gold rationale for this test. It is enough to know some words that ought to matter.
 #
-# **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells more
-# than a share $t$ of the classes. You choose the smallest $t$ at which you raise no false alarm among our runs.
-# *Predict* which share of the failed runs you miss (`guess`, a number between 0 and 1, which is compared and not
-# graded). *Change* the rule into numbers: compute `threshold` and `missed` from the table `groups`. *Explain* why such
-# a warning would be of little use on real texts.
+# **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells the
+# class of more than a share $t$ of the texts. You choose the smallest $t$ at which you raise no false alarm among our
+# runs. *Predict* which share of the failed runs you miss (`guess`, a number between 0 and 1, which we compare with the
+# result and do not grade). *Change* the rule into numbers: compute `threshold` and `missed` from the table `groups`.
+# *Explain* why such a warning would be of little use on real texts.
 
 # %% tags=["prediction"]
 guess = 0.5

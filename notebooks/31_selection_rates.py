@@ -233,11 +233,11 @@ if len(side):
         print(f"{vectors}: {part.min():+.1f} to {part.max():+.1f} points from the published accuracy")
 
 # %% [markdown]
-# Before you compare the two columns, note how our runs differ from the published ones. Our word vectors are others,
-# and the rows with 50-dimensional GloVe show what vectors alone can cost. Our constraint for HardKuma can push both
-# ways. We choose the epoch with the best dev accuracy, for HardKuma among the epochs at the right rate, and for a
-# price among all. Our Bernoulli rows also have another estimator, with a baseline, the price in closed form, and an
-# entropy term. In section 8 you see the published estimator on three sets of vectors.
+# Before you compare the two columns, note how our runs differ from the published ones. We use other word vectors, and
+# the rows with 50-dimensional GloVe show what vectors alone can cost. Our constraint for HardKuma can push both ways.
+# We choose the epoch with the best dev accuracy, for HardKuma among the epochs at the right rate, and for a price among
+# all. Our Bernoulli rows also have another estimator, with a baseline, the price in closed form, and an entropy term.
+# In section 8 you see the published estimator on three sets of vectors.
 
 # %% [markdown]
 # ## 6. What is a rationale worth?
@@ -246,11 +246,11 @@ if len(side):
 # each rate. (If a run has not measured them itself, use `python -m rationale.judge`.)
 #
 # - *Precision* and *recall* compare the selected words with those that the annotators of SST found not neutral.
-# - *Agreement* is the token F1 between the rationales of two seeds. Two unrelated selections of a rate $r$ agree by
-#   $r$.
+# - *Agreement* is the token F1 between the rationales of two seeds. For two unrelated selections of rate $r$, this F1
+#   is about $r$.
 # - *Sufficiency* and *comprehensiveness* are those of `09_questions`, (R13) and (R14), for the selected words. The
-#   columns with `_aopc` are averaged over five budgets as in ERASER. For each budget, the rationale is that share of
-#   the words, the ones with the largest $P(z \ne 0)$.
+#   columns with `_aopc` are averaged over five *budgets*, as in ERASER. A budget is a share of the words. For each
+#   budget, we take the words with the largest $P(z \ne 0)$ as the rationale.
 # - *Calibration error* compares the probability of a prediction with the share of predictions that are right.
 
 # %%
@@ -522,9 +522,9 @@ export_committed.figure(fig, "dynamics", [*signed, *authors])
 # %% [markdown]
 # ## 12. Do length buckets change what is learned?
 #
-# Training is fast because we put sentences of similar length into the same batch. Does this change what is learned?
-# We train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. Each way has three
-# seeds. The last printed line compares the difference with the spread of the seeds.
+# Training is fast because we put sentences of similar length into the same batch. Does this change what is learned? We
+# train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. For each of the two ways
+# we use three seeds. The last printed line compares the difference with the spread of the seeds.
 
 # %%
 buckets = {
@@ -661,7 +661,8 @@ for row in differences.to_dict("records"):
 # The **paired bootstrap** takes one score per sentence, for each seed. It draws the test sentences anew, with
 # replacement and the same for both models, and the seeds of each model, ten thousand times. The middle 95 % of the
 # differences are its interval. Sentences that are easy or hard for both models cancel, so a small difference can be
-# seen even with one seed. The interval then covers the sentences only, and another seed may turn the difference around.
+# seen even with one seed. The interval then says how much the difference depends on the choice of the sentences. It
+# says nothing about the seeds, and with another seed the difference may have the other sign.
 #
 # The scores by sentence come from your own runs, if `runs` names at least two. Otherwise we make up two models that
 # differ: both are right on the same 40 % of the sentences, and the second one on a few more.
@@ -743,10 +744,11 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
 # the rate of HardKuma, and a price per word decides the rate of Bernoulli gates. So far we cannot say which of the two
 # makes a difference. The same is true of the paper's Figure 4.
 #
-# So we train all four combinations, gate by control, with everything else alike (`params/sst/control.yaml`). That is
-# the same epochs, the same number of draws, the same vectors and the same reward for entropy. We chose the prices on
-# dev, so that the share of selected words is near a target of the constraint. These are small models on 50-dimensional
-# vectors, so you should compare the four lines with each other, and not with section 2.
+# So we train each of the two gates with each of the two controls, and keep everything else the same
+# (`params/sst/control.yaml`). All four combinations have the same number of epochs and of draws, the same vectors and
+# the same reward for entropy. We chose the prices on dev, so that the share of selected words is near a target of the
+# constraint. These are small models on 50-dimensional vectors, so you should compare the four lines with each other,
+# and not with section 2.
 #
 # In the table, *told by the number* is the left side of (R16), and *floor* is its right side.
 
@@ -817,9 +819,9 @@ if len(apart):
 # Near 40 % of the words HardKuma is ahead of Bernoulli gates with either control. With a price the interval excludes 0.
 # Under the constraint it does not, although the difference points the same way, so three seeds cannot tell. For neither
 # gate can we tell the constraint from the price. So the *gate* is the likelier source of a difference in accuracy, and
-# this difference is small. The paper's is larger than our interval allows. What else is in it we have not tested. The
-# paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw (section 8). Ours have two
-# draws, a baseline, and a price in closed form.
+# this difference is small. The difference in the paper is larger than our interval allows, and we have not tested what
+# else contributes to it. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the
+# draw (section 8). Ours have two draws, a baseline, and a price in closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -831,9 +833,9 @@ if len(apart):
 # So the beginning of the code of section 13 is no property of HardKuma alone. Its seeds agree less than those of the
 # Bernoulli gates, which read a little more.
 #
-# > The reward for entropy is small and the same for all. Without it, a price shut the gates of HardKuma in the first
-# > epoch, and with a larger one, HardKuma expected to read far more words than the rule selects. We tried this on dev
-# > with one seed (see the table of tuned settings in RESULTS.md).
+# > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
+# > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on
+# > dev with one seed (see the table of tuned settings in RESULTS.md).
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target

@@ -82,11 +82,11 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
 # How well can you predict the ratings from the whole text? Table 1 answers this with the mean squared error (of
 # scores in $[0, 1]$), or with the accuracy where there are two classes.
 #
-# We average over seeds, and over nothing else. The deviation is that between seeds, so a single seed has none. A
-# model has a second row if some of its runs had another encoder or other gates. Every table of this notebook is also
-# saved for a paper, with further columns. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG of the figures in
-# `figures/`. Below our numbers you find the published ones. In such tables, *known* tells you which of them were read
-# in the paper, and which were recalled and not read there again.
+# We average over seeds, and over nothing else. The deviation is that between seeds, so a single seed has none. A model
+# has a second row if some of its runs had another encoder or other gates. Every table of this notebook is also saved
+# for a paper, with further columns. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG of the figures in
+# `figures/`. Below our numbers you find the published ones. In such tables, *known* tells you which of them we read in
+# the paper, and which we wrote down from memory.
 
 # %%
 errors = table(["mse", "accuracy", "rate_selected"])
@@ -135,10 +135,10 @@ if is_ours:
 
 # %% [markdown]
 # On the made-up reviews, on hotels and on movies, the loss of every network that reads everything was lowest in its
-# last epoch, and was still falling. So there the machine is compared with networks that had not finished. On IMDb,
-# more epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which
-# means that it overfits. Whether the words without a vector, or the pairs of words, also help the machine, we have not
-# tested.
+# last epoch, and was still falling. So there the machine is compared with networks that had not finished. On IMDb, more
+# epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which means
+# that it overfits. The machine also reads pairs of words, and words that have no vector. We have not tested whether
+# these help it.
 
 # %% [markdown]
 # ## 2. Rationales against people's
@@ -148,11 +148,11 @@ if is_ours:
 # Precision alone does not tell you what was missed, so we add the recall, which is the share of the gold words that
 # were selected, and F1, the harmonic mean of both.
 #
-# The last column but one is the precision of a selection of the same size that never looked at the text. It takes
-# words that follow each other, from a random place. The worth of a rationale is how far its precision is above this
-# number. In the file `tables/rationales.csv` you find further columns. They count over texts in place of words
-# (`macro`), or take the first or the last words of a text as the blind selection. For made-up reviews, `informative`
-# compares with those gold words that carry the score, if the runs measured it.
+# The last column but one is the precision of a selection of the same size that never looked at the text. It takes words
+# that follow each other, from a random place. The worth of a rationale is how far its precision is above this number.
+# In the file `tables/rationales.csv` you find further columns. Those with `macro` are means over texts, and others take
+# the first or the last words of a text as the blind selection. For made-up reviews, `informative` compares with those
+# gold words that carry the score, if the runs measured it.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -226,9 +226,9 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   after equally many epochs. But the network that reads everything had not finished learning (section 1), and HardKuma
 #   nearly had. At each target HardKuma's error is below that of the Bernoulli gates (one to three seeds).
 # - A twentieth of the words is enough, and most of it is gold. If a selector has to select more than it needs, it
-#   selects the neighbours of these words, and the precision falls. This happens even at the share of words that the
-#   gold has. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma
-#   after the phrase.
+#   selects the neighbours of these words, and the precision falls. This happens even if the target is the share of gold
+#   words. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma after
+#   the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
 #   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection, at
 #   a tenth of the words and above.

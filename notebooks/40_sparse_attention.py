@@ -166,12 +166,12 @@ figures.show(fig)
 # ## 2. Softmax and sparsemax
 #
 # We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
-# has one common value for all words with $y_i > 0$, and it is not larger for the others. Otherwise we could gain by
-# moving weight from one word to another. For the negative entropy this gives $\ln y_i = x_i/\gamma + \text{const.}$,
-# which is softmax at temperature $\gamma$. For half the squared norm the derivative is $x_i - \gamma y_i$. If we call
-# its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive, and 0 elsewhere. We write
-# $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is also the projection
-# $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
+# has one common value for all words with $y_i > 0$. For a word with $y_i = 0$ the derivative is at most this value.
+# Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives $\ln y_i =
+# x_i/\gamma + \text{const.}$, which is softmax at temperature $\gamma$. For half the squared norm the derivative is
+# $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive,
+# and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is
+# also the projection $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
 #
 # $$\text{sparsemax}(x) = P_\Delta(x/\gamma) = (x/\gamma - \tau)_+, \qquad \tau:\; \sum_i (x_i/\gamma - \tau)_+ = 1.
 # \tag{A2}$$
@@ -235,15 +235,16 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
-# We need $P_{TV}(x)$ only where it is above the threshold of the projection. So ask first where it is above some level
-# $\ell$. It is above $\ell$ at the set $A$ of places that costs least, if each place in $A$ costs $\ell - x_i$ and each
-# end of $A$ inside the text costs $\lambda$. A place is in $A$ or it is not, so one pass forward (what does it save to
-# stay out, given the best choice so far?) and one pass back find $A$. The sum of what is above $\ell$ is then the sum
-# of $x_i - \ell$ over $A$, less $\lambda$ for each end. At the threshold this sum has to be 1, and the rounds of
-# section 2 find it: compute the threshold from all places, drop those that are not above it, and repeat. What remains
-# is the support. Each of its runs gets its mean, unless some of its places are above the mean. Then it breaks there,
-# and we ask each part again. So if two neighbours are fused, you find them equal in all digits. Compare the last two
-# weights below.
+# We need $P_{TV}(x)$ only where it is above the threshold of the projection. Suppose first that we only want to know
+# where it is above a given level $\ell$. These places form a set $A$. Let each place in $A$ cost $\ell - x_i$, and
+# let each end of $A$ inside the text cost $\lambda$. Then $A$ is the set with the lowest total cost, and we find it
+# by dynamic programming, in one pass forward and one pass back. Now we need the right level. The sum of what is above
+# $\ell$ is the sum of $x_i - \ell$ over $A$, less $\lambda$ for each end, and at the threshold of the projection this
+# sum is 1. We find this threshold in rounds, as in section 2. We compute it from all places, drop the places that are
+# not above it, and repeat. The places that remain are the support. All places of a run of the support get the mean of
+# the run, unless the same search finds places of the run that are above this mean. Then the run breaks there, and we
+# treat each part in the same way. So if two neighbours are fused, you find them equal in all digits. Compare the last
+# two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -589,8 +590,9 @@ figures.save_figure(fig, folder, "warm_up")
 figures.show(fig)
 
 # %% [markdown]
-# **Rows that settle too early.** A row can also lose its gradient in another way. The rows of (A9) have one group. A
-# row whose whole weight is on one word has only one group, too. By the rank of section 9,
+# **Rows that settle too early.** A row can also lose its gradient in another way. A row that satisfies (A9) has one
+# group, to which all words belong. A row whose whole weight is on one word has only one group, too. By the rank of
+# section 9,
 #
 # $$J = 0 \iff \text{the support is a single group}. \tag{A10}$$
 #

@@ -59,11 +59,11 @@ folder = results_folder("41_diffmask") / "figures"
 # %% [markdown]
 # ## 1. Hindsight
 #
-# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the
-# smallest set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**.
-# Whoever chooses it knows the answer already, but the model did not know it when it read the words. With hindsight
-# you can often do with very few words. A reader who does not know the answer yet needs more of them. To see this, we
-# need a task for which we know what must be read.
+# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the smallest
+# set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**. Whoever chooses
+# it knows the answer already, but the model did not know it when it read the words. With hindsight you often need very
+# few words. A reader who does not know the answer yet needs more of them. To see this, we need a task for which we know
+# what must be read.
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
 # of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
@@ -260,13 +260,13 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # $$\gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
 # \tag{D5}$$
 #
-# This is the probe of *inputs*. There is also a probe of *states*, which masks $h^{(\ell)}$ itself. Its network reads
-# $h^{(\ell)}$ alone, and $z_i = v^{(\ell)}_i$ without a product.
+# Both formulas are those of the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
+# depth $\ell$ if no layer up to there votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then $P(z_i \ne 0)$ is
+# exactly the product of the $P(v^{(k)}_i \ne 0)$. But a factor that is not 0 is still *below* 1, so the product also
+# shrinks the inputs that it keeps. You can see how much in the figure below.
 #
-# In the probe of inputs we combine the votes of several layers. An input is kept at depth $\ell$ if no layer up to
-# there votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then $P(z_i \ne 0)$ is exactly the product of the
-# $P(v^{(k)}_i \ne 0)$. But a factor that is not 0 is still *below* 1, so the product also shrinks the inputs that it
-# keeps. You can see how much in the figure below.
+# There is also a probe of *states*, which masks the states $h^{(\ell)}$ of one layer. Its network reads only these
+# states, and the vote of this layer is the gate itself, $z_i = v^{(\ell)}_i$.
 
 # %%
 depths = np.arange(1, 25)
@@ -306,9 +306,9 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_j y_j \ln (y_j / \hat y_j). \tag{D7}$$
 #
-# If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(\hat y \| y)$
-# grows without a bound the surer $y$ is, and KL$(y \| \hat y)$ stays small. In the figure we take a model whose answer
-# has log-odds of 12.
+# If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(y \| \hat y)$
+# stays small. But KL$(\hat y \| y)$ has no bound, and the surer $y$ is, the larger it becomes. In the figure we take a
+# model whose answer has log-odds of 12.
 
 # %%
 sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds
@@ -328,11 +328,11 @@ figures.draw_panel(figures.draw_lines, masked_odds, lines, title=title, xlabel="
 assert abs(costs[0] - math.log(2)) < 1e-3 and abs(costs[1] - (6 - math.log(2))) < 1e-3
 
 # %% [markdown]
-# **P or ln P?** The released code averages $\ln P(z_i \ne 0)$ over the positions. We average
-# $P(z_i \ne 0)$ itself, because this is the number in (D6). What is the difference? The derivative of $\ln P$ by the
-# logit is $1 - P$. It is largest where the gate is all but shut, and nearly 0 where it is open. So with $\ln P$ we
-# reward the probe more for shutting one gate still further than for shutting another gate that is open. If we take $P$,
-# the derivative is nearly 0 where the gate is shut already.
+# **P or ln P?** The released code averages $\ln P(z_i \ne 0)$ over the positions. We average $P(z_i \ne 0)$ itself,
+# because this is the number in (D6). What is the difference? The derivative of $\ln P$ by the logit is $1 - P$. It is
+# largest where the gate is nearly shut, and nearly 0 where it is open. So with $\ln P$ we reward the probe more for
+# shutting one gate still further than for shutting another gate that is open. If we take $P$, the derivative is nearly
+# 0 where the gate is shut already.
 
 # %%
 logits = torch.linspace(-8, 8, 161, dtype=torch.float64, requires_grad=True)
@@ -470,8 +470,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \bar D \text{ an average of } D. \tag{D11}$$
 #
 # > The released comparison leaves $\lambda$ out of this estimate. The constraint then has the same weight however much
-# > it is violated. With `explain.masks` you can use both, and `params/probes/sst_search.yaml` compares them with exact
-# > search.
+# > it is violated. With `explain.masks` you can estimate the gradient with $\lambda$ or without it, and
+# > `params/probes/sst_search.yaml` compares both with exact search.
 #
 # All of these fits see one answer. Only the probe of section 6 was trained on all texts. In the table below you see how
 # far each attribution is from the truth, after both are scaled to sum to 1. The columns are the mean KL divergence and

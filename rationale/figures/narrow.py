@@ -125,8 +125,9 @@ def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
         return
     many = len(labels) > MANY
     for label in labels:
-        undo.callback(label.set, rotation=label.get_rotation(), ha=label.get_ha())
-        label.set(rotation=90 if many else 35, ha="center" if many else "right")
+        was = {"rotation": label.get_rotation(), "ha": label.get_ha(), "rotation_mode": label.get_rotation_mode()}
+        undo.callback(label.set, **was)
+        label.set(rotation=90 if many else 35, ha="center" if many else "right", rotation_mode="default")
     numbers = [text for text in ax.texts if text.get_ha() == "center"]
     if many and _overlap(numbers):
         for text in numbers:
