@@ -332,6 +332,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
                        ylabel="per cent of the sentences", markers=True)
+    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, frameon=False)  # inside, it would cover lines
     display(export.figure(fig, f"search_steps_{margin}"))
 
 # %% [markdown]

@@ -453,9 +453,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard deviation
 # of the states of the training texts:
 #
-# $$\min_g\; -\ln \hat y_{\text{answer}} + 10\,\tfrac1T \textstyle\sum_i
-# \text{KL}\big(\mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2) \,\|\, \mathcal N(\mu, s^2)\big), \qquad
-# a_i = g_i. \tag{D9}$$
+# $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T} \textstyle\sum_i
+# \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
 # Guan et al. add as much noise as the output allows, with a size $\rho_i$ for each position and $\eta$ standard normal:
 #
