@@ -454,7 +454,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # of the states of the training texts:
 #
 # $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T} \textstyle\sum_i
-# \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
+# \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad
+# \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
 # Guan et al. add as much noise as the output allows, with a size $\rho_i$ for each position and $\eta$ standard normal:
 #
