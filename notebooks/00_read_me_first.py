@@ -48,10 +48,10 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # %% [markdown]
 # ## 1. Five meetings
 #
-# Here is an overview. Before each meeting, everybody reads the paper and the notebooks in the column *prepare*, which
-# takes one to two hours.
+# Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
+# *prepare*. This takes one to two hours.
 #
-# | | paper | prepare |
+# | meeting | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, without experiments (its random draws come in meeting 3) | `make demo`; `10_first_rationale` |
 # | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, 1 to 3 and 7; `03_hardkuma`, 1 to 5 |
@@ -207,20 +207,21 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # - *reproduced*: the 95 % interval of our number agrees with the claim, or a check in the section asserts it.
 # - *contradicted*: the interval excludes the claim. *Why* names the experiment that found the cause. If there is none,
 #   the verdict says that the cause is not known.
-# - *open*: our runs cannot decide, mostly because they have few seeds, or because nobody has measured it. Beside each
-#   open claim you see what would decide it. For numbers, this is the smallest number of seeds whose interval would
-#   decide, if the means and spreads of the committed seeds stay. The times are those of like runs that we have made.
+# - *open*: our runs cannot decide about the claim. Either there are too few seeds, or we have not measured what the
+#   claim is about. Beside each open claim you see what would decide it. For numbers, this is the smallest number of
+#   seeds whose interval would decide, if the means and spreads of the committed seeds stay as they are. The times are
+#   those of similar runs that we have made.
 # - *out of reach*: we would need data or a model that we cannot get, or more seeds or more time than the limits that
-#   are printed below. If even so many seeds would not decide, we call the two sides too close to call. You still see
-#   the interval that we have.
+#   are printed below. If even that many seeds would not decide, we say that the two numbers of the claim are too close
+#   to call. You still see the interval that we have.
 #
 # > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
 # > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
-# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Where two kinds of gates were
-# > trained at several targets, aspects and corpora, the interval is over corpora and aspects, each of which counts
-# > once. Beside a published number you also see where *one more run* of ours would lie, because a published number is
-# > mostly that of one run. A test at 5 % rejects one true claim in twenty. So if there are many contradictions, we
-# > expect that a few of them arose by chance.
+# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Some claims compare two kinds of
+# > gates that were trained at several targets, on several corpora and aspects. There, each pair of a corpus and an
+# > aspect counts once, and the interval is over these pairs. Beside a published number you also see where *one more
+# > run* of ours would lie, because a published number is mostly that of one run. A test at 5 % rejects one true claim
+# > in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%

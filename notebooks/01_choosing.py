@@ -19,7 +19,7 @@
 # - which four properties you would wish a gate to have.
 #
 # **You need** the idea of gradient descent, and `10_first_rationale` if you want to see the goal first. You need no
-# data and no GPU. It runs in seconds, and you will need about an hour for reading and the two exercises.
+# data and no GPU. The notebook runs in seconds, and you will need about an hour for reading and the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of the draws

@@ -517,9 +517,9 @@ for shape, rectified, base in zip(examples.b, examples.mean, examples.base.mean,
 # %% [markdown]
 # ## 8. Deciding at test time
 #
-# When you use a trained model, you do not want random gates. The paper (sec. 5) picks the most probable of the three
-# configurations. If the interval wins, it takes the expected value of the underlying Kumaraswamy. We write $z$ for the
-# value that the word gets:
+# When you use a trained model, you do not want random gates. The rule of the paper (sec. 5) picks the most probable of
+# the three configurations. If this is the interval, the rule takes the expected value of the underlying Kumaraswamy. We
+# write $z$ for the value that the word gets:
 #
 # $$z = \begin{cases} 0 & \pi_0 \text{ is the largest},\\ 1 & \pi_1 \text{ is the largest},\\
 # E[K] & \pi_c \text{ is the largest}. \end{cases} \tag{H9}$$
@@ -747,7 +747,7 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 # 2. For which share of the draws is the log density not finite?
 # 3. Which share of the modes is not a number, among the densities with one peak ($a, b \ge 1$, not both 1)?
 # 4. At three fixed points and for all shapes, which share of the log densities is not finite?
-# 5. Where it is finite, how far is it from a computation with 60 digits?
+# 5. Where the log density is finite, how far is it from the value that we compute with 60 digits?
 
 # %%
 side = torch.logspace(-4, 4, 17, dtype=torch.float32)

@@ -97,8 +97,8 @@ print(f"a sample is exactly 0 or exactly 1 in {100 * (1 - masses['P(0<H<1)']):.0
 # **Exercise 1** (predict, change, explain; 10 minutes). Somebody tells you only two numbers about a gate on $(l, r)$,
 # P(0) = 0.3 and P(1) = 0.2. *Predict* how many pairs $(a, b)$ have these two masses (`num_shapes`, a whole number, or
 # `math.inf` if there are infinitely many). *Change* $a$ and $b$ until both masses are right to four digits
-# (`found_shape`, a pair). *Explain* with (H4) what is left when you divide $\ln P(H \ne 0)$ by $\ln \pi_1$, and why it
-# answers the question for any two masses.
+# (`found_shape`, a pair). *Explain* with (H4) what is left when you divide $\ln P(H \ne 0)$ by $\ln \pi_1$, and why
+# this quotient answers the question for any two masses.
 
 # %% tags=["prediction"]
 num_shapes = 1
@@ -307,8 +307,8 @@ assert abs(uneven) < 1e-4, f"with this `fair_raw` P(0) is {abs(uneven):.4f} {'ab
 #
 # When we train, we sample a gate. At test time we want one number. The rule of the paper (sec. 5) is (H9). If P(0) is
 # the largest of the three masses, the number is 0, and if P(1) is the largest, it is 1. If P(0 < H < 1) is the largest,
-# it is the mean of the *underlying Kumaraswamy*, $\mathrm{E}[K]$. For which shapes $(a, b)$ do we get which of the
-# three?
+# the number is the mean of the *underlying Kumaraswamy*, $\mathrm{E}[K]$. For which shapes $(a, b)$ do we get which of
+# the three?
 #
 # > You find the border of the region $z = 0$ at those shapes for which P(0) equals the larger of the other two masses.
 # > If P(0) ≥ 1/2, then P(0) is certainly the largest. With $k_0 = -l/(r-l)$, the condition P(0) ≥ 1/2 says that

@@ -182,14 +182,14 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 # (sec. 2) derives the same bound, and adds that it may be seen as variational inference in which the approximate
 # posterior is the data-dependent prior $p(z \mid x)$.
 #
-# > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely
-# > before we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference*
-# > replaces the posterior by a distribution $q$ that we can draw from. One writes
-# > $p(y \mid x) = \mathrm{E}_q[p(y \mid x, z)\, p(z \mid x) / q(z)]$, and Jensen's inequality gives the bound
-# > $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\, p(z \mid x))$. Here $q$ *is* $p(z \mid x)$, so the KL
-# > term is zero. The prior is learned, and nothing pulls it towards a fixed shape. Where does this lead? For one
-# > text, the right side of (S2) is an average over patterns, and an average is at most its largest term. It is
-# > largest if all the probability lies on the best pattern. So the bound rewards gates that become certain.
+# > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely before
+# > we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference* replaces the
+# > posterior by a distribution $q$ that we can draw from. One writes $p(y \mid x) = \mathrm{E}_q[p(y \mid x, z)\, p(z
+# > \mid x) / q(z)]$, and Jensen's inequality gives the bound $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\,
+# > p(z \mid x))$. Here $q$ *is* $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it
+# > towards a fixed shape. Where does this lead? For one text, the right side of (S2) is an average over patterns, and
+# > an average is at most its largest term. The average is largest if all the probability lies on the best pattern. So
+# > the bound rewards gates that become certain.
 #
 # Does (S2) also reward short rationales? Look at the last printed line. This predictor loses nothing by reading
 # everything, so nothing in (S2) keeps the gates from opening all the way. If we want short rationales, we have to
@@ -260,8 +260,8 @@ assert torch.allclose(slope, by_hand) and (slope > 0).all(), "the rate grows wit
 # switches rarely between selected and unselected words. So we also count the **switches**, which are the pairs of
 # neighbours of which exactly one is selected.
 #
-# We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second
-# they stand as above, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
+# We take the same eight gates in three orders. In the first order they are sorted by $P(z_t \ne 0)$, in the second they
+# stand as in section 3, and in the third likely and unlikely words alternate. In the figure, $S$ is the expected rate,
 # and $L$ is the expected number of switches, divided by the number of words. Which of the two do you expect to depend
 # on the order?
 
@@ -366,8 +366,9 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 # ## Summary
 #
 # - A predictor cannot use a word whose gate is exactly 0, so we need gates with a mass at 0 (S1).
-# - Training maximises a lower bound on the log-likelihood. Its prior is learned, so there is no KL term. The bound
-#   rewards gates that are nearly always open or nearly always shut, and it does not ask for short rationales (S2).
+# - Training maximises a lower bound on the log-likelihood. The prior in this bound is learned, so there is no KL term.
+#   The bound rewards gates that are nearly always open or nearly always shut, and it does not ask for short rationales
+#   (S2).
 # - The expected rate $S$ and the expected switches $L$ are sums of masses. They are exact, they have gradients, and
 #   nothing is sampled (S3, S4). For $L$ the gates have to be independent given the text.
 # - The mean rate of the texts and the share of all words differ by a covariance of rate and length (S5).

@@ -416,10 +416,10 @@ for target, trace in held.items():
 # such term. It is the default of this package.
 #
 # > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
-# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. It also saves $\lambda^*$ of the task loss.
-# > Suppose that the selector has settled at the rate where the two are equal. Then
-# > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is
-# > multiplied by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
+# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. The same unit of rate saves $\lambda^*$ of the
+# > task loss. Suppose that the selector has settled at the rate where the two are equal. Then
+# > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is multiplied
+# > by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
 
 # %% tags=["check"]
 damped = signed if settles else {**signed, "quadratic": 50.0}

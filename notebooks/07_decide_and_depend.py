@@ -217,9 +217,9 @@ for weight, distance in farthest.items():
     print(f"weight {weight}: argmax selects up to {100 * distance:.1f} points more or less than expected")
 
 # %% [markdown]
-# If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The distance shrinks as the
-# gates become certain. So you have to say which of the two rates you report. If you care about the rate of the rule,
-# measure the gap on that rate. Exercise 1 compares the two rules of the figure.
+# If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The more certain the gates
+# are, the less the two rates differ. So you have to say which of the two rates you report. If you care about the rate
+# of the rule, measure the gap on that rate. Exercise 1 compares the two rules of the figure.
 
 # %% tags=["check"]
 assert farthest[0.5] > farthest[1.0] > farthest[4.0], "the more certain the gates, the nearer the two rates"
@@ -275,12 +275,12 @@ for row in (-1, 0):
 #
 # > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
 # > this the **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1}
-# > = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. This is the probability of a switch between two gates with
-# > these masses that do not depend on each other. A change of $\omega$ moves it only through the masses of the second
-# > gate, which hardly change, so its line is nearly flat. The **look-ahead** advances the memory twice, for all words
-# > at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. The second draw uses the uniform
-# > number of the first once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have a
-# > gradient, and neither changes what was drawn.
+# > = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. If two gates had these masses and did not depend on each
+# > other, this would be the probability of a switch. A change of $\omega$ moves it only through the masses of the
+# > second gate, which hardly change, so its line is nearly flat. The **look-ahead** advances the memory twice, for all
+# > words at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. The second draw uses the
+# > uniform number of the first once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have
+# > a gradient, and neither changes what was drawn.
 
 # %%
 figures.show_source(log_switches)
@@ -350,8 +350,8 @@ fig
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
 # We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The
-# other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates
-# of (H12). They have a single number, a logit $o$, so their rate already decides everything:
+# other gates of this package are Bernoulli gates, which are the coins of `01_choosing`, and the Hard Concrete gates of
+# (H12). Each of these gates has a single number, its logit $o$, so its rate already decides everything:
 #
 # $$\text{Bernoulli:}\;\; o = \mathrm{logit}\,\tau, \qquad \text{Hard Concrete:}\;\; o = \mathrm{logit}\,\tau +
 # \text{temperature} \cdot \ln\frac{-l}{r}. \tag{S17}$$

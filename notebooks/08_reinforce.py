@@ -18,8 +18,8 @@
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. It runs in about three minutes, and you will need about an hour to read
-# it and to do the two exercises.
+# **You need** `01_choosing`; no data, no GPU. The notebook runs in about three minutes, and you will need about an
+# hour to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -78,10 +78,10 @@ rounding = 1e-12
 # $$\ln P(z_t = 1) = -\ln(1 + e^{-o_t}), \qquad \ln P(z_t = 0) = -\ln(1 + e^{o_t}). \tag{R1}$$
 #
 # Lei et al. put a price on each selected word and on each switch between selected and unselected words. The second
-# price favours phrases. They minimise the expected cost. We write $x$ for the text, $y$ for its class, $\ell$ for the
-# predictor's loss on the selected words, and $\mathrm E_{z \sim p(z \mid x)}$ for the average over draws of $z$. The
-# prices are $\lambda_1$ per selected word and $\lambda_2$ per switch, and in the experiments of this page $\lambda_2$
-# is 0:
+# price favours phrases. Lei et al. minimise the expected cost. We write $x$ for the text, $y$ for its class, $\ell$ for
+# the predictor's loss on the selected words, and $\mathrm E_{z \sim p(z \mid x)}$ for the average over draws of $z$.
+# The prices are $\lambda_1$ per selected word and $\lambda_2$ per switch, and in the experiments of this page
+# $\lambda_2$ is 0:
 #
 # $$\mathcal L = \mathrm{E}_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
 # \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
@@ -367,8 +367,9 @@ fig
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
 # tempting baseline. *Predict* the factor by which this baseline multiplies the mean of the estimator for $K = 2$
-# (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, divide
-# the inner product of the estimates' mean and `exact` by that of `exact` with itself. *Explain* the factor with (R6).
+# (`predicted_factor`). *Change* the baseline in this way and measure the factor (`measured_factor`). For this, take the
+# mean of the estimates. Divide its inner product with `exact` by the inner product of `exact` with itself. *Explain*
+# the factor with (R6).
 
 # %% tags=["prediction"]
 predicted_factor = 0.5

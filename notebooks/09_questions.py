@@ -133,10 +133,10 @@ fig
 # training does, but two readers of the same text get different rationales. A fixed share makes models comparable,
 # because each shows equally much, but it gives a text without any evidence as many words as one that is full of it.
 #
-# For dependent gates, even "the most probable selection" is a question. If we decide one gate after the other, each
-# for its likelier value, we get the *greedy* selection. It may miss the largest product of equation (R3) in
-# `08_reinforce`, because a less likely first gate can make the later gates more certain. With ten words we can look
-# at all 1,024 products.
+# For dependent gates, the most probable selection is not easy to find. If we decide one gate after the other, each for
+# its likelier value, we get the *greedy* selection. It may miss the largest product of equation (R3) in `08_reinforce`,
+# because a less likely first gate can make the later gates more certain. With ten words we can look at all 1,024
+# products.
 
 # %%
 dependent, _ = toy.train(num_steps=min(60, p.num_steps), dependent=True)
@@ -353,12 +353,12 @@ fig
 # unstable, for example because everything was selected. Is the reason the gates, the noise, or the rule for the
 # multiplier?
 #
-# **The experiment.** Their multiplier starts near zero. At each step it is multiplied by a factor, and this factor is
-# above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that phase in few
-# steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three times as fast as
-# in their code. For *less noise* we keep this multiplier, but take the package's estimator, with leave-one-out and the
-# price in closed form. For *signed* we take this estimator, too, and the package's rule for the multiplier, which may
-# then become negative.
+# **The experiment.** The multiplier of Bastings et al. starts near zero. At each step it is multiplied by a factor, and
+# this factor is above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that
+# phase in few steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three
+# times as fast as in their code. For *less noise* we keep this multiplier, but take the package's estimator, with
+# leave-one-out and the price in closed form. For *signed* we take this estimator, too, and the package's rule for the
+# multiplier, which may then become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -593,14 +593,14 @@ figures.save_figure(fig, folder, "attention")
 fig
 
 # %% [markdown]
-# **The answer.** The two are different things, and the numbers do not always favour the rationale. You see that on
-# this easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at
-# the classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which the model
-# selects nothing. An extractor that pays for words, or may select only a few, can learn that an empty rationale
-# *means* one of the four classes. Attention pays nothing for a word, so it has no reason to do this. A rationale that
-# is empty on purpose is faithful to the model, but it tells you nothing. In exchange, the extractor gives you a
-# guarantee. What it does not show you cannot have been read. In `31_selection_rates` we measure sufficiency and
-# comprehensiveness on SST.
+# **The answer.** The two are different things, and the numbers do not always favour the rationale. You see that on this
+# easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at the
+# classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which the model selects
+# nothing. An extractor that pays for words, or may select only a few, can learn that an empty rationale *means* one of
+# the four classes. Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on
+# purpose is faithful to the model, but it tells you nothing. In exchange, the extractor gives you a guarantee. The
+# predictor cannot have read any word that the extractor does not show. In `31_selection_rates` we measure sufficiency
+# and comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
 #
@@ -643,7 +643,7 @@ if settles:
 #
 # **The question.** *What counts as a rationale may be ambiguous in some contexts, and selecting rationales may
 # therefore be challenging to evaluate.* The gold rationales of a corpus mark everything that supports the label. A
-# model needs only enough. Do we punish it for that?
+# model needs only as much of this as is enough for its prediction. Do we punish it for that?
 #
 # **The experiment.** The signal stands in four places of twenty. Any one of them is enough, and the gold rationale
 # marks all four. We train a model that may select freely at a price, and measure its precision and recall. We compare

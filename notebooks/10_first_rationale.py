@@ -128,10 +128,10 @@ figures.show_source(models.Extractor.forward)
 #
 # How do we get a selection that is short? We minimise the squared error of the score, under a constraint on the share
 # of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss that
-# pushes the share towards the target. Its weight $\lambda$, which is called the *multiplier*, grows while too many
-# words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are selected.
-# Only the predictor's error can teach the selector that. The target of this page lies between two shares that you saw
-# in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
+# pushes the share towards the target. The weight $\lambda$ of this term, which is called the *multiplier*, grows while
+# too many words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are
+# selected. Only the predictor's error can teach the selector that. The target of this page lies between two shares that
+# you saw in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
 #
 # The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
 # their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The dotted
@@ -201,7 +201,8 @@ if is_ours:
     assert informative_rate < p.selection < gold_rate, "room for all informative words, and not for all gold words"
     assert test["precision"] > 4 * gold_rate, "and most selected words are right"
 print(f"squared error {test['mse'] / variance:.0%} of the variance; {test['rate_selected']:.1%} of the words")
-print(f"precision {test['precision']:.1%} (random: {gold_rate:.1%}), recall {test['recall']:.1%}")
+at_random = test.get("blind_random_words", gold_rate)
+print(f"precision {test['precision']:.1%} (random words: {at_random:.1%}), recall {test['recall']:.1%}")
 
 # %% [markdown]
 # Let us look at some texts. Selected words are coloured, and the gold rationale is underlined. A word with colour but
@@ -297,10 +298,10 @@ if is_ours:
 # rationales, you can lower the target, as in exercise 2.
 #
 # There is a second question, about the table in section 4. Why does the model leave out so many informative words,
-# although the target has room for them? About half of the reviews have two opinions about our aspect, and both come
-# from one judgement. So a reader who knows the first opinion can nearly guess the second. How nearly? We can compute
-# it from the texts alone. Below, a perfect reader is given no word of a review, or its first opinion, or all
-# informative words, and predicts the mean score of all reviews that look the same to it. The error that is left is
+# although the target has room for them? About half of the reviews have two opinions about our aspect, and the grammar
+# makes both from the same judgement. So a reader who knows the first opinion can nearly guess the second. How nearly?
+# We can compute it from the texts alone. Below, a perfect reader is given no word of a review, or its first opinion, or
+# all informative words, and predicts the mean score of all reviews that look the same to it. The error that is left is
 # the variance among these reviews.
 
 # %%
@@ -341,9 +342,10 @@ if is_ours:
 
 # %% [markdown]
 # Where the model reads an opinion whole, its error is about as large as that of the perfect reader of one opinion. In
-# the few reviews in which it reads none whole, its error is far larger. If it also read every second opinion, its loss
-# would fall by no more than the error in the second row of the table. So do not expect that this model, or another,
-# finds all informative words. If you want *all* reasons, it is not enough to train for the prediction.
+# the few reviews in which it reads none whole, its error is far larger. If the model also read the other opinion of
+# each review, its loss would fall by no more than the error in the second row of the table. So do not expect that this
+# model, or another, finds all informative words. If you want *all* reasons, it is not enough to train for the
+# prediction.
 
 # %% [markdown]
 # ## 6. The predictor sees nothing else
@@ -366,9 +368,10 @@ print(f"gates decided anew: largest change {(again.prediction - output.predictio
 
 # %% [markdown]
 # So once the gates are fixed, the score depends on nothing but the selected words and their gate values. This makes a
-# rationale *faithful*, whether or not you find it plausible. It does not mean that the selector ignored the other
-# words. (On this page, the predictor skips the words whose gate is 0. With the setting `predictor: zero`, it reads a
-# zero vector in the place of each, and then the score also depends on where the selected words stand.)
+# rationale *faithful*, whether or not you find it plausible. But a rationale can be faithful although the selector has
+# read the other words. (On this page, the predictor skips the words whose gate is 0. With the setting
+# `predictor: zero`, it reads a zero vector in the place of each, and then the score also depends on where the selected
+# words stand.)
 #
 # In the next review, the author uses the worst words that the grammar has, such as *awful*, both for our aspect and
 # for another one. We let the saved model read it.
@@ -492,10 +495,10 @@ explore_sentence([folder], words)
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). A perfect selector takes gold words first. *Predict* two numbers
-# to within 0.05. With a target of 2 % of the words, what is the largest recall that it can have (`largest_recall`)?
-# With 30 %, what is the largest precision (`largest_precision`)? *Change* the target with
-# `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`, which takes another minute. *Explain* how near the
-# model comes.
+# to within 0.05. You know the share of gold words (`gold_rate`). With a target of 2 % of the words, what is the largest
+# recall that such a selector can have (`largest_recall`)? With 30 %, what is the largest precision
+# (`largest_precision`)? *Change* the target with `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`, which
+# takes another minute. *Explain* how near the model comes.
 
 # %% tags=["prediction"]
 largest_recall, largest_precision = min(1, 0.02 / gold_rate), min(1, gold_rate / 0.3)

@@ -161,10 +161,10 @@ figures.show(fig)
 #
 # We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
 # reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
-# reaches without looking at the text. The last rows of the table give you this comparison. They select random words, a
-# random run of words, the beginning or the end of each review, and we compute their precision exactly. Some measures
-# have two rows. For the one called *mean over texts*, we compute the measure of each review and take the mean. For the
-# other one, we count the words of all reviews together.
+# reaches without looking at the text. The last rows of the table give you this comparison. They are for random words,
+# for a random run of words, and for the beginning and the end of each review, and we compute these precisions exactly.
+# Some measures have two rows. For the one called *mean over texts*, we compute the measure of each review and take the
+# mean. For the other one, we count the words of all reviews together.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})

@@ -79,9 +79,9 @@ for part in splits.values():
 #
 # How would you decide whether a hypothesis follows? You might look for the counterpart of each word, compare the two,
 # and collect what you found. This is the model of Parikh et al. (2016). We write $p_i$ and $q_j$ for the projected
-# words of the premise and the hypothesis. $F$, $G$ and $H$ are networks of two layers. The score $s_{ij}$ tells us
-# how well two words match. You can read $\beta_i$ as what word $i$ of the premise finds in the hypothesis, and
-# $\alpha_j$ in the same way in the other direction:
+# words of the premise and the hypothesis. $F$, $G$ and $H$ are networks of two layers. The score $s_{ij}$ tells us how
+# well two words match. You can read $\beta_i$ as what word $i$ of the premise finds in the hypothesis, and $\alpha_j$
+# as what word $j$ of the hypothesis finds in the premise:
 #
 # $$s_{ij} = F(p_i)\cdot F(q_j), \qquad \beta_i = \sum_j W_{ij}\, q_j, \quad \alpha_j = \sum_i V_{ji}\, p_i, \qquad
 # \hat y = \text{head}\Big(H\big[\textstyle\sum_i G[p_i;\beta_i];\; \sum_j G[q_j;\alpha_j]\big]\Big). \tag{N1}$$
@@ -199,8 +199,8 @@ if p.model != "recurrent":
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight to
 # `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which we compare with the result and
 # do not grade)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the
-# column of NULL (`of_null`, a dict). It stays empty for the recurrent model, which has no alignment. *Explain* why a
-# map needs NULL more than a gate does.
+# column of NULL (`of_null`, a dict). The dict stays empty for the recurrent model, which has no alignment. *Explain*
+# why a map needs NULL more than a gate does.
 
 # %% tags=["prediction"]
 guess = "a"

@@ -97,9 +97,10 @@ assert len(splits["train"]) < 1000 or abs(share_good - 0.5) < 0.05, "neither cla
 # %% [markdown]
 # ## 2. Data that mislead
 #
-# Reviewers who like the look of a beer may also like its smell. In our grammar, each aspect has a normal variable, and
-# a judgement is good if this variable is positive. Let $A$ and $B$ be the variables of two aspects, and $\rho$ their
-# correlation. If you know only whether the smell is good, how often do you guess right whether the look is?
+# Reviewers who like the look of a beer may also like its smell. In our grammar, each aspect has a random variable with
+# a normal distribution, and the judgement of the aspect is good if this variable is positive. Let $A$ and $B$ be the
+# variables of two aspects, and $\rho$ their correlation. If you know only whether the smell is good, how often do you
+# guess right whether the look is?
 #
 # $$P(A > 0, B > 0) + P(A < 0, B < 0) = \frac{1}{2} + \frac{\arcsin \rho}{\pi} \tag{F1}$$
 #
@@ -171,8 +172,8 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + c\, \mathrm{JS}(p', p''). \tag{F3}$$
 #
 # **Some gold rationales.** In the ERASER benchmark, DeYoung et al. (2020) train selectors on rationales that people
-# have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Then a text of $T$ words adds this term, and
-# you set its price with `guidance`:
+# have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Then a text of $T$ words adds the following
+# term to the loss. You set the price of this term with `guidance`:
 #
 # $$-\frac{1}{T} \sum_t \Big[g_t \ln P(z_t \ne 0) + (1 - g_t) \ln P(z_t = 0)\Big]. \tag{F4}$$
 #

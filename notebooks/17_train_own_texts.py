@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Train a rationale extractor on your own texts
 #
-# You have a table of texts with labels, and you would like to know which words decide. On this page you train a model
-# that shows you.
+# You have a table of texts with labels, and you would like to know which words decide about the label. On this page you
+# train a model that shows you.
 #
 # **You will** take a table of labelled texts, train a model that shows which words it used, and get a page of your
 # texts with these words highlighted.
@@ -45,7 +45,7 @@ from IPython.display import display
 
 from rationale import figures, load, training
 from rationale.data import batches
-from rationale.data.own import is_own
+from rationale.data.own import is_own, texts_as_written
 from rationale.data.read import read_extraction, write_as_table
 from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
@@ -120,8 +120,8 @@ figures.show(fig)
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* the score of the linear model that reads 1 % of the
 # words of each text (`guess`). *Change* the list of rates, and compute the score at 0.01, 0.02, ... 0.1 (`finer`, ten
-# numbers, with the same seed). *Explain* why you get so far with so few words, and what a low rate costs all the
-# same.
+# numbers, with the same seed). *Explain* why you get so far with so few words, and what you nevertheless lose by a low
+# rate.
 
 # %% tags=["prediction"]
 guess = 0.7
@@ -251,7 +251,7 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 
 # %%
 fitted = load(folder)
-originals = [" ".join(example.tokens) for example in splits["test"][:100]]
+originals = texts_as_written(named, texts.own, "test", 100)[: len(splits["test"])]
 answers = fitted(originals)
 page = fitted.to_html(answers, "Texts of test, with their rationales")
 written = (folder / "rationales.html").write_text(page, encoding="utf-8")

@@ -251,11 +251,11 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? Their
-# rate is not the answer, because in section 1 gates with twice as many open cells were no better. So we change how the
-# gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train gates
-# on the layers of this model for four epochs. With `start: target`, the expected share of open cells is a tenth before
-# the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? The
+# rate of the gates is not the answer, because in section 1 gates with twice as many open cells were no better. So we
+# change how the gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then
+# we train gates on the layers of this model for four epochs. With `start: target`, the expected share of open cells is
+# a tenth before the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
 # (`13_train_nli`, section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is
 # the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The
 # second table has one row per run. We noted the multiplier at the end of each epoch, and you see the smallest and the
@@ -301,9 +301,9 @@ else:
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
 # > does not explain the four points. The start explains them. We changed three parts of the start together. These are
 # > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
-# > twelve. We have not changed them one at a time. Nor have we run, from scratch, `multiplier_min: 0`,
-# > `constraint_from: 2`, several draws (`samples`) or more epochs. We do not know whether these would close the gap as
-# > well.
+# > twelve. We have not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`,
+# > with `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would
+# > close the gap as well.
 
 # %% tags=["check"]
 if is_ours:

@@ -155,8 +155,8 @@ for path in folders["toy"][:1]:
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
 # picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. Its title says how
 # well straight lines separate the three kinds. We fit the lines to the digits of dev. The percentage in the title is
-# the share of the test digits that are on the correct side, averaged over the three kinds. This layer works as a
-# filter, and it is the reason why we take the positions of *n* and *m* as the truth.
+# the share of the test digits that are on the correct side, averaged over the three kinds. So this layer works as a
+# filter. This is why we take the positions of *n* and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 
@@ -341,12 +341,12 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
 # is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
 # margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
-# for the released score function. It vanishes once the score function is multiplied by $\lambda$ again.
+# for the released score function. This order vanishes once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
-# end, too, and the released one most of all. Its single weight for the sparsity happens to suit this margin. Compared
-# with the other score function, more of the relaxed gate's masks meet the margin, but they keep more word pieces than
-# they need.
+# end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
+# this margin. Compared with the other score function, more of the relaxed gate's masks meet the margin, but they keep
+# more word pieces than they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three

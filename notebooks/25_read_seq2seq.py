@@ -49,7 +49,7 @@ export.show_runs()
 # ## 1. Scores
 #
 # Niculae and Blondel (2017) train on news in ten pairs of languages. There all maps are within one BLEU point of the
-# best. They also train on the headlines of Gigaword (their Table 2, which you see below ours).
+# best. The authors also train on the headlines of Gigaword (their Table 2, which you see below ours).
 #
 # We do not have these data. Instead of the news we take the captions of **Multi30k**. Instead of the headlines we take
 # the subject lines of e-mails in **AESLC**, which have references by several people. So you should not compare our

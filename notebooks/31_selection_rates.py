@@ -235,9 +235,9 @@ if len(side):
 # %% [markdown]
 # Before you compare the two columns, note how our runs differ from the published ones. We use other word vectors, and
 # the rows with 50-dimensional GloVe show what vectors alone can cost. Our constraint for HardKuma can push both ways.
-# We choose the epoch with the best dev accuracy, for HardKuma among the epochs at the right rate, and for a price among
-# all. Our Bernoulli rows also have another estimator, with a baseline, the price in closed form, and an entropy term.
-# In section 8 you see the published estimator on three sets of vectors.
+# We keep the epoch with the best dev accuracy. For HardKuma, we choose it among the epochs whose rate is near the
+# target, and for gates with a price, among all epochs. Our Bernoulli rows also have another estimator, with a baseline,
+# the price in closed form, and an entropy term. In section 8 you see the published estimator on three sets of vectors.
 
 # %% [markdown]
 # ## 6. What is a rationale worth?
@@ -407,8 +407,8 @@ if authors_on:
 # three. With the shorter vectors of GloVe it does not happen at all.
 #
 # Less noise alone is not enough, as the next picture shows. If the price is in closed form and acts from the first step
-# on, the gates shut. It may be the only consistent signal while the predictor is still bad. So we add a reward for
-# entropy, which is the default of the package (`08_reinforce`, section 4).
+# on, the gates shut. The price may be the only consistent signal while the predictor is still bad. So we add a reward
+# for entropy, which is the default of the package (`08_reinforce`, section 4).
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -437,7 +437,7 @@ if "less noise" in ways:
 # ## 9. A Lagrangian on Bernoulli gates
 #
 # In footnote 8, the paper calls a Lagrangian on Bernoulli gates unstable. Is it? We compare the authors' rule and
-# estimator with the signed rule and the package's estimator. Both have a target of 40 %.
+# estimator with the signed rule and the package's estimator. All these runs have a target of 40 %.
 
 # %%
 held = {name: committed.parameters_of(f"sst/{file}.yaml") | {"model": "bernoulli", "epochs": 12}
@@ -699,8 +699,8 @@ if not is_paired:
 #
 # All models so far read word vectors with an LSTM. MiniLM is a small pretrained transformer. It can read the same
 # sentences, as selector and as predictor, each with its own copy of the weights (`encoder=minilm`). A gate sits on a
-# word, and all pieces of a word share it. We ask how much accuracy is left at 20 % of the words, beside the same
-# encoder that reads the full text, and beside the LSTM.
+# word, and all pieces of a word share it. We measure its accuracy at 20 % of the words, and compare it with that of the
+# same encoder on the full text, and with that of the LSTM.
 
 # %%
 minilm = committed.parameters_of("sst/minilm.yaml")
@@ -818,10 +818,10 @@ if len(apart):
 # %% [markdown]
 # Near 40 % of the words HardKuma is ahead of Bernoulli gates with either control. With a price the interval excludes 0.
 # Under the constraint it does not, although the difference points the same way, so three seeds cannot tell. For neither
-# gate can we tell the constraint from the price. So the *gate* is the likelier source of a difference in accuracy, and
-# this difference is small. The difference in the paper is larger than our interval allows, and we have not tested what
-# else contributes to it. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the
-# draw (section 8). Ours have two draws, a baseline, and a price in closed form.
+# gate do we see a difference between the constraint and the price. So the *gate* is the likelier source of a difference
+# in accuracy, and this difference is small. The difference in the paper is larger than our interval allows, and we have
+# not tested what else contributes to it. The paper's Bernoulli gates have one draw, no baseline, and a price that is
+# counted on the draw (section 8). Ours have two draws, a baseline, and a price in closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -830,8 +830,8 @@ if len(apart):
 # tells little more than the floor, with each gate and control.
 #
 # At 10 % we have runs under the constraint only. There the number of words tells more than the floor, with both gates.
-# So the beginning of the code of section 13 is no property of HardKuma alone. Its seeds agree less than those of the
-# Bernoulli gates, which read a little more.
+# So the beginning of the code of section 13 is no property of HardKuma alone. The seeds of HardKuma agree less than
+# those of the Bernoulli gates, which read a little more.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on

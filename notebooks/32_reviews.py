@@ -135,9 +135,9 @@ if is_ours:
 
 # %% [markdown]
 # On the made-up reviews, on hotels and on movies, the loss of every network that reads everything was lowest in its
-# last epoch, and was still falling. So there the machine is compared with networks that had not finished. On IMDb, more
-# epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which means
-# that it overfits. The machine also reads pairs of words, and words that have no vector. We have not tested whether
+# last epoch, and was still falling. So there we compare the SVM with networks that had not finished learning. On IMDb,
+# more epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which
+# means that it overfits. The SVM also reads pairs of words, and words that have no vector. We have not tested whether
 # these help it.
 
 # %% [markdown]
@@ -229,9 +229,9 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   selects the neighbours of these words, and the precision falls. This happens even if the target is the share of gold
 #   words. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma after
 #   the phrase.
-# - On movies and on IMDb, we compare rationales of a tenth of the words. HardKuma's contain gold words more than
-#   twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind selection, at
-#   a tenth of the words and above.
+# - On movies and on IMDb, we compare rationales of a tenth of the words. The rationales of HardKuma contain gold words
+#   more than twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind
+#   selection, at a tenth of the words and above.
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
 #   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
 #   with all words in view.
@@ -255,10 +255,10 @@ if is_ours:
 # %% [markdown]
 # ## 4. The same budget in each review, or over all of them
 #
-# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or
-# we can use one threshold for all reviews, which we find on dev. It then keeps more of the reviews in which the
-# weights are peaked. Note that attention sums to one in each review, so a long review has small weights, and the
-# threshold prefers short reviews.
+# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or we
+# can use one threshold for all reviews, which we find on dev. With one threshold, the baseline keeps more of the
+# reviews in which the weights are peaked. Note that attention sums to one in each review, so a long review has small
+# weights, and the threshold prefers short reviews.
 
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])

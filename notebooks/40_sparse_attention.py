@@ -268,11 +268,11 @@ print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 # by their mean, and we repeat this until no value does (pool adjacent violators). At the end we put the results back in
 # the original order.
 #
-# > The paper uses the proximal operator of OSCAR for values of any sign instead. It sorts by $\lvert x\rvert$, pools,
-# > cuts off at 0, restores the signs and then projects. Each of the two steps by itself is correct. But their
-# > *composition* is not the maximum of (A1), because Proposition 2 does not carry over to this penalty. You can see it
-# > with the shift invariance of section 1. If you add a constant to all scores, the published composition changes,
-# > although the maximum does not.
+# > The paper uses the proximal operator of OSCAR for values of any sign instead. This operator sorts by
+# > $\lvert x\rvert$, pools, cuts off at 0 and restores the signs. Then the paper projects the result. The proximal
+# > operator and the projection are each correct by themselves. But their *composition* is not the maximum of (A1),
+# > because Proposition 2 does not carry over to this penalty. You can see it with the shift invariance of section 1. If
+# > you add a constant to all scores, the published composition changes, although the maximum does not.
 
 # %%
 counter = torch.tensor([0.317, -0.675, -0.042, 0.010], dtype=torch.float64)
@@ -361,8 +361,8 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # > the sum.
 #
 # How do we find $u$? The sum of the weights decreases in $u$ with slope $-\sum_i y_i^{2-\alpha}$, and for
-# $\alpha \le 2$ it is convex. So if Newton's method starts too low, at the largest score, it rises to the solution and
-# never goes past it. The cell below prints the sums at each step.
+# $\alpha \le 2$ it is convex. So Newton's method can start at the largest score, which is below the solution. From
+# there it rises to the solution and never goes past it. The cell below prints the sums at each step.
 
 # %%
 scored = 2.0 * scores_of(4, 5)
@@ -515,11 +515,11 @@ figures.save_figure(fig, folder, "jacobians")
 figures.show(fig)
 
 # %% [markdown]
-# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support do, and
-# words with equal weights move together. You can also read off the rank. It is the number of groups in the support
-# minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In this
-# example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to equal
-# scores, too, but each of these scores still has a gradient of its own.
+# With softmax, you see that every score moves every weight. With a sparse map, only scores in the support move any
+# weight, and words with equal weights move together. You can also read off the rank. It is the number of groups in the
+# support minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In
+# this example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to
+# equal scores, too, but each of these scores still has a gradient of its own.
 
 # %% [markdown]
 # ## 10. Where fusedmax passes no gradient

@@ -10,8 +10,8 @@
 # # Derive masks that explain a frozen model
 #
 # So far we have built models that select their own rationale. Often you have a model already, and you want to know
-# which words it needed. You may read it, but you may not change it. An obvious way is to erase words and to watch the
-# answer. This notebook begins by showing why that misleads.
+# which words it needed. You may look into this model, but you may not change it. An obvious way is to erase words and
+# to watch the answer. This notebook begins by showing why that misleads.
 #
 # **You will** see what goes wrong when words are erased separately for each answer. Then you build DiffMask (De Cao et
 # al. 2020). It has gates that are computed from a model's own hidden states, and they say which positions the model can
@@ -260,7 +260,7 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # $$\gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
 # \tag{D5}$$
 #
-# Both formulas are those of the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
+# We use both formulas for the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
 # depth $\ell$ if no layer up to there votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then $P(z_i \ne 0)$ is
 # exactly the product of the $P(v^{(k)}_i \ne 0)$. But a factor that is not 0 is still *below* 1, so the product also
 # shrinks the inputs that it keeps. You can see how much in the figure below.
@@ -301,8 +301,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # This leaves three choices to us, and each of them changes the result.
 #
-# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. Its experiments put the model's own answer first,
-# and so do we:
+# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, you find the
+# model's own answer in the first place, and we do the same:
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_j y_j \ln (y_j / \hat y_j). \tag{D7}$$
 #
@@ -534,16 +534,17 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
                    save=folder / "others")
 
 # %% [markdown]
-# DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the same value
-# everywhere. You can see why in the picture, in which the two digits of the question are bold and each row is scaled by
-# its largest value. Erasure drops digits that count, and the fits give weight to digits that do not.
+# DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the last row,
+# which gives the same value to every position. You can see why in the picture, in which the two digits of the question
+# are bold and each row is scaled by its largest value. Erasure drops digits that count, and the fits give weight to
+# digits that do not.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
 # for more, and let it keep the model's *distribution* up to a margin, as in (D6). *Predict* whether hindsight is then
-# gone, so that erasure keeps as many positions as count (`hindsight_gone`, True or False). *Change* the search to
-# `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean number of positions that it keeps
-# for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both). *Explain* what a model that
-# is sure of its answer can do without.
+# gone, so that erasure keeps as many positions as there are digits that count (`hindsight_gone`, True or False).
+# *Change* the search to `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean number of
+# positions that it keeps for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both).
+# *Explain* what a model that is sure of its answer can do without.
 
 # %% tags=["prediction"]
 hindsight_gone = False

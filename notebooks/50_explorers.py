@@ -92,8 +92,8 @@ explorers.explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
 # ## 5. What each layer can do without
 #
 # Here you see the keep probabilities of a DiffMask probe, layer by layer, and what the frozen model answers when the
-# masks are drawn. Predict whether the first layer can do without any word. The first picture is of the digit task,
-# whose truth is underlined. (`24_read_probes`)
+# masks are drawn. Predict whether there is a word that the first layer can do without. The first picture is of the
+# digit task, whose truth is underlined. (`24_read_probes`)
 
 # %% tags=["interactive"]
 explorers.explore_saved_layers(reference_folder())

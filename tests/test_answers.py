@@ -106,9 +106,9 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         model([("a", "b"), "a warm film"])
 
 
-@pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]]])
+@pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]], None, 5])
 def test_what_is_no_list_of_texts_is_refused(labelled, wrong):
-    with pytest.raises(BadInput, match=r"is a single text; accepted: a list of texts|text 1: .* is no text"):
+    with pytest.raises(BadInput, match=r"is (a single text|no list); accepted: a list of texts|text 1: .* is no text"):
         labelled(wrong)
 
 
@@ -152,6 +152,12 @@ def test_a_page_shows_the_text_as_it_was_with_its_passages_marked(labelled):
     for tag in ("<mark", "</mark>", "<span", "</span>"):
         assert page.count("<mark") == page.count("</mark>") == len(labelled([text])[0].rationale), (tag, marked, rest)
     assert labelled([text])._repr_html_() in page
+
+
+def test_a_page_says_what_it_shows_and_is_as_wide_as_a_phone(labelled):
+    page = labelled.to_html(labelled(["the look is superb"]))
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    assert "answer of the model, and the probability" in page and page.index("highlighted") < page.index("<mark")
 
 
 def test_an_answer_shows_itself_in_a_notebook(labelled):
@@ -209,6 +215,37 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
         rationale.fit(tmp_path / "r.csv", selecton=0.2)
     with pytest.raises(BadInput, match=r"r.csv: no such file"):
         rationale.fit(tmp_path / "r.csv", vectors="random")
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "message"),
+    [
+        (None, {}, "data: None is no path; accepted: a file, a folder, or hub:owner/name"),
+        ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
+        ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
+        ("r.csv", {"folder": 5}, "folder: 5 is no path; accepted: a folder"),
+        ("r.csv", {"folder": "y" * 300}, "folder: y+: File name too long; accepted: another folder"),
+        ("r.csv", {"folder": "r.csv"}, "folder: r.csv: File exists; accepted: another folder"),
+        ("r.csv", {"folder": "r.csv/run"}, "folder: r.csv/run: Not a directory; accepted: another folder"),
+    ],
+)
+def test_fit_refuses_what_is_no_path_in_one_line(tmp_path, monkeypatch, data, settings, message):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "r.csv", reviews())
+    with pytest.raises(BadInput, match=f"^{message}$"):
+        rationale.fit(data, **(SMALL | settings))
+
+
+@pytest.mark.parametrize("run", [None, 5, "x" * 300, "a\0b", ""])
+def test_load_refuses_what_is_no_folder_of_a_run_in_one_line(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="accepted is the folder of a finished training run"):
+        rationale.load(run)
+
+
+def test_a_run_is_shown_in_one_line(labelled):
+    assert repr(labelled).startswith("SavedRun(") and len(repr(labelled)) < 200
+    assert all(name in repr(labelled) for name in labelled.labels)
 
 
 def test_fit_leaves_the_number_of_threads_as_it_was(tmp_path):

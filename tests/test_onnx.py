@@ -242,7 +242,7 @@ def test_the_reader_says_what_is_wrong_with_a_file(tmp_path, name, content, mess
 
 def test_what_is_no_list_of_texts_is_refused_by_an_exported_model(service):
     model = load(service[1] / "model.onnx")
-    for wrong, message in ("a text", "a single text"), (["a", 1], "text 2: 1 is no text"):
+    for wrong, message in ("a text", "a single text"), (["a", 1], "text 2: 1 is no text"), (None, "None is no list"):
         with pytest.raises(ValueError, match=message):
             model(wrong)
 

@@ -2,6 +2,9 @@
 
 import lzma
 import random
+import shutil
+import subprocess
+import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -9,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser, write_lines, write_table
+from test_odd_places import ordinary_user
+from test_odd_places import place as folder_for_all  # noqa: F401
 
 from rationale.data.characters import merged, token_spans
 from rationale.data.corpora import find_corpus
 from rationale.data.corpora.movies import read_movies
-from rationale.data.corpus import Corpus
+from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
-from rationale.data.own import is_own, read_own
+from rationale.data.own import is_own, read_own, texts_as_written
 from rationale.data.own.settings import TextFileSettings, absolute
 from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
@@ -23,6 +28,7 @@ from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput
+from rationale.runs.workspace import root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 
@@ -305,6 +311,14 @@ def test_the_saved_splits_name_file_and_row_of_every_text(tmp_path):
         assert file.endswith("r.csv") and written[int(row) - 1].startswith(" ".join(example.tokens))
 
 
+def test_fewer_texts_than_classes_are_refused(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews(100))
+    for split in SPLITS:
+        with pytest.raises(BadInput, match=f"^num_{split}: 1; accepted: at least 2, the number of classes$"):
+            read_extraction(settings(path, **{f"num_{split}": 1}))
+    assert len(read_extraction(settings(write_table(tmp_path / "s.csv", rated()), num_train=1)).splits["train"]) == 1
+
+
 def test_the_first_texts_of_a_split_cover_all_classes(tmp_path):
     rows = sorted(reviews(100), key=lambda row: row["label"])
     read = read_extraction(settings(write_table(tmp_path / "r.csv", rows), num_train=4))
@@ -438,6 +452,26 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
     assert OwnTextSettings.check("corpus", "synthetic") == "synthetic"
 
 
+def test_the_first_texts_of_a_split_are_given_as_they_stand_in_their_files(tmp_path):
+    rows = [row | {"text": f"It isn't  so,\n{row['text']}"} for row in reviews(60)]
+    write_table(tmp_path / "whole" / "r.csv", rows)
+    write_lines(tmp_path / "parts" / "train.jsonl", rows[:40])
+    write_lines(tmp_path / "parts" / "test.jsonl", [row | {"text": row["text"].split()} for row in rows[40:]])
+    for p in (settings(tmp_path / "whole" / "r.csv"), settings(tmp_path / "parts")):
+        read = read_own(p)
+        for split, part in read.splits.items():
+            written = texts_as_written(p, read, split, 4)
+            assert len(written) == 4
+            for text, example in zip(written, part, strict=False):
+                if split == "test" and p.corpus.endswith("parts"):
+                    assert text == " ".join(example.tokens)
+                else:
+                    assert text.startswith("It isn't  so,\n") and tuple(TOKENISERS["treebank"](text)) == example.tokens
+    eraser = settings(write_eraser(tmp_path / "eraser"))
+    read = read_own(eraser)
+    assert texts_as_written(eraser, read, "dev", 9) == [" ".join(example.tokens) for example in read.splits["dev"]]
+
+
 @pytest.mark.parametrize(
     ("cls", "columns", "message"),
     [
@@ -453,11 +487,39 @@ def test_two_settings_that_name_one_column_stop_before_any_work(cls, columns, me
         cls.checked({"corpus": "reviews.csv"} | columns)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has other permissions")
+def test_what_may_not_be_read_is_one_line_with_its_reason(folder_for_all, monkeypatch):  # noqa: F811
+    path = write_table(folder_for_all / "r.csv", reviews())
+    locked = write_table(folder_for_all / "locked" / "train.csv", reviews()).parent
+    folder_for_all.chmod(0o755)
+    path.chmod(0)
+    locked.chmod(0)
+    monkeypatch.chdir("/")
+    with ordinary_user():
+        for corpus in (path, locked, locked / "train.csv"):
+            with pytest.raises(BadInput, match=rf"{corpus.name}: Permission denied"):
+                read_own(settings(corpus))
+
+
 def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):
     write_table(tmp_path / "Train.CSV", reviews(50)[:40])
     write_table(tmp_path / "TEST.csv", reviews(50)[40:])
     read = read_own(settings(tmp_path))
     assert {name: len(part) for name, part in read.splits.items()} == {"train": 36, "dev": 4, "test": 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [("warm<br /><br />film", "<br />"), ("<P>warm film</P>", "<P>"), ('a <a href="x">b', '<a href="x">')],
+)
+def test_tags_of_html_are_counted_and_named_as_they_are_words_for_the_model(tmp_path, text, tag):
+    notes = read_own(
+        settings(write_table(tmp_path / "r.csv", changed(3, changed(8, text=f"{text} !"), text=text)))
+    ).notes
+    assert f"2 texts hold tags of HTML, such as {tag}, which are words for the model" in notes
+    for plain in ("1 < 2 > 0", "a <- b -> c", "I <3 it", "x<y and y>z", "a<b and b>c"):
+        notes = read_own(settings(write_table(tmp_path / "s.csv", changed(3, text=plain)))).notes
+        assert not any("HTML" in note for note in notes), plain
 
 
 def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):
@@ -490,6 +552,41 @@ def test_a_corpus_is_written_as_a_table_of_texts_from_all_of_it(tmp_path, monkey
     assert len(rows) == 51 and rows == write_as_table("sorted", tmp_path / "s.csv", 50).read_text().splitlines()
     assert 1 <= sum(row.endswith(",b,") for row in rows) <= 10
     assert len(write_as_table("sorted", tmp_path / "t.csv", 200).read_text().splitlines()) == 101
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(
+    ("given", "name", "columns"),
+    [
+        ({}, "made-up", []),
+        ({"PARAMS": "params/a.yaml selection=0.1 seed=2"}, "made-up-a.yaml-selection0.1-seed2", []),
+        ({"DATA": "/x/reviews.csv", "TEXT": "body", "LABEL": "stars"}, "reviews", ["text=body", "label=stars"]),
+        ({"DATA": "/x/my reviews (1).csv", "TEXT": "the body", "LABEL": "it's"}, "my-reviews-1",
+         ["text=the body", "label=it's"]),
+        ({"DATA": "it's.csv", "PARAMS": "seed=2"}, "it-s-seed2", []),
+        ({"DATA": "hub:films:short"}, "hub-films-short", []),
+        ({"DATA": "/x/reviews/"}, "reviews", []),
+        ({"DATA": "é $(ls) `ls`.csv"}, "é-ls-ls", []),
+        ({"DATA": "r.csv", "OWN_NAME": "mine"}, "mine", []),
+    ],
+)  # fmt: skip
+def test_make_own_takes_a_file_of_any_name(tmp_path, given, name, columns):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"""#!/bin/sh
+if [ "$1" = -c ]; then exec '{sys.executable}' "$@"; fi
+printf '%s\\n' "$@"
+""")
+    python.chmod(0o755)
+    for copied in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(root() / copied, tmp_path)
+    (tmp_path / ".venv" / "ready").touch()
+    variables = [f"{key}={value.replace('$', '$$')}" for key, value in given.items()]
+    made = subprocess.run(["make", "own", *variables], cwd=tmp_path, capture_output=True, text=True, check=True)
+    corpus = [f"corpus={given['DATA']}"] if "DATA" in given else []
+    params = given.get("PARAMS", "").split()
+    start = ["-m", "rationale.runs", "17_train_own_texts"]
+    assert made.stdout.splitlines() == [*start, *corpus, *columns, *params, "--name", name, "--again-if-changed"]
 
 
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):

@@ -25,7 +25,9 @@ ENCRYPTED = RuntimeError  # what zipfile raises for it, and for a way of packing
 
 def brief(error: BaseException) -> str:
     """An exception in one line: its innermost reason."""
-    reason = getattr(error, "reason", None) or (error.args[0] if error.args else error)
+    reason = (
+        getattr(error, "reason", None) or getattr(error, "strerror", None) or (error.args[0] if error.args else error)
+    )
     reason = getattr(reason, "reason", reason)
     return " ".join(str(reason).split())[:300] or type(error).__name__
 
@@ -55,6 +57,8 @@ def intact(path: Path, errors: tuple[type[BaseException], ...] = UNREADABLE) -> 
         raise
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
+    except PermissionError as error:
+        raise BadInput(f"{path}: {error.strerror or error}; accepted: a file that you may read") from None
     except errors as error:
         raise BadInput(f"{path}: cut short, damaged or of another format ({brief(error)})") from error
 

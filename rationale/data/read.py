@@ -159,7 +159,11 @@ def _own(p: ReadSettings) -> Labelled:
     texts = read_own(p)
     for note in texts.notes:
         print(f"note: {note}", flush=True)
-    return Labelled(_first(texts.splits, p), texts.head, texts.num_outputs, texts.labels, texts)
+    splits = _first(texts.splits, p)
+    for name, part in splits.items():
+        if len(part) < texts.num_outputs:  # the first texts of a split cover all classes, if there are enough
+            raise BadInput(f"num_{name}: {len(part)}; accepted: at least {texts.num_outputs}, the number of classes")
+    return Labelled(splits, texts.head, texts.num_outputs, texts.labels, texts)
 
 
 def _corpus_for(task: str, p: ReadSettings) -> Corpus:

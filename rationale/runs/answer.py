@@ -10,9 +10,12 @@ from rationale.data.characters import merged, token_spans
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
 CHOSEN = "background:rgba(230,159,0,.5);color:inherit;padding:0 .1em"
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
 <style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
 </head><body><h1>{title}</h1>
+<p>Above each text you see the answer of the model, and the probability of a class in brackets. If words of a text are
+highlighted, the model predicted from these words.</p>
 {body}
 </body></html>
 """

@@ -39,7 +39,7 @@ ADDING = threading.Lock()  # of words to a run
 MOST_ADDED = 2**23  # numbers by which new words may make the table of a run longer: 64 MiB
 
 
-@dataclass
+@dataclass(repr=False)
 class SavedRun:
     """A saved model, ready to predict from new text."""
 
@@ -51,6 +51,14 @@ class SavedRun:
     tokeniser: str = "treebank"  # key of TOKENISERS: the one that split the texts of its corpus
     scale: tuple[float, float] | None = None  # the scores of one's own data that the model knows as 0 and 1
     learned: tuple[Vocabulary, Tensor] | None = None  # the words of the training and their table, once there are others
+
+    def __repr__(self) -> str:
+        """The run in one line: `SavedRun(hardkuma, lstm, from reviews.csv; bad, good; 4,021 words)`."""
+        p = vars(self.parameters)
+        source = f", from {Path(p['corpus']).name}" if "corpus" in p else ""
+        outputs = ", ".join(map(str, self.outputs[:12])) + ", ..." * (len(self.outputs) > 12)
+        what = f"{p.get('model')}, {p.get('encoder', self.task)}{source}"
+        return f"SavedRun({what}; {outputs}; {len(self.vocabulary):,} words)"
 
     @property
     def of_pairs(self) -> bool:
@@ -194,6 +202,8 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     """
     if isinstance(texts, str):
         raise BadInput(f"texts: {excerpt(texts)} is a single text; accepted: a list of texts, [{excerpt(texts)}]")
+    if not isinstance(texts, Iterable):
+        raise BadInput(f"texts: {excerpt(texts)} is no list; accepted: a list of texts")
     found = list(_empty(run, texts))
     split = TOKENISERS[run.tokeniser]
     tokens = [tuple(split(one.text)) for one in found]

@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from rationale.data.read import Labelled, read_extraction
-from rationale.errors import BadInput, shown
+from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
 from rationale.runs.saved import SavedRun, load_run, save_run
 from rationale.training.extraction import Result, require_words, train_extractor
@@ -23,17 +23,26 @@ WRITTEN = ("model.safetensors", "params.yaml")  # files by which a folder is kno
 
 def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
     """Train a model on texts of one's own; see `rationale.fit`, whose arguments these are."""
+    if not isinstance(data, str | os.PathLike):
+        raise BadInput(f"data: {excerpt(data)} is no path; accepted: a file, a folder, or hub:owner/name")
+    if type(threads) is not int or threads < 1:
+        raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
     p = OwnTextSettings.checked({"corpus": os.fspath(data)} | settings, "fit: ")
     choose_device(p.device)
     require_words(p)
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
             return _fit(p, Path(temporary), threads)
+    if not isinstance(folder, str | os.PathLike):
+        raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
-    there = [name for name in WRITTEN if (folder / name).exists()]
-    if there:
-        raise BadInput(f"folder: {shown(folder)} holds {there[0]} of a finished run; accepted: another folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        there = [name for name in WRITTEN if (folder / name).exists()]
+        if there:
+            raise BadInput(f"folder: {shown(folder)} holds {there[0]} of a finished run; accepted: another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # a file in its place, a name that is too long, or no permission
+        raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
     return _fit(p, folder, threads)
 
 

@@ -10,7 +10,7 @@ scores. An export writes `rationale_reader.py` beside the model; it needs neithe
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,8 @@ class ExportedModel:
         """
         if isinstance(texts, str):
             raise ValueError("texts: a single text; accepted: a list of texts")
+        if not isinstance(texts, Iterable):
+            raise ValueError(f"texts: {texts!r:.80} is no list; accepted: a list of texts")
         answers = Answers()
         for number, text in enumerate(texts, start=1):
             if not isinstance(text, str):

@@ -30,7 +30,7 @@ from rationale.data.batches import Vocabulary
 from rationale.data.corpora import find_corpus
 from rationale.data.own import is_own
 from rationale.data.tokenise import TOKENISERS
-from rationale.errors import BadInput, optional
+from rationale.errors import BadInput, excerpt, optional
 from rationale.files import write_text
 from rationale.runs import intact
 from rationale.runs.answers import SavedRun
@@ -273,9 +273,15 @@ def load_run(folder: Path | str) -> SavedRun:
         If the folder is not that of a finished training run, its model cannot predict from new texts, or the file is
         damaged: another digest than the run recorded, weights that are no numbers, words that do not fit the vectors.
     """
+    wanted = "the folder of a finished training run of a network (an svm saves no model)"
+    if not isinstance(folder, str | Path):
+        raise BadInput(f"run: {excerpt(folder)} is no path; accepted is {wanted}")
     path = Path(folder) / "model.safetensors"
-    if not path.exists():
-        wanted = "the folder of a finished training run of a network (an svm saves no model)"
+    try:
+        there = path.exists()
+    except (OSError, ValueError) as error:  # too long, not to be looked into, or with a NUL character
+        raise BadInput(f"{folder}: {getattr(error, 'strerror', None) or error}; accepted is {wanted}") from None
+    if not there:
         raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
     intact.check_digest(path)
     try:

@@ -23,11 +23,13 @@ from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, re
 from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
-from rationale.errors import BadInput, excerpt, shown
+from rationale.errors import BadInput, cut, excerpt, shown
 from rationale.files import write_text
 from rationale.progress import each
 
 NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}  # of files of splits
+NAMES_OF_TAGS = "a|b|i|u|p|br|hr|em|h[1-6]|li|ol|ul|td|tr|img|div|pre|code|font|span|table|strong|blockquote"
+TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECASE)  # of HTML: <br />, </p>
 MOST_BAD = 1000  # bad rows that are counted before reading stops
 
 
@@ -86,6 +88,7 @@ class Part:
     def __init__(self, split: str, place: str, where: Callable[[int], str], words: dict[str, int], seed: int):
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
+        self.tagged, self.tag = 0, ""  # number of texts with tags of HTML, and one of these tags
 
     def add(
         self,
@@ -119,7 +122,7 @@ def read_own(p: Any) -> OwnTexts:
     try:
         return _read(p)
     except OSError as error:  # a name that is too long, or a folder that may not be looked into
-        raise BadInput(f"{shown(error.filename or p.corpus)}: {error.strerror or error}") from None
+        raise BadInput(f"{_place(p)}: {error.strerror or error}") from None
 
 
 def _read(p: Any) -> OwnTexts:
@@ -131,6 +134,7 @@ def _read(p: Any) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words) for part in tables]
+        notes += _note_of_tags(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         accepted = "at least one annotation" if is_eraser(place) else "at least one row below the column names"
@@ -187,6 +191,35 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     return pairs, notes
 
 
+def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]:
+    """The first texts of a split as they stand in their files, with their spaces and marks.
+
+    A list of words becomes a text with spaces between them, and so does an annotation of ERASER.
+
+    Parameters
+    ----------
+    p, own
+        Parameters, and what `read_own` gave for them.
+    split : "train", "dev" or "test"
+    count : int >= 1
+        There may be fewer.
+    """
+    found = [" ".join(example.tokens) for example in own.splits[split][:count]]
+    if is_eraser(Path(p.corpus)):
+        return found
+    tables, wanted = [table for _, table in _tables(p)[0]], defaultdict[int, dict[int, int]](dict)
+    for i, (file, row) in enumerate(zip(*(part[: len(found)] for part in own.origins[split]), strict=True)):
+        wanted[file][row] = i
+    for file, places in wanted.items():
+        for number, (text,) in tables[file].rows({"text": p.text}):
+            if number in places:
+                i = places.pop(number)
+                found[i] = text if isinstance(text, str) else found[i]
+            if not places:
+                break
+    return found
+
+
 def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part:
     """The texts of a table; all its bad rows are counted, and the first one is named."""
     columns = {"text": p.text, "label": p.label}
@@ -205,6 +238,8 @@ def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part
             if len(bad) == MOST_BAD:
                 break
             continue
+        if isinstance(row["text"], str) and "<" in row["text"] and (found := TAG.search(row["text"])):
+            part.tagged, part.tag = part.tagged + 1, part.tag or found[0]
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -334,6 +369,15 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
             f"{_number(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
         )
     return notes
+
+
+def _note_of_tags(parts: list[Part]) -> list[str]:
+    """What is said of texts that hold HTML: the names of tags are words for a model, which may select them."""
+    count, tag = sum(part.tagged for part in parts), next((part.tag for part in parts if part.tag), "")
+    if not count:
+        return []
+    holds = "hold" if count > 1 else "holds"
+    return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, which are words for the model"]
 
 
 def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:
