@@ -5,8 +5,8 @@ BIN    := .venv/bin/
 RUN    := $(BIN)python -m rationale.runs
 CORES  ?= 2
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
-SPACE   = $(subst ,, )
-OWN_NAME ?= $(subst $(SPACE),-,$(strip $(or $(basename $(subst :,-,$(notdir $(DATA)))),made-up) $(subst =,,$(notdir $(PARAMS)))))
+NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
+	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *sys.argv[1:]]).replace("=", "")).strip("-"))
 INSTALL = $(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint $(PINS) --editable
 
 help:        ## list the targets
@@ -75,8 +75,9 @@ run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardk
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
 own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2")
-	@$(RUN) 17_train_own_texts $(if $(DATA),'corpus=$(DATA)') $(if $(TEXT),'text=$(TEXT)') $(if $(LABEL),'label=$(LABEL)') \
-		$(PARAMS) --name '$(OWN_NAME)' --again-if-changed
+	@name=$${OWN_NAME:-$$($(BIN)python -c '$(NAME_IT)' $(notdir $(PARAMS)))}; \
+	$(RUN) 17_train_own_texts $${DATA:+"corpus=$$DATA"} $${TEXT:+"text=$$TEXT"} $${LABEL:+"label=$$LABEL"} \
+		$(PARAMS) --name "$$name" --again-if-changed
 
 twins: setup ## the notebooks as .ipynb files for plain papermill: outputs/twins/
 	@$(BIN)python -m tools.twins

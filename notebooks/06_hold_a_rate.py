@@ -22,7 +22,7 @@
 # - how the authors' multiplier and a signed multiplier move, and why the first cannot undo an overshoot;
 # - what *winding up* is, and when to limit it.
 #
-# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in a minute or two,
+# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in about a minute,
 # and reading takes an hour with the exercises.
 
 # %% tags=["parameters"]

@@ -19,8 +19,8 @@
 # - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
-# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes, and you will need about
-# 75 minutes to read it and to do the two exercises.
+# out at a first reading. You need no data and no GPU. The notebook runs in about three minutes, and you will need
+# about 75 minutes to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -579,18 +579,18 @@ figures.show_table(pd.DataFrame(faithful).T, digits=2, index="model")
 # %% tags=["check"]
 for name, hits in shown_in.items():
     by_class = [f"{hits[texts.target == label].mean():.0%}" for label in range(4)]
-    print(f"{name}, top 10 %: signal shown, class by class: {', '.join(by_class)}")
+    print(f"{figures.in_words(name)}, top 10 %: signal shown, class by class: {', '.join(by_class)}")
 if settles:
     for name, row in faithful.items():
         assert row["comprehensiveness"] > row["sufficiency"], f"{name}: the shown word matters more than the rest"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(11, 5))
-shares = ", ".join(f"{name} {row['signal shown']:.0%}" for name, row in faithful.items())
+shares = ", ".join(f"{figures.in_words(name)} {row['signal shown']:.0%}" for name, row in faithful.items())
 finding = f"The word that decides is shown: {shares}"
-bars = {f"{name}, top 10 %": list(row.values()) for name, row in faithful.items()}
+bars = {f"{figures.in_words(name)}, top 10 %": list(row.values()) for name, row in faithful.items()}
 figures.draw_bars(list(faithful["attention"]), bars, ax, title=finding, ylabel="probability, share of texts",
-                  fmt="{:.2f}")  # fmt: skip
+                  fmt="{:z.2f}")  # fmt: skip
 figures.save_figure(fig, folder, "attention")
 fig
 

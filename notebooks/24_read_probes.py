@@ -19,7 +19,7 @@
 # attribution for each *layer* tells you more than one for the input.
 #
 # **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs
@@ -41,9 +41,10 @@ from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sent
 from rationale.explain import METHODS, PROBE_TARGETS
 from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.explorers.rows import explore_saved_layers
-from rationale.runs import by_text, claims, committed, compare, results_folder, root, saved, validated
+from rationale.runs import by_text, claims, committed, compare, differences, results_folder, root, saved, validated
 from rationale.runs.exports import Exports
 from rationale.runs.probed import digits_of, load_probed, told_by_lines
+from rationale.statistics import mean_interval, run_interval
 
 # %%
 p = validated(globals())
@@ -117,6 +118,47 @@ if len(table):
     display(export.figure(fig, "distance_toy"))
 
 # %% [markdown]
+# The paper's numbers are mostly those of one run. So we should not ask whether they are our means. We ask instead where
+# *one more run* of ours would lie, with a probability of 95 % (`rationale.statistics.run_interval`). You see this in
+# the next table, for each method with three seeds or more.
+
+# %%
+one_more, usual = [], differences.defaults_of("14_train_probes")
+for method, metric, value in published[["model", "metric", "value"]].itertuples(index=False, name=None):
+    seeds = results[results["model"].eq(method) & results["metric"].eq(metric) & results["split"].eq("test")]
+    for settings, part in seeds[seeds["value"].notna()].groupby("settings"):
+        if len(part) > 2:
+            low, high = run_interval(part["value"].tolist())
+            steps = (usual | differences.read_settings(settings))["num_steps"] if METHODS[method].needs_steps else ""
+            one_more.append([method, steps, DISTANCES[metric], part["value"].mean(), low, high, len(part), value])
+heads = ["method", "steps", "distance", "our mean", "one more run, from", "to", "seeds", "published"]
+one_more = pd.DataFrame(one_more, columns=heads)
+display(figures.show_table(one_more, digits=3) if len(one_more) else "no method has three seeds")
+
+# %% tags=["check"]
+if is_ours:
+    by = one_more.set_index(["method", "steps", "distance"])
+    rounded = 0.005
+    meets = by["published"].between(by["one more run, from"] - rounded, by["to"] + rounded)
+    wrong = meets.index[~meets].tolist()
+    print(f"outside: {wrong}")
+    assert wrong == [("information_bottleneck", 200, "KL")], "only if its fit is stopped early"
+    of_runs = results.assign(steps=results["settings"].str.contains("num_steps=500"))
+    of_runs = of_runs[of_runs["metric"].eq("kl_1") & of_runs["model"].isin(["integrated_gradients", "additive_noise"])]
+    pairs = of_runs.groupby(["model", "seed", "steps"])["value"].mean().unstack().dropna()
+    assert len(pairs) == 4 and pairs[True].sub(pairs[False]).abs().max() < 0.02, "the others hardly change"
+    bottleneck = by.loc["information_bottleneck"].xs("KL", level="distance")["our mean"]
+    assert bottleneck[500] - bottleneck[200] > 0.3, "with the authors' number of steps, it is further from the truth"
+
+# %% [markdown]
+# One published number is far from ours, the divergence of the information bottleneck after 200 steps, which is our
+# default for fits to single texts. With the 500 steps of the authors' code (`params/probes/toy_fitted.yaml`) it agrees.
+# So our fit had not converged. You also see that more steps take the bottleneck *further* from the truth. Our guess is
+# that it drops more of what this one answer does not need. The two other methods hardly change with the steps.
+#
+# The paper's 0.00 for `states` lies at the lower end of where we expect one more run of ours, and its number for
+# additive noise at the upper end. So the seed alone can explain what you see there, although our means exclude both.
+#
 # ## 2. One sequence, every method (Figure 3)
 #
 # The table gave you a distance. Now look at a sequence. Each row is scaled by its largest value, and grey cells are
@@ -332,6 +374,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
                        ylabel="per cent of the sentences", markers=True)
+    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, frameon=False)  # inside, it would cover lines
     display(export.figure(fig, f"search_steps_{margin}"))
 
 # %% [markdown]
@@ -539,6 +582,72 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
     for method in (m for m in PROBE_TARGETS if all(m in texts for texts in found)):
         values = np.stack([np.concatenate([np.array(v).ravel() for v in texts[method]]) for texts in found])
         print(f"{method}: {values.std(0, ddof=1).mean():.4f} over {len(paths)} runs")
+
+# %% [markdown]
+# Five probes of the transformer take a night on one core. So we have also asked a small model, a GRU on the same word
+# embeddings (`make sweep SWEEP=probes_gru`, a few minutes per run). It has one probed layer, the embeddings. We trained
+# five probes of the same GRU. Each row of the table below has one number over the four further probes, with its 95 %
+# interval:
+#
+# - *deviation*: how far the masks of a probe are from those of the first one, as the standard deviation of the two;
+# - *gap by speech*: by how much the less kept of adjectives and nouns is kept more than the most kept of determiners,
+#   pronouns and punctuation (probabilities);
+# - *gap by sentiment*: the same for words with a sentiment and neutral words.
+#
+# The last two rows are about masks that are fitted to single sentences, over two seeds. They have the expected share of
+# positions that is kept, without a baseline of the sentence's own and with one (Figure 7c and d).
+
+# %%
+FACTS = {"deviation": "deviation", "speech_gap": "gap by speech", "sentiment_gap": "gap by sentiment"}
+FITTED = {"masks": "kept by free masks", "masks_with_baseline": "kept with a baseline of their own"}
+small = everything[everything["settings"].str.contains("reader=gru") & everything["settings"].str.contains("subject=")]
+small = small[small["network"].str.endswith("margin=0.1") & small["split"].eq("test")]
+parts = [(name, small[small["model"].eq("inputs") & small["metric"].eq(metric)]) for metric, name in FACTS.items()]
+parts += [(name, small[small["model"].eq(model) & small["metric"].eq("kept")]) for model, name in FITTED.items()]
+facts = [[name, part["value"].mean(), *mean_interval(part["value"].tolist()), len(part)]
+         for name, part in parts if len(part) > 1]  # fmt: skip
+facts = pd.DataFrame(facts, columns=["measure", "mean", "from", "to", "seeds"])
+display(figures.show_table(facts, digits=3) if len(facts) else "no further probe of a GRU")
+
+# %% tags=["check"]
+if is_ours:
+    of_gru = facts.set_index("measure")
+    assert of_gru.loc["deviation", "to"] < 0.0553, "as stable as the paper's inputs"
+    assert of_gru.loc[["gap by speech", "gap by sentiment"], "from"].gt(0.25).all(), "by far"
+    assert of_gru.loc[FITTED["masks_with_baseline"], "to"] < 0.02 < 0.1 < of_gru.loc[FITTED["masks"], "from"], "nothing"
+
+# %% [markdown]
+# You see that the masks of the GRU's inputs are as stable as the paper's. They also keep the kinds of words that the
+# paper names: by far more adjectives and nouns than function words, and by far more words with a sentiment than neutral
+# words. And as in the paper, we can mask nearly everything if we let a sentence fit a baseline of its own. Then its
+# baseline alone gives the answer, and you learn nothing from such a mask.
+#
+# Masking costs our models two to four points of accuracy, and the paper's none. Is our margin the cause? In the next
+# table you can compare the same GRU at our margin and at a fifth of it. *Lost* is the accuracy that we lose by masking,
+# in points.
+
+# %%
+rows = everything[everything["settings"].str.contains("reader=gru") & everything["settings"].str.contains("subject=")]
+rows = rows[rows["split"].eq("test")]
+alone = rows[rows["model"].eq("subject") & rows["metric"].eq("accuracy")].set_index("run")["value"]
+masked = rows[rows["model"].eq("inputs")].pivot_table(index=["run", "network"], columns="metric", values="value")
+margins = pd.DataFrame()
+if len(masked):
+    masked = masked.reset_index("network")
+    masked["lost"] = 100 * (alone.reindex(masked.index) - masked["masked_accuracy_0"])
+    masked["margin"] = masked["network"].str.extract(r"margin=([\d.]+)")[0].astype(float)
+    margins = masked.groupby("margin")["lost"].agg(["mean", "min", "max", "size"]).rename(columns={"size": "seeds"})
+    margins["kept"] = masked.groupby("margin")["kept"].mean()
+    display(figures.show_table(margins, digits=2, index="margin"))
+
+# %% tags=["check"]
+if is_ours:
+    assert margins.loc[0.02, "max"] < 1 < 2.5 < margins.loc[0.1, "min"], "no two probes overlap"
+    assert margins.loc[0.02, "kept"] > 0.8 > 0.4 > margins.loc[0.1, "kept"], "but far more is kept"
+
+# %% [markdown]
+# It is the margin, at least for inputs. At a fifth of it, we lose hardly any accuracy. But then the probe keeps most of
+# the words. So by the margin you choose between few words and the same answers.
 
 # %% [markdown]
 # ## 6. Questions and answers

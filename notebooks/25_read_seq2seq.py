@@ -18,7 +18,7 @@
 # **You will learn** what exact zeros and fused segments cost in quality and in time, and what they show you.
 #
 # **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs

@@ -102,6 +102,12 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
     assert first.label in ("neg", "pos") and first.probability == pytest.approx(second.probability)
     assert first.second_tokens[1:] == ("it", "is", "good") and len(first.z) == 4 and {*map(len, first.z)} == {4}
     assert blank.label is None
+    shown = first._repr_html_()
+    assert "<div>a warm film</div><div>it is good</div><details>" in shown and "opacity" not in shown
+    for word, weights in zip(("a", "warm", "film"), first.z[1:], strict=True):
+        largest = max(range(4), key=weights.__getitem__)
+        other = ("no word", "it", "is", "good")[largest]
+        assert f"<div>{word}: {other} ({weights[largest]:.2f})" in shown
     with pytest.raises(BadInput, match="text 2: 'a warm film' is no pair"):
         model([("a", "b"), "a warm film"])
 

@@ -503,3 +503,9 @@ def test_the_vectors_cover_the_treebank(treebank):
     assert table.shape[1] == 300
     assert 1 - len(vocabulary.unknown(tokens)) / len(tokens) == pytest.approx(0.986, abs=5e-4)
     assert len(found) / len(types) == pytest.approx(0.874, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "/tmp/" + "x" * 300 + ".txt", "~no-such-user/glove.txt", "a\0b"])
+def test_vectors_that_cannot_be_looked_for_are_refused_in_one_line(name):
+    with pytest.raises(BadInput, match="^vectors: .* not found; accepted: random, a file, or a name in "):
+        require_vectors(name)

@@ -2,6 +2,8 @@
 
 import lzma
 import random
+import shutil
+import subprocess
 import sys
 from itertools import pairwise
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput
+from rationale.runs.workspace import root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 
@@ -40,7 +43,7 @@ def texts(read):
 @pytest.mark.parametrize("kind", BAD_FILES)
 def test_a_bad_file_is_named_with_its_row_and_what_is_accepted(kind, tmp_path):
     write, changes, parts = BAD_FILES[kind]
-    if kind.endswith("parquet file"):
+    if "parquet" in kind.lower():
         pytest.importorskip("pyarrow")
     with pytest.raises(BadInput) as caught:
         read_own(settings(write(tmp_path), **changes))
@@ -505,6 +508,20 @@ def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):
     assert {name: len(part) for name, part in read.splits.items()} == {"train": 36, "dev": 4, "test": 10}
 
 
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [("warm<br /><br />film", "<br />"), ("<P>warm film</P>", "<P>"), ('a <a href="x">b', '<a href="x">')],
+)
+def test_tags_of_html_are_counted_and_named_as_they_are_words_for_the_model(tmp_path, text, tag):
+    notes = read_own(
+        settings(write_table(tmp_path / "r.csv", changed(3, changed(8, text=f"{text} !"), text=text)))
+    ).notes
+    assert f"2 texts hold tags of HTML, such as {tag}, which are words for the model" in notes
+    for plain in ("1 < 2 > 0", "a <- b -> c", "I <3 it", "x<y and y>z", "a<b and b>c"):
+        notes = read_own(settings(write_table(tmp_path / "s.csv", changed(3, text=plain)))).notes
+        assert not any("HTML" in note for note in notes), plain
+
+
 def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):
     rows = [row | {"label": ("nan", "neg", "pos", "N/A")[i % 4]} for i, row in enumerate(reviews(80))]
     told = "'N/A' and 'nan' are classes; remove their rows if a label is missing there"
@@ -535,6 +552,41 @@ def test_a_corpus_is_written_as_a_table_of_texts_from_all_of_it(tmp_path, monkey
     assert len(rows) == 51 and rows == write_as_table("sorted", tmp_path / "s.csv", 50).read_text().splitlines()
     assert 1 <= sum(row.endswith(",b,") for row in rows) <= 10
     assert len(write_as_table("sorted", tmp_path / "t.csv", 200).read_text().splitlines()) == 101
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(
+    ("given", "name", "columns"),
+    [
+        ({}, "made-up", []),
+        ({"PARAMS": "params/a.yaml selection=0.1 seed=2"}, "made-up-a.yaml-selection0.1-seed2", []),
+        ({"DATA": "/x/reviews.csv", "TEXT": "body", "LABEL": "stars"}, "reviews", ["text=body", "label=stars"]),
+        ({"DATA": "/x/my reviews (1).csv", "TEXT": "the body", "LABEL": "it's"}, "my-reviews-1",
+         ["text=the body", "label=it's"]),
+        ({"DATA": "it's.csv", "PARAMS": "seed=2"}, "it-s-seed2", []),
+        ({"DATA": "hub:films:short"}, "hub-films-short", []),
+        ({"DATA": "/x/reviews/"}, "reviews", []),
+        ({"DATA": "é $(ls) `ls`.csv"}, "é-ls-ls", []),
+        ({"DATA": "r.csv", "OWN_NAME": "mine"}, "mine", []),
+    ],
+)  # fmt: skip
+def test_make_own_takes_a_file_of_any_name(tmp_path, given, name, columns):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"""#!/bin/sh
+if [ "$1" = -c ]; then exec '{sys.executable}' "$@"; fi
+printf '%s\\n' "$@"
+""")
+    python.chmod(0o755)
+    for copied in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(root() / copied, tmp_path)
+    (tmp_path / ".venv" / "ready").touch()
+    variables = [f"{key}={value.replace('$', '$$')}" for key, value in given.items()]
+    made = subprocess.run(["make", "own", *variables], cwd=tmp_path, capture_output=True, text=True, check=True)
+    corpus = [f"corpus={given['DATA']}"] if "DATA" in given else []
+    params = given.get("PARAMS", "").split()
+    start = ["-m", "rationale.runs", "17_train_own_texts"]
+    assert made.stdout.splitlines() == [*start, *corpus, *columns, *params, "--name", name, "--again-if-changed"]
 
 
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):

@@ -23,7 +23,7 @@ from rationale.errors import BadInput
 from rationale.explorers import common, layers, rates, sentence
 from rationale.runs import find, reading, saved
 from rationale.runs.predict import predict
-from rationale.runs.probed import Digits, digits_of, told_by_lines
+from rationale.runs.probed import Digits, digits_of, facts_of_masks, told_by_lines
 from rationale.runs.saved import load_run, save_run
 from tests.smoke import smoke
 
@@ -305,3 +305,23 @@ def test_a_loaded_probe_has_the_keep_probabilities_that_the_run_has_saved(probed
             keep = [probe.log_keep(states[: k + 1]).exp()[0].tolist() for k in range(len(states))]
         for ours, theirs in zip(keep, texts[method][5], strict=True):
             assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
+
+
+def test_masks_of_sentences_say_which_words_they_keep_and_how_far_they_are_from_those_of_another_probe(tmp_path):
+    pytest.importorskip("HanTa")
+    tokens = ["[CLS]", "the", "great", "film", ".", "[SEP]"]
+    for name, subject, kept in (
+        ("a", "", [0, 0.1, 0.9, 0.7, 0.2, 0]),
+        ("b", "outputs/x/a", [0, 0.3, 0.9, 0.5, 0.2, 0]),
+    ):
+        line = {"split": "test", "tokens": tokens, "label": 4, "word_labels": [-1, 2, 4, 2, 2, -1]}
+        line |= {"inputs": [kept], "masks": [[0.0] * 5 + [0.6]]}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "attributions.jsonl").write_text(json.dumps(line) + "\n")
+        (tmp_path / name / "params.yaml").write_text(yaml.safe_dump({"corpus": "sst", "subject": subject}))
+    first, second = facts_of_masks(tmp_path / "a"), facts_of_masks(tmp_path / "b")
+    assert first["masks"] == {"kept": pytest.approx(0.1)} and "deviation" not in first["inputs"]
+    assert first["inputs"]["speech_gap"] == pytest.approx(0.7 - 0.2), "the noun and the full stop"
+    assert second["inputs"]["speech_gap"] == pytest.approx(0.5 - 0.3), "the noun and the determiner"
+    assert second["inputs"]["sentiment_gap"] == pytest.approx(0.9 - (0.3 + 0.5 + 0.2) / 3)
+    assert second["inputs"]["deviation"] == pytest.approx(0.4 / 6 / 2**0.5)

@@ -29,7 +29,7 @@ from rationale.runs.compare import SUBJECT, TASKS, agreements, rows_of
 from rationale.runs.failed_rationales import METRICS as OF_FAILURES
 from rationale.runs.failed_rationales import TASK as FAILURES
 from rationale.runs.origin import read_environment
-from rationale.runs.probed import digits_of, load_probed, told_by_lines
+from rationale.runs.probed import digits_of, facts_of_masks, load_probed, told_by_lines
 from rationale.runs.verdicts import read_claims, with_verdicts
 from rationale.runs.workspace import TRIALS, root
 from tools.readme_tables import with_tables
@@ -73,7 +73,7 @@ def collect(outputs: Path) -> pd.DataFrame:
         {"run": name, "parameters": saved.read_parameters(run), "environment": read_environment(run)}
         for run, name in zip(runs, names, strict=True)
     ]
-    rows = pd.concat([_with_lines(rows_of(*runs), runs), *agreements(runs)])
+    rows = pd.concat([_with_masks(_with_lines(rows_of(*runs), runs), runs), *agreements(runs)])
     small = rows["task"] == FAILURES
     rows = rows[~small | rows["metric"].isin(OF_FAILURES)]
     if (reference_folder() / "results.csv").exists():  # keep agreements with seeds that are no longer below `outputs`
@@ -109,6 +109,17 @@ def _with_lines(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
             probed = load_probed(run)
             told = told_by_lines(digits_of(probed, "dev"), digits_of(probed, "test"))
             rows = pd.concat([rows, part.head(1).assign(split="test", metric="told_by_lines", value=told)])
+    return rows
+
+
+def _with_masks(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
+    """The rows, and what the masks of each saved run on SST show (see `facts_of_masks`), if its texts are there."""
+    for run, name in ((run, f"{run.parent.name}/{run.name}") for run in runs if run.parent.name == PROBES):
+        part = rows[rows["run"].eq(name)]
+        if len(part) and part["corpus"].iloc[0] == "sst" and (run / "attributions.jsonl").is_file():
+            for method, facts in facts_of_masks(run).items():
+                first = part[part["model"].eq(method)].head(1)
+                rows = pd.concat([rows, *(first.assign(split="test", metric=k, value=v) for k, v in facts.items())])
     return rows
 
 

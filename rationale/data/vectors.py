@@ -1,5 +1,6 @@
 """Word vectors from files, and the vocabulary and embedding table of a task."""
 
+import os
 import zipfile
 from array import array
 from collections.abc import Iterable, Sequence
@@ -185,8 +186,12 @@ def _find(name_or_path: str | Path) -> tuple[Path, str | None]:
     sources = _sources()
     if str(name_or_path) in sources:
         return sources[str(name_or_path)]
-    path = Path(name_or_path).expanduser()
-    if not path.is_file():
+    path = Path(os.path.expanduser(name_or_path))
+    try:
+        there = path.is_file()
+    except OSError:  # its name is too long, or a folder above it may not be looked into
+        there = False
+    if not there:
         names = ", ".join(sorted(sources)) or "none yet"
         raise BadInput(
             f"vectors: {str(name_or_path)!r} not found; accepted: random, a file, or a name in "

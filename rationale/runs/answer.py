@@ -81,9 +81,23 @@ class Answer:
             pieces.append(f'<mark style="{CHOSEN}"><b>{html.escape(passage)}</b></mark>')
             last = end
         pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:])}</span>')
-        second = f"<div>{html.escape(self.second)}</div>" if self.second else ""
-        shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>{second}'
+        shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>'
+        if self.second:
+            shown = f"<div>{html.escape(self.text)}</div><div>{html.escape(self.second)}</div>{self._aligned_html()}"
         return f'<div style="max-width:60em;margin-bottom:1em"><b>{html.escape(str(self))}</b>{shown}</div>'
+
+    def _aligned_html(self) -> str:
+        """Per word of the first text of a pair, the three words of the second one with the largest weights."""
+        lines = []
+        for word, weights in zip(self.tokens[1:], self.z[1:], strict=False):  # the first of each side is `NULL`
+            pairs = [(z, "no word" if j == 0 else self.second_tokens[j]) for j, z in enumerate(weights) if z > 0]
+            most = sorted(pairs, reverse=True)[:3]
+            if most:
+                others = ", ".join(f"{html.escape(other)} ({z:.2f})" for z, other in most)
+                lines.append(f"<div>{html.escape(word)}: {others}</div>")
+        if not lines:
+            return ""
+        return f"<details><summary>Aligned words, with their weights</summary>{''.join(lines)}</details>"
 
 
 class Answers(list[Answer]):

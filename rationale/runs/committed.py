@@ -328,6 +328,7 @@ SMALLEST = ("smallest", "answer_smallest")  # the number of positions of these s
 def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
     part = results[(results["task"] == "probes") & results["network"].str.startswith("gru")]
+    part = part[part["run"].isin(part.loc[part["metric"].isin(["optimality", "answer_optimality"]), "run"])]
     masks = [name for name, method in METHODS.items() if method.is_mask]
     names = part["metric"].map(lambda name: name.partition("_at_")[0])  # "f1_at_500": after 500 steps
     part = part[part["model"].isin(masks) & names.isin([*SEARCH_METRICS, *SMALLEST])]

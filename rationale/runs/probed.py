@@ -1,19 +1,27 @@
-"""Load a finished run of `14_train_probes`: the model that was probed, and its probes."""
+"""Load a finished run of `14_train_probes`: the model that was probed, and its probes; and what its masks show."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rationale.data.corpora.sst import LABELS
+from rationale.data.word_pieces import parts_of_speech, sentiments
+from rationale.explain.comparison import mean_by_category
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
 from rationale.explain.frozen import FrozenModel
+from rationale.explain.methods import METHODS
 from rationale.runs import saved
 from rationale.training.loop import choose_device
 from rationale.training.probing import ProbedTask, build_probe, build_probed_task, freeze, load_weights
 from rationale.training.settings import ProbingSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ProbedRun(NamedTuple):
@@ -90,3 +98,49 @@ def told_by_lines(fitted: Digits, others: Digits) -> float:
     right = scores(held).argmax(1) == others.kinds
     shares = [right[others.kinds == kind].float().mean() for kind in others.kinds.unique()]
     return torch.stack(shares).mean().item()
+
+
+OF_SPEECH = ("adjective", "noun"), ("determiner", "pronoun", "punctuation")  # kept, dropped: De Cao et al., Figure 8
+OF_SENTIMENT = tuple(LABELS[:2] + LABELS[3:]), (LABELS[2],)
+
+
+def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
+    """What the masks of a run on SST show on its test texts: metrics by the name of the method.
+
+    speech_gap      what the less kept of two kinds of words, adjectives and nouns, is kept more than the most kept of
+                    determiners, pronouns and punctuation: the difference of two mean probabilities
+    sentiment_gap   the same for words with a sentiment and neutral words
+    deviation       of a run with a `subject`: how far its masks are from those of the run that trained this model, as
+                    the standard deviation of two masks, averaged over positions and layers
+    kept            of masks that are fitted to single texts: the expected share that is kept
+
+    Parameters
+    ----------
+    run : Path
+        A finished run of `14_train_probes` on SST. The run that trained its model lies beside it.
+    """
+    p, texts = saved.read_parameters(run), saved.read_explained(run, "test")
+    beside = run.parent / Path(p["subject"]).name if p["subject"] else None
+    speech = [parts_of_speech(tokens) for tokens in texts["tokens"]]
+    feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
+    found: dict[str, dict[str, float]] = {}
+    for name in (name for name, facts in METHODS.items() if name in texts and facts.is_fitted_mask):
+        found[name] = {"kept": float(_flat(texts[name]).mean())}
+    for name in (name for name in PROBE_TARGETS if name in texts):
+        found[name] = {
+            "speech_gap": _gap(mean_by_category(texts[name], speech).mean(), *OF_SPEECH),
+            "sentiment_gap": _gap(mean_by_category(texts[name], feelings).mean(), *OF_SENTIMENT),
+        }
+        if beside and name in (others := saved.read_explained(beside, "test")):
+            found[name]["deviation"] = float(np.abs(_flat(texts[name]) - _flat(others[name])).mean() / 2**0.5)
+    return found
+
+
+def _gap(kept: "pd.Series", more: Sequence[str], less: Sequence[str]) -> float:
+    """The smallest of the first less the largest of the second; a kind of which no text has a word does not count."""
+    first, second = (kept[[kind for kind in kinds if kind in kept]] for kinds in (more, less))
+    return float(first.min() - second.max())
+
+
+def _flat(values: Iterable) -> np.ndarray:
+    return np.concatenate([np.array(one, float).ravel() for one in values])

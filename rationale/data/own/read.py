@@ -17,17 +17,19 @@ from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
 from rationale.data.own.labels import read_labels, spelled
-from rationale.data.own.marks import read_marks, read_tokens
+from rationale.data.own.marks import read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
 from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
-from rationale.errors import BadInput, excerpt, shown
+from rationale.errors import BadInput, cut, excerpt, shown
 from rationale.files import write_text
 from rationale.progress import each
 
 NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}  # of files of splits
+NAMES_OF_TAGS = "a|b|i|u|p|br|hr|em|h[1-6]|li|ol|ul|td|tr|img|div|pre|code|font|span|table|strong|blockquote"
+TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECASE)  # of HTML: <br />, </p>
 MOST_BAD = 1000  # bad rows that are counted before reading stops
 
 
@@ -86,6 +88,7 @@ class Part:
     def __init__(self, split: str, place: str, where: Callable[[int], str], words: dict[str, int], seed: int):
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
+        self.tagged, self.tag = 0, ""  # number of texts with tags of HTML, and one of these tags
 
     def add(
         self,
@@ -131,6 +134,7 @@ def _read(p: Any) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words) for part in tables]
+        notes += _note_of_tags(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         accepted = "at least one annotation" if is_eraser(place) else "at least one row below the column names"
@@ -234,6 +238,8 @@ def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part
             if len(bad) == MOST_BAD:
                 break
             continue
+        if isinstance(row["text"], str) and "<" in row["text"] and (found := TAG.search(row["text"])):
+            part.tagged, part.tag = part.tagged + 1, part.tag or found[0]
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -256,7 +262,9 @@ def _label(cell: Any, names: list[str] | None, column: str) -> str:
                 f"the class {cell} in column {excerpt(column)} has no name; accepted: 0 to {len(names) - 1}"
             )
         return names[cell]
-    return spelled(cell)
+    text = spelled(cell)
+    require_whole(text, column)
+    return text
 
 
 def _read_eraser(folder: Path, p: Any, words: dict[str, int]) -> list[Part]:
@@ -363,6 +371,15 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
             f"{_number(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
         )
     return notes
+
+
+def _note_of_tags(parts: list[Part]) -> list[str]:
+    """What is said of texts that hold HTML: the names of tags are words for a model, which may select them."""
+    count, tag = sum(part.tagged for part in parts), next((part.tag for part in parts if part.tag), "")
+    if not count:
+        return []
+    holds = "hold" if count > 1 else "holds"
+    return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, which are words for the model"]
 
 
 def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:
