@@ -69,8 +69,8 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
 #    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
 #    What would you report beside the accuracy, so that your readers would notice?
-# 4. Softmax, sparsemax and fusedmax map the scores of words to weights. The weights of which of them would you show to
-#    a user as an explanation? What does a weight of exactly 0 let you say?
+# 4. Softmax, sparsemax and fusedmax map the scores of words to weights. Which of these maps would you choose if you had
+#    to show the weights to a user as an explanation? What does a weight of exactly 0 let you say?
 # 5. Erasure looks for the smallest set of words that keeps one answer of a model, and it keeps too little. A probe of
 #    DiffMask chooses words, too, but it has to be trained on many texts. Which of the two explains the *model*, and
 #    which explains one of its answers?

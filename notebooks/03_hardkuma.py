@@ -425,8 +425,8 @@ assert still_reaches == max(reached, key=reached.get), "`still_reaches`: look at
 # $$E[H] = (r-l)\int_{k_0}^{k_1}(1-k^a)^b\,dk
 # = \frac{r-l}{a}\Big[B\big(k_1^a;\tfrac1a,b+1\big)-B\big(k_0^a;\tfrac1a,b+1\big)\Big], \tag{H7}$$
 #
-# with the incomplete beta function $B(x;p,q) = \int_0^x y^{p-1}(1-y)^{q-1}dy$. In the same way you get
-# $E[H^2] = \int_0^1 2t\,P(H>t)\,dt$.
+# with the incomplete beta function $B(x;\alpha,\beta) = \int_0^x y^{\alpha-1}(1-y)^{\beta-1}dy$. In the same way you
+# get $E[H^2] = \int_0^1 2t\,P(H>t)\,dt$.
 #
 # > You can integrate this numerically without trouble. The integrand is smooth, because $k$ stays in $[k_0, k_1]$, away
 # > from the poles of the density.

@@ -22,7 +22,7 @@
 # - how the authors' multiplier and a signed multiplier move, and why the first cannot undo an overshoot;
 # - what *winding up* is, and when to limit it.
 #
-# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in a minute or two,
+# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in about a minute,
 # and reading takes an hour with the exercises.
 
 # %% tags=["parameters"]
@@ -413,7 +413,7 @@ for target, trace in held.items():
 #
 # A moving sum keeps the share $\alpha$ of its past at each step, so $g$ averages over the last few batches. You may
 # know this as an *augmented Lagrangian*, the classical method of multipliers, here with a noisy gap. The paper has no
-# such term. It is the default of this package.
+# quadratic term. The rule (S11) is the default of this package.
 #
 # > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
 # > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. The same unit of rate saves $\lambda^*$ of the

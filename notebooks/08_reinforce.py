@@ -18,8 +18,8 @@
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. The notebook runs in about four minutes, and you will need about an hour
-# to read it and to do the two exercises.
+# **You need** `01_choosing`; no data, no GPU. The notebook runs in about three minutes, and you will need about an
+# hour to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -360,10 +360,10 @@ fig
 # But the selection does change. With leave-one-out, you see that models keep fewer words. The column `words` has the
 # number of selected words per text, and it shows about three words for four texts. For one of the four classes the
 # model selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
-# because three signals tell four classes apart. Less noise helps to find it, and it has a risk. Some runs shut the
-# gates of a second class, too. They then confuse two classes, and since these gates are hardly ever drawn open again,
-# these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and in the column
-# that counts the seeds.
+# because three signals tell four classes apart. Less noise helps to find this solution. But the solution has a risk.
+# Some runs shut the gates of a second class, too. They then confuse two classes, and since these gates are hardly ever
+# drawn open again, these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and
+# in the column that counts the seeds.
 #
 # **Exercise 2** (predict, change, explain; 10 minutes). The mean of *all* $K$ costs, the draw's own included, is a
 # tempting baseline. *Predict* the factor by which this baseline multiplies the mean of the estimator for $K = 2$

@@ -19,8 +19,8 @@
 # - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
-# out at a first reading. You need no data and no GPU. The notebook runs in about four minutes, and you will need about
-# 75 minutes to read it and to do the two exercises.
+# out at a first reading. You need no data and no GPU. The notebook runs in about three minutes, and you will need
+# about 75 minutes to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws
@@ -492,11 +492,12 @@ at_last = {"pool": "last", "predictor": "zero"}
 two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train(**at_last)[0]}
 
 # %% [markdown]
-# **The answer.** We do not see it here. With zeros in the gaps, the model with one signal has not learned the whole
-# task. But it fails equally often in every fifth of the text, so the place is not the reason. The fear is reasonable
-# for an LSTM that is not trained, and in Exercise 2 you see why. But the LSTM is trained together with the selector,
-# and what it needs to remember it learns to remember. If we remove unselected words, the question does not even arise,
-# because then the last state comes right after the evidence. Lei's encoder skips unselected words in this way.
+# **The answer.** We see no preference for the end here. With zeros in the gaps, the model with one signal has not
+# learned the whole task. But it fails equally often in every fifth of the text, so the place is not the reason. The
+# fear is reasonable for an LSTM that is not trained, and in Exercise 2 you see why. But the LSTM is trained together
+# with the selector, and what it needs to remember it learns to remember. If we remove unselected words, the question
+# does not even arise, because then the last state comes right after the evidence. Lei's encoder skips unselected words
+# in this way.
 #
 # **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. Let the LSTM read
 # one of the four signals and then a number of zero vectors. The function `distance_after_zeros` gives the mean distance
@@ -548,8 +549,9 @@ assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to
 # $$\text{sufficiency} = p(y' \mid x) - p(y' \mid r), \tag{R13}$$
 # $$\text{comprehensiveness} = p(y' \mid x) - p(y' \mid x \setminus r). \tag{R14}$$
 #
-# If an explanation is faithful, the words that it shows are enough, and the others are not. The first makes the
-# sufficiency *low*, although its name suggests the opposite, and the second makes the comprehensiveness high.
+# If an explanation is faithful, the words that it shows are enough, and the others are not. If the shown words are
+# enough, you get a *low* sufficiency, although the name suggests the opposite. If the other words are not enough, you
+# get a high comprehensiveness.
 #
 # **The experiment.** We train an attention model and a Bernoulli model on the same toy, and let each show one word of
 # ten. In the table, *right from it* is the accuracy if a model reads only the shown word, and *right from all* if it
@@ -577,30 +579,30 @@ figures.show_table(pd.DataFrame(faithful).T, digits=2, index="model")
 # %% tags=["check"]
 for name, hits in shown_in.items():
     by_class = [f"{hits[texts.target == label].mean():.0%}" for label in range(4)]
-    print(f"{name}, top 10 %: signal shown, class by class: {', '.join(by_class)}")
+    print(f"{figures.in_words(name)}, top 10 %: signal shown, class by class: {', '.join(by_class)}")
 if settles:
     for name, row in faithful.items():
         assert row["comprehensiveness"] > row["sufficiency"], f"{name}: the shown word matters more than the rest"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(11, 5))
-shares = ", ".join(f"{name} {row['signal shown']:.0%}" for name, row in faithful.items())
+shares = ", ".join(f"{figures.in_words(name)} {row['signal shown']:.0%}" for name, row in faithful.items())
 finding = f"The word that decides is shown: {shares}"
-bars = {f"{name}, top 10 %": list(row.values()) for name, row in faithful.items()}
+bars = {f"{figures.in_words(name)}, top 10 %": list(row.values()) for name, row in faithful.items()}
 figures.draw_bars(list(faithful["attention"]), bars, ax, title=finding, ylabel="probability, share of texts",
-                  fmt="{:.2f}")  # fmt: skip
+                  fmt="{:z.2f}")  # fmt: skip
 figures.save_figure(fig, folder, "attention")
 fig
 
 # %% [markdown]
-# **The answer.** The two are different things, and the numbers do not always favour the rationale. You see that on this
-# easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its own. Look at the
-# classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which the model selects
-# nothing. An extractor that pays for words, or may select only a few, can learn that an empty rationale *means* one of
-# the four classes. Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on
-# purpose is faithful to the model, but it tells you nothing. In exchange, the extractor gives you a guarantee. The
-# predictor cannot have read any word that the extractor does not show. In `31_selection_rates` we measure sufficiency
-# and comprehensiveness on SST.
+# **The answer.** A rationale and attention are different things, and the numbers do not always favour the rationale.
+# You see that on this easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its
+# own. Look at the classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which
+# the model selects nothing. An extractor that pays for words, or may select only a few, can learn that an empty
+# rationale *means* one of the four classes. Attention pays nothing for a word, so it has no reason to do this. A
+# rationale that is empty on purpose is faithful to the model, but it tells you nothing. In exchange, the extractor
+# gives you a guarantee. The predictor cannot have read any word that the extractor does not show you. In
+# `31_selection_rates` we measure sufficiency and comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
 #

@@ -571,7 +571,8 @@ figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”
 # again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that we wish a
 # gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we put such
 # gates on the eight words of this sentence and count how many of them are selected. In `06_hold_a_rate` we hold this
-# number at a target. In `12_train_sst` you train a model on all sentences of the SST.
+# number at a target, and in `07_decide_and_depend` the rule for test time decides them. In `12_train_sst` you train a
+# model on all sentences of the SST.
 
 # %%
 for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):

@@ -20,7 +20,7 @@
 # same time. You will also learn to judge a precision. You compare it with the precision of selections that never
 # looked at the text.
 #
-# **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about ten
+# **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about six
 # seconds per thousand reviews. Other corpora come from the data folder (`python -m rationale.data list`). The owner
 # of the beer files has withdrawn them. If you have them, give `corpus: beer`. For a table of your own, or a folder in
 # the format of the ERASER benchmark, give its path and `aspect: overall` (see `17_train_own_texts` for the columns).
@@ -80,7 +80,7 @@ figures.show_table(pd.DataFrame(facts, columns=columns))
 
 # %%
 example = next((e for e in splits["test"] if any(e.rationale or ())), splits["test"][0])
-title = f"{p.aspect}: {labels[example.label] if labels else np.round(example.label, 2).tolist()}"
+title = f"{p.aspect}: {labels[example.label] if labels else figures.scores_in_words(example.label)}"
 flags = example.rationale or [False] * len(example.tokens)  # the gold rationale, where there is one
 figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 
@@ -149,7 +149,7 @@ chooses = result.model is not None and result.model.selector is not None
 target = p.selection if chooses else None
 columns = ["epoch", f"dev_{metric}"] + ["dev_rate_expected", "dev_rate_selected"] * chooses
 fig, ax = figures.new_figure(size=(9, 5))
-title = f"Dev {metric} ends at {history[f'dev_{metric}'].iloc[-1]:.4g}"
+title = f"The {figures.in_words(metric)} on dev ends at {history[f'dev_{metric}'].iloc[-1]:.4g}"
 if chooses:
     title += f", the rate at {history['dev_rate_selected'].iloc[-1]:.0%}"
 figures.draw_history(history[columns], target, ax, title=title, score=metric)
@@ -195,7 +195,7 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
     if labels:
         title = f"{labels[e.label]}, predicted {labels[said]}"
     else:
-        title = f"{p.aspect} {np.round(e.label, 2).tolist()}, predicted {np.round(said, 2).tolist()}"
+        title = f"{p.aspect} {figures.scores_in_words(e.label)}, predicted {figures.scores_in_words(said)}"
     marked = e.rationale[part] if e.rationale else None
     display(figures.highlight_html(e.tokens[part], evaluation.z[i][part].tolist(), marked, title=title))
 

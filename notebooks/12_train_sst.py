@@ -153,7 +153,8 @@ if target is not None:
 # %%
 table = pd.DataFrame({name: scores[name] | worth.get(name, {}) for name in ("dev", "test")})
 print(f"kept epoch {scores['best_epoch']} of {len(result.history)}")
-figures.show_table(table, digits=4, index="measure")
+counts = table.index.str.fullmatch(r"(words|selected)_\d+")  # of each label: `22_read_sst` draws them
+figures.show_table(table[~counts], digits=4, index="measure")
 
 # %% tags=["check"]
 if claims.apply_to(p, "12_train_sst") and target is not None and p.dynamics == "signed":

@@ -178,7 +178,8 @@ score = result.model.head.metric
 half = 1.96 * result.evaluations["test"].standard_error
 models = {baseline.name: (baseline.metrics, 1.0), p.model: (scores, scores["test"]["rate_selected"])}
 beside = {name: [part["dev"][score], part["test"][score], rate] for name, (part, rate) in models.items()}
-print(f"test {score} of {p.model}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
+of = figures.in_words(p.model)
+print(f"test {score} of {of}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
 columns = [f"{score}, dev", f"{score}, test", "share of words"]
 figures.show_table(pd.DataFrame(beside, columns).T, index="model")
 

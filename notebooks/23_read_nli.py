@@ -17,7 +17,7 @@
 # **You will learn** what sparse attention costs on textual entailment, and how the alignments of the maps differ.
 #
 # **You need** runs of `13_train_nli` (`make sweep SWEEP=nli`), or nothing. If you leave `runs` empty, we read the
-# committed results and show two committed pictures.
+# committed results and show two committed pictures. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/13_train_nli"  # folder of the runs

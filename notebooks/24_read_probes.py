@@ -19,7 +19,7 @@
 # attribution for each *layer* tells you more than one for the input.
 #
 # **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs
@@ -374,6 +374,7 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
                        ylabel="per cent of the sentences", markers=True)
+    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, frameon=False)  # inside, it would cover lines
     display(export.figure(fig, f"search_steps_{margin}"))
 
 # %% [markdown]
@@ -702,8 +703,8 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # ## 7. Go through the layers
 #
 # Choose one of the committed texts, and move the slider through the layers. Underlined digits belong to the truth. A
-# digit is bold if its number is above one half. Compare the methods with the menu. Which of them marks all digits of
-# the query, and in which layers?
+# digit is bold if the chosen method gives it a number above one half. Compare the methods with the menu. Which of them
+# marks all digits of the query, and in which layers?
 
 # %% tags=["interactive"]
 explore_saved_layers(committed.reference_folder())

@@ -18,7 +18,7 @@
 # **You will learn** what exact zeros and fused segments cost in quality and in time, and what they show you.
 #
 # **You need** runs of `15_train_seq2seq` (`make sweep SWEEP=translation` or `summarisation`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
@@ -209,8 +209,9 @@ for names in together.values():
 # - *Settled* is the share of written words whose weights that are not 0 form one group. Such a word passes no gradient
 #   back to the scores ((A10), `40_sparse_attention`).
 # - *Different words* tells you whether the attention moves. Each written word has a source word with the largest
-#   weight. We count how many different ones there are, per written word. At 1 each written word has a different source
-#   word. Near 0 all written words have the same source word, so the attention is stuck.
+#   weight. We count how many of these source words are different, and divide by the number of written words. At 1 each
+#   written word has a different source word. Near 0 all written words have the same source word, so the attention is
+#   stuck.
 # - *Cut off* is the share of texts that reached the limit (`longest`). The search judges a text by its
 #   log-probability per word. If a model repeats itself with certainty ("! ! ! !"), each further word improves this
 #   number. You do not see this in ROUGE, because it does not count punctuation.

@@ -21,7 +21,7 @@
 # plausible, stable and calibrated.
 #
 # **You need** the runs of a sweep (`make sweep SWEEP=sst_hardkuma`, `SWEEP=sst_bernoulli`), or nothing. If you leave
-# `runs` empty, we read the committed results.
+# `runs` empty, we read the committed results. The page takes less than a minute.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/12_train_sst"  # folder of the runs
@@ -733,12 +733,13 @@ whole = sides[sides["model"] == "full_text"].set_index("encoder")["accuracy"].to
 for row in sides[sides["model"] != "full_text"].to_dict("records"):
     for name in {row["encoder"], "lstm"} & set(whole):
         points = 100 * (row["accuracy"] - whole[name])
-        print(f"{row['encoder']} at {row['rate_selected']:.0%}: {points:+.1f} points from the full text of {name}")
+        of, other = figures.in_words(row["encoder"]), figures.in_words(name)
+        print(f"{of} at {row['rate_selected']:.0%}: {points:+.1f} points from the full text of {other}")
 judged = sides.dropna(subset=worth_of_words)
 assert (judged["count_tells"] >= judged["answer_share"] - 1e-9).all(), "(R16)"
 for row in judged[judged["model"] != "full_text"].to_dict("records"):
-    print(f"{row['encoder']}: {row['word_precision']:.0%} of the selected words carry sentiment (random: "
-          f"{by_chance:.0%}), and their number tells {row['count_tells']:.0%} of the answers")  # fmt: skip
+    print(f"{figures.in_words(row['encoder'])}: {row['word_precision']:.0%} of the selected words carry sentiment "
+          f"(random: {by_chance:.0%}), and their number tells {row['count_tells']:.0%} of the answers")  # fmt: skip
 
 # %% [markdown]
 # The runs of MiniLM are short. They have three epochs, and only the upper half of the layers is trained. Their settings

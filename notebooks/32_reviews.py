@@ -19,7 +19,7 @@
 # what blind selections of the same size would have found.
 #
 # **You need** runs of `11_train_reviews` (`make sweep SWEEP=reviews_synthetic`), or nothing. If you leave `runs`
-# empty, we read the committed results.
+# empty, we read the committed results. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/11_train_reviews"  # folder of the runs

@@ -21,8 +21,8 @@
 # - how to compute sparsemax, fusedmax, oscarmax, sq-pnorm-max and entmax exactly, forward and backward
 # - where the published oscarmax is not the maximum that it should be, and for which scores fusedmax passes no gradient.
 #
-# **You need** convex functions and Lagrange multipliers. You need no data and no GPU. The notebook runs in about a
-# minute, and you will need about an hour to read it.
+# **You need** convex functions and Lagrange multipliers. You need no data and no GPU. The notebook runs in less
+# than a minute, and you will need about an hour to read it.
 
 # %% tags=["parameters"]
 seed: int = 0  # of random scores
@@ -167,8 +167,8 @@ figures.show(fig)
 #
 # We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
 # has one common value for all words with $y_i > 0$. For a word with $y_i = 0$ the derivative is at most this value.
-# Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives
-# $\ln y_i = x_i/\gamma + c$, which is softmax at temperature $\gamma$. For half the squared norm the derivative is
+# Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives $\ln y_i =
+# x_i/\gamma + \text{const.}$, which is softmax at temperature $\gamma$. For half the squared norm the derivative is
 # $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive,
 # and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is
 # also the projection $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
@@ -236,14 +236,15 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
 # We need $P_{TV}(x)$ only where it is above the threshold of the projection. Suppose first that we only want to know
-# where it is above a given level $c$. These places form a set $S$. Let each place in $S$ cost $c - x_i$, and let each
-# end of $S$ inside the text cost $\lambda$. Then $S$ is the set with the lowest total cost, and we find it by dynamic
-# programming, in one pass forward and one pass back. Now we need the right level. The sum of what is above $c$ is the
-# sum of $x_i - c$ over $S$, less $\lambda$ for each end, and at the threshold of the projection this sum is 1. We find
-# this threshold in rounds, as in section 2. We compute it from all places, drop the places that are not above it, and
-# repeat. The places that remain are the support. All places of a run of the support get the mean of the run, unless the
-# same search finds places of the run that are above this mean. Then the run breaks there, and we treat each part in the
-# same way. So if two neighbours are fused, you find them equal in all digits. Compare the last two weights below.
+# where it is above a given level $\ell$. These places form a set $A$. Let each place in $A$ cost $\ell - x_i$, and
+# let each end of $A$ inside the text cost $\lambda$. Then $A$ is the set with the lowest total cost, and we find it
+# by dynamic programming, in one pass forward and one pass back. Now we need the right level. The sum of what is above
+# $\ell$ is the sum of $x_i - \ell$ over $A$, less $\lambda$ for each end, and at the threshold of the projection this
+# sum is 1. We find this threshold in rounds, as in section 2. We compute it from all places, drop the places that are
+# not above it, and repeat. The places that remain are the support. All places of a run of the support get the mean of
+# the run, unless the same search finds places of the run that are above this mean. Then the run breaks there, and we
+# treat each part in the same way. So if two neighbours are fused, you find them equal in all digits. Compare the last
+# two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -324,10 +325,10 @@ print(f"the published composition is not optimal on {behind['oscarmax, published
 # Is there something between sparsemax and the maximum without a penalty? The squared $p$-norm gives sparsemax for
 # $p = 2$, and the maximum for $p \to 1$. The paper computes it by projected gradients, up to a tolerance. We solve
 # the optimality conditions instead. As in section 2, $x_i - \gamma\, \lVert y\rVert_p^{2-p}\, y_i^{p-1}$ has one
-# common value $\tau$ on the support. So $v_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
-# $\lVert v\rVert_q = \lVert y\rVert_p$ and
+# common value $\tau$ on the support. So $w_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
+# $\lVert w\rVert_q = \lVert y\rVert_p$ and
 #
-# $$y = \lVert v\rVert_q^{2-q}\, v^{q-1}, \qquad v = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
+# $$y = \lVert w\rVert_q^{2-q}\, w^{q-1}, \qquad w = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
 #
 # The sum of the $y_i$ decreases in $\tau$, so Newton's method between two bounds finds $\tau$.
 
@@ -479,10 +480,10 @@ assert alone.any(), "oscarmax groups the ends without the middle"
 #
 # Here $S$ is the support, $\mathbf{1}_S$ is 1 on it and 0 elsewhere, and $\bar v_S$ is the mean over it. A group is a
 # run (fusedmax) or a pool (oscarmax) of values that are equal *before* the projection. For fusedmax and oscarmax we
-# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so their results are divided by $\gamma$. The last
-# form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and $c$ is chosen
-# such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank one, and we
-# can invert it in closed form.
+# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so by the chain rule we also divide the product by
+# $\gamma$. The last form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and
+# $c$ is chosen such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank
+# one, and we can invert it in closed form.
 #
 # In the check below we compare these products with finite differences. In the picture you see the Jacobians at one row
 # of eight scores. Each row of a panel is a weight, and each column is a score. Blue means that the weight grows with

@@ -24,7 +24,7 @@
 # - how a trained probe compares with erasure and with three other methods.
 #
 # **You need** `03_hardkuma` (stretch and rectify) and `06_hold_a_rate` (constraints). You need no data and no GPU.
-# The notebook runs in about a minute.
+# The notebook runs in less than a minute.
 
 # %% tags=["parameters"]
 seed: int = 1  # of digits, initial weights and draws
@@ -189,8 +189,8 @@ assert abs(np.mean(formula) - js) < 1e-12
 # $$v = \max\big(0,\; l + (r - l)\,\sigma((\text{logit}\, u + \gamma) / \tau)\big), \qquad
 # P(v \ne 0) = \sigma\big(\gamma - \tau \ln(-l / r)\big).$$
 #
-# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, with $s$ for the value of
-# > $\sigma$, then $s\,(l - r) + r$ mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both.
+# > The paper's formula has $l$ and $r$ exchanged in the stretch. If you take it literally, then $\sigma\,(l - r) + r$
+# > mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both.
 
 # %%
 logit = torch.tensor(5.0, dtype=torch.float64)
@@ -301,10 +301,10 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # This leaves three choices to us, and each of them changes the result.
 #
-# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, you find the
-# model's own answer in the first place, and we do the same:
+# **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, the model's own
+# answer $y$ comes first, and we use the same order. Here you see our divergence:
 #
-# $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_c y_c \ln (y_c / \hat y_c). \tag{D7}$$
+# $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_j y_j \ln (y_j / \hat y_j). \tag{D7}$$
 #
 # If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(y \| \hat y)$
 # stays small. But KL$(\hat y \| y)$ has no bound, and the surer $y$ is, the larger it becomes. In the figure we take a
@@ -453,9 +453,9 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard deviation
 # of the states of the training texts:
 #
-# $$\min_g\; -\ln \hat y_{\text{answer}} + 10\,\tfrac1T \textstyle\sum_i
-# \text{KL}\big(\mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2) \,\|\, \mathcal N(\mu, s^2)\big), \qquad
-# a_i = g_i. \tag{D9}$$
+# $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T} \textstyle\sum_i
+# \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad
+# \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
 # Guan et al. add as much noise as the output allows, with a size $\rho_i$ for each position and $\eta$ standard normal:
 #

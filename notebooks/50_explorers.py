@@ -19,7 +19,7 @@
 #
 # **You need** nothing for sections 1 and 2, nor for the first pictures of sections 4 and 5. Your browser draws them, so
 # they also work in the static book. The other pictures read finished runs in `outputs/`, and none of these runs needs
-# data.
+# data. The page itself takes seconds.
 #
 # - For section 3, run `make demo`.
 # - For section 4, also run `make run NOTEBOOK=10_first_rationale PARAMS="selection=0.3"`.

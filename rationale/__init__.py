@@ -1,6 +1,7 @@
-"""Differentiable rationales: distributions, gates, models and objectives, and the runs that the notebooks make of them.
+"""Differentiable rationales: distributions, gates, models and objectives, and the runs of the notebooks.
 
-Each room is imported by its name: `from rationale.distributions import HardKuma`, `from rationale.nn import sparsemax`.
+You import each part from its subpackage, as in `from rationale.distributions import HardKuma` and
+`from rationale.nn import sparsemax`.
 """
 
 from pathlib import Path
@@ -51,7 +52,7 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     folder
         Where the run is saved, for `rationale.load`. None: the model is only returned.
     threads : int >= 1
-        Computing threads. Another number gives slightly other weights.
+        Computing threads. Another number of threads gives slightly different weights.
     settings
         The columns `text`, `label` and `rationale`, and all other settings of the notebook, such as `selection=0.2`,
         `epochs=8` and `seed=1` (`python -m rationale.runs 17_train_own_texts --list`).

@@ -1,4 +1,4 @@
-"""`python -m rationale.predict`: see `rationale.runs.predict`."""
+"""Predict from new text with a finished run, by `python -m rationale.predict RUN` (`rationale.runs.predict`)."""
 
 import sys
 

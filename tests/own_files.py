@@ -81,6 +81,15 @@ def _bytes(path: Path, content: bytes) -> Path:
     return path
 
 
+def _parquet_twice(path: Path) -> Path:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = [pa.array([row[name] for row in reviews()]) for name in ("text", "text", "label")]
+    parquet.write_table(pa.Table.from_arrays(columns, ["text", "text", "label"]), path)
+    return path
+
+
 def _pipe(path: Path) -> Path:
     os.mkfifo(path)
     return path
@@ -225,6 +234,16 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
         ["r.csv, row 2: the scores in column 'label', from -1e+308 to 1e+308, are too far apart"]),
     "a label of ERASER that is missing": (lambda d: write_eraser(d, classification=None), {},
                                           ["train.jsonl, line 3: no label in classification"]),
+    "half a character in a text": (lambda d: write_lines(d / "r.jsonl", changed(2, text="a \ud83d film")), {},
+                                   ["r.jsonl, line 3: half a character in column 'text'; accepted: text in UTF-8"]),
+    "half a character in a list of words": (lambda d: write_lines(d / "r.jsonl", changed(2, text=["a", "\udc00"])), {},
+                                            ["r.jsonl, line 3: half a character in column 'text'"]),
+    "half a character in a label": (lambda d: write_lines(d / "r.jsonl", changed(2, label="\ud83d")), {},
+                                    ["r.jsonl, line 3: half a character in column 'label'"]),
+    "half a character in a query": (lambda d: write_eraser(d, query="\ud83d"), {},
+                                    ["train.jsonl, line 3: half a character in column 'query'"]),
+    "a column of Parquet that stands twice": (lambda d: _parquet_twice(d / "r.parquet"), {},
+                                              ["r.parquet: the column 'text' stands twice; accepted: each name once"]),
     "annotations that are missing": (lambda d: _bytes(write_eraser(d) / "train.jsonl", b"").parent, {},
                                      ["train.jsonl: no text in it; accepted: at least one annotation"]),
 }  # fmt: skip

@@ -85,6 +85,21 @@ def test_every_symbol_of_the_notation_is_defined_where_it_says() -> None:
         assert path.is_file(), f"NOTATION.md, {row[0]}: {place} does not exist"
 
 
+def test_a_symbol_has_one_meaning_in_a_notebook() -> None:
+    listed = [
+        (symbol, row[4].strip(" `"))
+        for row in SYMBOLS
+        for symbol in re.findall(r"\$([^$]+)\$", row[0].split(" in ")[0])
+    ]
+    twice = {one for one in listed if listed.count(one) > 1}
+    assert not twice, f"NOTATION.md gives two meanings within a notebook: {twice}"
+    for path in sorted((root() / "notebooks").glob("*.py")):
+        text = re.sub(r"\n# ?>? ?", " ", path.read_text("utf-8"))
+        named = re.findall(r"[Ww]e write \$([^$]+)\$ for|, (?:and )?\$([^$]+)\$ (?:for|stands for) the\b", text)
+        symbols = [one or other for one, other in named]
+        assert len(set(symbols)) == len(symbols), f"{path.name} says twice what a symbol is: {symbols}"
+
+
 def test_the_glossary_is_sorted_and_names_files_that_exist() -> None:
     nouns = [row[0].strip() for row in GLOSSARY]
     assert nouns == sorted(set(nouns)) and len(nouns) > 25

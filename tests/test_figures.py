@@ -462,7 +462,7 @@ def test_a_table_leaves_out_what_does_not_vary_and_what_is_missing():
         "test_accuracy": [0.51234, -1e-9, 1], "nothing": [None] * 3,
     })  # fmt: skip
     shown = figures.show_table(table)
-    assert "In all rows: corpus sst" in shown and "nothing" not in shown, "an empty column is left out"
+    assert "In all rows: corpus SST" in shown and "nothing" not in shown, "an empty column is left out"
     assert "a&lt;b" in shown and "<th>test accuracy</th>" in shown
     assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
     assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table keeps its column names"

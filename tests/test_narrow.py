@@ -156,3 +156,13 @@ def test_a_mapping_without_a_zero_does_not_flatten_the_panels_of_a_phone(recwarn
         heights = [ax.get_position().height for ax in fig.axes]
     assert min(heights) > 0.15, "each of the three panels has most of its third"
     assert not [str(warning.message) for warning in recwarn.list]
+
+
+def test_on_a_phone_no_label_of_a_column_lies_on_the_heat_map():
+    fig, ax = figures.new_figure(size=(7, 3))
+    words = ["a", "girl", "karate", "uniform", "breaking", "a", "stick", "orangefarbenen"]
+    figures.draw_attention(torch.rand(3, 8), ["x", "y", "z"], words, ax, title="T")
+    with figures.style(), narrowed(fig):
+        fig.draw_without_rendering()
+        highest = max(label.get_window_extent().y1 for label in ax.get_xticklabels())
+        assert highest <= ax.bbox.y0 + 1

@@ -42,7 +42,9 @@ class Embedded(anywidget.AnyWidget):
     A subclass sets `_esm` to its `module` and has a traitlet, tagged `sync=True`, for each value that the module reads.
     """
 
-    palette = traitlets.List([PALETTE[0], PALETTE[3]], read_only=True).tag(sync=True)
+    palette = traitlets.List(
+        [f"var(--drawn-blue, {PALETTE[0]})", f"var(--drawn-red, {PALETTE[3]})"], read_only=True
+    ).tag(sync=True)  # a dark page gives the variables its own colours (`rationale.runs.themes`)
 
     def state(self) -> dict[str, Any]:
         """What the module reads from its model: the values of the traitlets that the subclasses have added."""

@@ -165,7 +165,7 @@ def _add_legend(ax: Axes) -> None:
     if not names:
         return
     longest = max(map(len, names), default=0)
-    if len(names) <= 6 and longest <= 45:
+    if len(names) <= 4 and longest <= 45:
         ax.legend()
         return
     columns = 2 if longest <= 60 else 1

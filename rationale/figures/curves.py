@@ -344,9 +344,7 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
     }
     marker = "o" if len(step) < 3 else None  # a line through one point would be invisible
     for name in (name for name in colours if name in names):
-        ax.plot(
-            step, check_numbers(trace[name], name), marker=marker, color=colours[name], label=name.replace("_", " ")
-        )
+        ax.plot(step, check_numbers(trace[name], name), marker=marker, color=colours[name], label=in_words(name))
     if target is not None:
         ax.axhline(target, color=BLACK, linestyle=":", label=f"target rate {100 * target:g} %")
     use_percent_ticks(ax.yaxis)
@@ -358,8 +356,11 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
     right.tick_params(axis="y", colors=DARK_RED)
     right.spines["right"].set(color=DARK_RED, visible=True)
     handles = [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
-    right.legend(handles=handles, fontsize=11)
-    return set_labels(ax, title, "epoch" if time == "epoch" else "training step", "rate, gap (share of words)")
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13)}  # where it covers neither line
+    right.legend(handles=handles, fontsize=11, ncols=len(handles), **below)
+    drawn = [kind for kind in ("rate", "gap") if any(name.startswith(kind) for name in names)]
+    xlabel, ylabel = "epoch" if time == "epoch" else "training step", f"{', '.join(drawn)} (share of words)"
+    return set_labels(ax, title, xlabel, ylabel)
 
 
 @apply_style

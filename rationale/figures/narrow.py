@@ -119,22 +119,29 @@ def _broken(name: str) -> str:
 
 
 def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
-    """Turn the labels below a panel if they overlap, as those of categories do, and the numbers above many bars."""
+    """Turn the labels below a panel if they overlap, as those of categories do, and the numbers above bars."""
     labels = [label for label in ax.get_xticklabels() if label.get_visible() and label.get_text()]
-    if not _overlap(labels):
-        return
-    many = len(labels) > MANY
-    for label in labels:
-        undo.callback(label.set, rotation=label.get_rotation(), ha=label.get_ha())
-        label.set(rotation=90 if many else 35, ha="center" if many else "right")
-    numbers = [text for text in ax.texts if text.get_ha() == "center"]
-    if many and _overlap(numbers):
+    if _overlap(labels):
+        many = len(labels) > MANY
+        if many and any("\n" in label.get_text() for label in labels):  # upright, each needs the width of one line
+            ticks, texts = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
+            undo.callback(ax.set_xticks, ticks, texts)
+            ax.set_xticks(ticks, [text.replace("\n", " ") for text in texts])
+        for label in ax.get_xticklabels():
+            was = {"rotation": label.get_rotation(), "ha": label.get_ha(), "rotation_mode": label.get_rotation_mode()}
+            undo.callback(label.set, **was)
+            label.set(rotation=90 if many else 35, ha="center" if many else "right", rotation_mode="default")
+    numbers = [text for text in ax.texts if text.get_ha() == "center" and text.get_text()]
+    if _overlap(numbers, both_ways=True):
         for text in numbers:
             undo.callback(text.set_rotation, text.get_rotation())
             text.set_rotation(90)
 
 
-def _overlap(texts: list[Text]) -> bool:
-    """Whether two neighbours among texts overlap, from left to right."""
+def _overlap(texts: list[Text], both_ways: bool = False) -> bool:
+    """Whether two neighbours among texts overlap, from left to right; `both_ways`: and from top to bottom."""
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.x0)
-    return any(left.x1 > right.x0 for left, right in pairwise(boxes))
+    return any(
+        left.x1 > right.x0 and not (both_ways and (left.y0 >= right.y1 or right.y0 >= left.y1))
+        for left, right in pairwise(boxes)
+    )

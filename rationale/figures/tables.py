@@ -45,7 +45,7 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
         Whether the cells are words of texts, or names of a user's classes, which have to stay as they are.
     """
     table = table.rename_axis(index).reset_index() if index else table
-    texts, numeric, constants = _as_texts(table, digits)
+    texts, numeric, constants = _as_texts(table, digits, quoted)
     if not quoted:
         texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
@@ -124,7 +124,7 @@ def save_table(table, folder: str | Path, name: str, caption: str = "", digits: 
     return paths
 
 
-def _as_texts(table, digits: int) -> tuple[dict[Any, list[str]], set, str]:
+def _as_texts(table, digits: int, quoted: bool = False) -> tuple[dict[Any, list[str]], set, str]:
     """The cells of each column that varies as texts, the names of those of numbers, and a line with the constants."""
     table = table.dropna(axis=1, how="all") if len(table) else table
     present = {name: [value for value in table[name] if value is not None and value == value] for name in table}
@@ -145,7 +145,8 @@ def _as_texts(table, digits: int) -> tuple[dict[Any, list[str]], set, str]:
 
     texts = {name: [format_cell(value, name) for value in table[name]] for name in table}
     constant = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
-    told = "; ".join(f"{name} {texts[name][0]}" for name in constant if texts[name][0])
+    written = str if quoted else _as_words
+    told = "; ".join(f"{name} {written(texts[name][0])}" for name in constant if texts[name][0])
     varying = {name: cells for name, cells in texts.items() if name not in constant}
     return varying, set(decimals), f"In all rows: {told}" if told else ""
 

@@ -45,6 +45,7 @@ WORDS = {
     "mse": "squared error",
     "task": "loss of the task",
     "loss": "loss of the task and prices",
+    "gap_average": "gap, average of the last steps",
     "rate_expected": "expected share selected",
     "rate_selected": "share selected",
     "dev_mse": "squared error on dev",
@@ -73,6 +74,9 @@ WORDS = {
     "comprehensiveness_aopc": "comprehensiveness, mean over budgets",
     "length_leak": "length leak",
     "count_tells": "count tells",
+    "empty": "share of texts without a selected word",
+    "first_words": "share of the selected words among the first two",
+    "words_a_second": "words per second",
     "answer_share": "share of the most frequent answer",
     "calibration_error": "calibration error",
     "word_precision": "precision of words",
@@ -86,6 +90,11 @@ WORDS = {
     "length_ratio": "length, divided by the reference's",
     "zeros": "share of weights that are 0",
 }
+
+
+def scores_in_words(scores) -> str:
+    """One score or several, with two decimals: [0.5, 0.25] is "0.50, 0.25"."""
+    return ", ".join(f"{float(score):.2f}" for score in scores)
 
 
 def in_words(name: str) -> str:

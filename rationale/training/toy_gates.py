@@ -17,8 +17,8 @@ from rationale.nn import HardKumaGate, decide
 from rationale.objectives import Constraint, log_mean
 
 POINTS = 2000  # of the midpoint rule
-# A sentence of the Stanford Sentiment Treebank (test split), which the notebooks 10, 01, 05 and 06 share. People found
-# it negative. What each word is worth to the predictor was made up for these notebooks.
+# A sentence of the Stanford Sentiment Treebank (test split), which the notebooks 10, 01 and 05 to 07 share. People
+# found it negative. What each word is worth to the predictor was made up for these notebooks.
 SENTENCE = "Pretentious editing ruins a potentially terrific flick .".split()
 SENTENCE_WORTH = torch.tensor([3, 1, 4, 0, 2, 1, 1, 0], dtype=torch.float64)
 

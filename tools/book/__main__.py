@@ -10,8 +10,10 @@ A notebook is executed only if no finished run shows its current text; the pages
 import argparse
 import hashlib
 import html
+import json
 import logging
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -54,6 +56,7 @@ from tools.book.questions import as_markdown, questions_file, read_questions
 from tools.smoke import needed_first, smoke
 
 SMALL = "book"  # name of the runs made here, one of TRIALS
+TIMES = "times.json"  # seconds on one core, by notebook
 THEORY = ("0", "4", "5")  # how the names of notebooks begin that show their point with their defaults
 RENAMED = {  # pages that have moved, and where to; of a notebook that was divided, the first part
     "01_kumaraswamy": "02_kumaraswamy",
@@ -80,12 +83,15 @@ def executed(notebook: Path, outputs: Path) -> Path:
     Theory and comparisons run with their defaults, the first notebook as in `make demo`. For any other notebook, the
     newest finished run with the notebook's current cells is taken, or else a short run is made.
     """
-    reads_committed = defaults(notebook).get("runs") == []
-    if notebook.stem.startswith(THEORY) or reads_committed:
-        return _drawn_as_now(notebook, [], outputs, SMALL)
-    if notebook.stem.startswith("10"):
-        return _drawn_as_now(notebook, ["params/demo.yaml"], outputs, "demo")
+    if shown_whole(notebook):
+        demo = notebook.stem.startswith("10")
+        return _drawn_as_now(notebook, ["params/demo.yaml"] * demo, outputs, "demo" if demo else SMALL)
     return newest_run(notebook, outputs) or short_run(notebook, outputs)
+
+
+def shown_whole(notebook: Path) -> bool:
+    """Whether the book shows a run as long as those of its readers: theory, comparisons, and the first notebook."""
+    return notebook.stem.startswith((*THEORY, "10")) or defaults(notebook).get("runs") == []
 
 
 @cache
@@ -253,6 +259,19 @@ class _Warnings(logging.Handler):
         self.messages.append(record.getMessage())
 
 
+def core_seconds() -> float:
+    """The seconds that cores have worked for this process and its children; other programs do not lengthen them."""
+    used = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def keep_time(name: str, seconds: float) -> None:
+    """Keep what a notebook has taken on one core, beside the committed results."""
+    path = root() / "outputs" / "reference" / TIMES
+    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    write_text(path, json.dumps(dict(sorted((known | {name: round(seconds)}).items())), indent=1) + "\n")
+
+
 def committed_pictures(notebook: Path) -> list[str]:
     """Names of the committed pictures that show what a notebook shows.
 
@@ -290,7 +309,9 @@ def main(arguments: list[str] | None = None) -> int:
         "python -m tools.book", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     form.add_argument("names", nargs="*", metavar="NOTEBOOK", help="the notebooks to execute; none: all")
-    chosen = form.parse_args(arguments).names
+    form.add_argument("--times", action="store_true", help=f"write what each takes into outputs/reference/{TIMES}")
+    given = form.parse_args(arguments)
+    chosen = given.names
     outputs, notebooks, wrong, left_out = root() / "outputs", {}, [], []
     readme = (root() / "README.md").read_text("utf-8")
     order = reading_order(readme)
@@ -298,10 +319,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {unknown[0]}: accepted are {', '.join(order)}", file=sys.stderr)
         return 2
     for name in order:
-        notebook = notebook_path(name)
+        notebook, began, spent = notebook_path(name), time.time(), core_seconds()
         try:
             folder = shown_before(notebook, outputs) if chosen and name not in chosen else executed(notebook, outputs)
             notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
+            if given.times and (folder / "run.ipynb").stat().st_mtime > began and shown_whole(notebook):
+                keep_time(name, core_seconds() - spent)
         except BadInput as error:  # such as data that are not here
             print(f"{name} is left out: {error}", file=sys.stderr)
             left_out.append(name)

@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from rationale.data.files import parse_json, read_lines, read_text
+from rationale.data.own.marks import HALF, require_whole
 from rationale.errors import BadInput, excerpt, shown
 
 SIDES = ("_premise", "_hypothesis")  # endings of the two documents of a pair (e-SNLI)
@@ -45,6 +46,8 @@ class Documents:
                 row = parse_json(line, f"{place}:{number}", '{"docid": ..., "document": ...}')
                 if not isinstance(row, dict) or not isinstance(row.get("document"), str):
                     raise BadInput(f"{place}:{number}: no document; accepted: " + '{"docid": ..., "document": ...}')
+                if HALF.search(row["document"]):
+                    raise BadInput(f"{place}:{number}: half a character; accepted: text in UTF-8")
                 self.known[str(row.get("docid"))] = _words(row["document"])
 
     def __contains__(self, name: str) -> bool:
@@ -107,6 +110,8 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
     label = "" if row["classification"] is None else str(row["classification"])
     if not tokens or not label:
         raise ValueError("an empty text" if not tokens else "no label in classification")
+    require_whole(label, "classification")
+    require_whole(row.get("query") or "", "query")
     second = tuple(documents[sides[1]]) if sides else ()
     return Annotation(
         number, tuple(tokens), tuple(flags) if evidences else None, _words(row.get("query") or ""), second, label

@@ -10,6 +10,7 @@ from rationale.data.characters import token_spans
 from rationale.data.tokenise import TOKENISERS
 from rationale.errors import excerpt
 
+HALF = re.compile("[\ud800-\udfff]")
 ACCEPTED_MARKS = "spans of characters, [[0, 12], [30, 41]], or a 0/1 list with one number per word, 0 0 1 1"
 
 
@@ -34,7 +35,15 @@ def read_tokens(cell: Any, column: str, tokeniser: str) -> tuple[str, ...]:
         raise ValueError(f"{what} in column {excerpt(column)}; accepted: a text, or a list of words")
     if any("\0" in token for token in tokens):
         raise ValueError(f"a NUL character in column {excerpt(column)}; accepted: text in UTF-8")
+    for token in tokens:
+        require_whole(token, column)
     return tuple(map(intern, tokens))
+
+
+def require_whole(text: str, column: str) -> None:
+    """Refuse half a character, which JSON can escape (`\\ud83d` alone) and which no file in UTF-8 can hold."""
+    if not text.isascii() and HALF.search(text):
+        raise ValueError(f"half a character in column {excerpt(column)}; accepted: text in UTF-8")
 
 
 def read_marks(cell: Any, text: Any, tokens: Sequence[str]) -> tuple[bool, ...] | None:

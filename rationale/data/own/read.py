@@ -17,7 +17,7 @@ from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
 from rationale.data.own.labels import read_labels, spelled
-from rationale.data.own.marks import read_marks, read_tokens
+from rationale.data.own.marks import read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
 from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
@@ -262,7 +262,9 @@ def _label(cell: Any, names: list[str] | None, column: str) -> str:
                 f"the class {cell} in column {excerpt(column)} has no name; accepted: 0 to {len(names) - 1}"
             )
         return names[cell]
-    return spelled(cell)
+    text = spelled(cell)
+    require_whole(text, column)
+    return text
 
 
 def _read_eraser(folder: Path, p: Any, words: dict[str, int]) -> list[Part]:

@@ -145,9 +145,7 @@ def _csv(path: Path) -> Table:
     header = max(headers, key=len)  # the first of equal ones
     delimiter = DELIMITERS[kind_of(path)][headers.index(header)]
     columns = [name.strip() for name in header]
-    twice = next((name for name in columns if columns.count(name) > 1 and name), None)
-    if twice is not None:
-        raise BadInput(f"{place}, row 1: the column {excerpt(twice)} stands twice; accepted: each name once")
+    _refuse_repeated(columns, f"{place}, row 1")
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         chosen = [columns.index(name) for name in wanted]
@@ -164,6 +162,12 @@ def _csv(path: Path) -> Table:
             yield number, [row[i] for i in chosen]
 
     return Table(place, columns, read)
+
+
+def _refuse_repeated(columns: list[str], place: str) -> None:
+    twice = next((name for name in columns if columns.count(name) > 1 and name), None)
+    if twice is not None:
+        raise BadInput(f"{place}: the column {excerpt(twice)} stands twice; accepted: each name once")
 
 
 def _fields(path: Path, place: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -227,6 +231,8 @@ def _parquet(path: Path) -> Table:
     with _readable(path):
         file = parquet.ParquetFile(recorded(path))
         columns = list(file.schema_arrow.names)
+
+    _refuse_repeated(columns, shown(path))
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         with _readable(path):
