@@ -41,7 +41,7 @@ def evaluation(right: int, texts: int, z=None, answers=None, score=None) -> Eval
 def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = True, labels=1) -> Result:
     """A run with these evaluations; all its texts have one label."""
     head = Classes(1, 2) if dev.answer.dtype == torch.long else Scores(1, 1)
-    model = SimpleNamespace(head=head, has_gates=has_gates)
+    model = SimpleNamespace(head=head, has_gates=has_gates, reads_pieces=False)
     evaluations = {"dev": dev, "test": test or dev}
     splits = {name: [Example(("a",) * 5, labels)] * len(part.z) for name, part in evaluations.items()}
     return Result(model, None, splits, evaluations, [], {})
@@ -100,6 +100,13 @@ def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do
     assert f"standard error of {error:.2g}" in note and "vectors=" in note and "encoder=minilm" in note
     assert notes_about(result(evaluation(700, 1000)), baseline(701, 1000)) == [], "within a standard error"
     assert notes_about(result(evaluation(760, 1000)), baseline(700, 1000)) == [], "better"
+
+
+def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():
+    worse = result(evaluation(600, 1000))
+    worse.model.reads_pieces = True
+    (note,) = notes_about(worse, baseline(800, 1000))
+    assert "encoder=" not in note and "vectors=" not in note and "give more epochs" in note
 
 
 @pytest.mark.parametrize(("error", "worse"), [(0.105, True), (0.3, False)])

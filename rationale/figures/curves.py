@@ -312,7 +312,7 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
     ax.xaxis.get_major_locator().set_params(integer=True)
     if right is ax:
         ax.legend(fontsize=11)
-        shares = "share of words, of sentences" if "accuracy" in score else "share of words"
+        shares = "share of words, of texts" if "accuracy" in score else "share of words"
         return set_labels(ax, title, "epoch", "mean squared error" if is_error else shares)
     right.spines["right"].set_visible(True)
     handles = [*right.get_legend_handles_labels()[0], *ax.get_legend_handles_labels()[0]]

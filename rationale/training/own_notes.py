@@ -20,7 +20,9 @@ WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from w
 WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
 SIGMAS = 1.96  # that distance in standard errors
 TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
-ADVICE = "give word vectors (vectors=), encoder=minilm, more epochs or a larger selection"
+ADVICE = "more epochs or a larger selection"
+OF_RANDOM_WEIGHTS = f"give word vectors (vectors=), encoder=minilm, {ADVICE}"
+OF_PRETRAINED = f"give {ADVICE}"
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
 
@@ -41,12 +43,14 @@ def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
         On the same splits.
     """
     dev, metric = result.evaluations["dev"], result.model.head.metric  # type: ignore[union-attr]
+    advice = OF_PRETRAINED if result.model.reads_pieces else OF_RANDOM_WEIGHTS  # type: ignore[union-attr]
     notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
     if metric == "accuracy":
-        notes.append(why_constant(dev.answer, torch.tensor([example.label for example in result.splits["dev"]])))
+        labels = torch.tensor([example.label for example in result.splits["dev"]])
+        notes.append(why_constant(dev.answer, labels, advice))
     if baseline is not None:
         scores = torch.as_tensor(baseline.scores["dev"])
-        notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name))
+        notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name, advice))
     if result.model.has_gates:  # type: ignore[union-attr]
         collapsed = why_collapsed(dev.z)
         notes.append(collapsed or (why_code(dev, result.evaluations["test"]) if metric == "accuracy" else ""))
@@ -82,21 +86,23 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
     return f"too few texts: {known}; label more, about {needed:,} are needed for ± {limit:.2g}"
 
 
-def why_constant(answer: Tensor, label: Tensor) -> str:
+def why_constant(answer: Tensor, label: Tensor, advice: str = OF_RANDOM_WEIGHTS) -> str:
     """Whether every answer is the same class, although the labels are not.
 
     Parameters
     ----------
     answer, label : long [N]
+    advice : str
+        What the note ends with.
     """
     if len(answer.unique()) > 1 or len(label.unique()) == 1:
         return ""
     right = (answer == label).double().mean().item()
     told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label))}"
-    return f"{told}: the model has learned nothing yet; {ADVICE}"
+    return f"{told}: the model has learned nothing yet; {advice}"
 
 
-def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
+def why_worse(mine: Tensor, other: Tensor, name: str, advice: str = OF_RANDOM_WEIGHTS) -> str:
     """Whether a model is worse than the baseline.
 
     Parameters
@@ -105,6 +111,8 @@ def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
         Scores of the same texts, more is better.
     name : str
         Of the baseline.
+    advice : str
+        What the note ends with.
     """
     difference = other - mine
     mean = difference.mean().item()
@@ -113,7 +121,7 @@ def why_worse(mine: Tensor, other: Tensor, name: str) -> str:
         return ""
     scores = f"{abs(mine.mean().item()):.3g}, {name} {abs(other.mean().item()):.3g}"
     by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"
-    return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {ADVICE}"
+    return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
 
 
 def why_collapsed(z: Sequence[Tensor]) -> str:
