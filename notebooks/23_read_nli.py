@@ -294,9 +294,9 @@ else:
 # constraint rewards open cells throughout. With the warm start it stays near 0, and the constraint has little left to
 # do.
 #
-# The run with the row *expected share held* in section 1 also started from scratch, and it loses more than seven
-# points. Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its
-# constraint holds the expected share of open cells and not the share at test time.
+# The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
+# Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
+# the expected share of open cells and not the share at test time.
 #
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
 # > does not explain the four points. The start explains them. We changed three parts of the start together. These are
