@@ -294,8 +294,8 @@ else:
 # constraint rewards open cells throughout. With the warm start it stays near 0, and the constraint has little left to
 # do.
 #
-# We also started the run in which the expected share is held from scratch, and it loses more than seven points. Its
-# multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
+# The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
+# Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
 # the expected share of open cells and not the share at test time.
 #
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
