@@ -10,6 +10,7 @@ import pytest
 
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root
+from rationale.runs.cells import defaults
 from rationale.runs.saved import load_run, read_metrics
 from tests.forked import run_forked, run_warm
 from tests.own_files import rated, reviews, write_eraser, write_table
@@ -40,6 +41,18 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     missing = {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {p.name for p in folder.iterdir()}
     assert not missing, f"{folder} lacks {missing}"
+
+
+READ_COMMITTED = [path for path in NOTEBOOKS if defaults(path).get("runs") == []]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", READ_COMMITTED, ids=lambda path: path.stem)
+def test_what_a_reading_page_says_of_the_committed_results_holds(notebook: Path, tmp_path: Path) -> None:
+    try:
+        run_forked(notebook, outputs=tmp_path, name="committed")
+    except (BadInput, RunFailed) as error:
+        pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
 
 
 @pytest.mark.slow
