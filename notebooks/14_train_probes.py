@@ -146,13 +146,13 @@ for one in found.values():
 # %% [markdown]
 # ## 3. What came out
 #
-# What you see in the table depends on the task. For the toy task, the columns `kl` and `js` measure how far the
-# attributions are from the truth. (For this, both are scaled to sum to 1.) The columns `kl_1` and `js_1` belong to
+# What you see in the table depends on the task. For the toy task, the columns *KL* and *JS* measure how far the
+# attributions are from the truth. (For this, both are scaled to sum to 1.) The columns with *layer 1* belong to
 # layer 1, whose states have seen the query. At layer 0 no state knows the query yet, so there the right answer is to
 # keep everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
 #
-# > Erasure has no `kl_1`. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from
-# > the truth is infinite. The column `empty` is the share of texts of which a method keeps nothing. For erasure this
+# > Erasure has no KL. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from
+# > the truth is infinite. The column *empty* is the share of texts of which a method keeps nothing. For erasure this
 # > happens when the empty sequence has the same answer.
 
 # %%
