@@ -403,8 +403,8 @@ figures.show(fig)
 # $\alpha$ decides how these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
-# elsewhere. We differentiate (A6). When a score or $\alpha$ changes, $u$ changes too, so that the weights still sum to
-# 1. We get
+# elsewhere. We differentiate (A6). When a score or $\alpha$ changes, $u$ changes too, so that the sum of the
+# weights stays 1. We get
 #
 # $$J = \tfrac1\gamma\Big(\operatorname{diag}(s) - \frac{s\,s^\top}{\sum_i s_i}\Big), \qquad
 # \frac{\partial y}{\partial\alpha} = c - \frac{\sum_i c_i}{\sum_i s_i}\,s, \qquad
