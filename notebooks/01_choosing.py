@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Choose words, and look for the gradient
 #
-# **You will** put a switch on each word of a three-word text, find out why gradient descent cannot train such a
-# switch, and train it all the same, with random draws.
+# **You will** put a switch on each word of a three-word text, find out why gradient descent cannot train such a switch,
+# and then train it with the help of random draws.
 #
 # **You will learn**
 # - why the choice of a word has no useful derivative, and why weighing words is not the same as choosing them;
@@ -266,8 +266,8 @@ figures.show_table(sums)
 # %% [markdown]
 # The second row is the real sentence that you have met at the end of `10_first_rationale`. We can still list its
 # selections, and in `05_count_words` we do. But most sentences of the Stanford Sentiment Treebank are longer, with
-# about twenty words, and a beer review has more than a hundred. So the sum is out of the question, for a single step
-# and for a single text.
+# about twenty words, and a beer review has more than a hundred. So the sum is out of the question, even for a single
+# step with a single text.
 #
 # When a sum is too long, we sample. Toss the coins, look up the cost, and average: the mean over many tosses tends to
 # the expected cost (C3). Does this rescue the gradient, too? Let us look at a toss more closely. We draw a number $u$
@@ -303,10 +303,10 @@ print(f"expected cost {fair.expected_cost:.4f}, mean of {p.num_samples:,} tosses
 #
 # Williams called this estimate REINFORCE in 1992, and Lei, Barzilay and Jaakkola trained rationales with it in 2016.
 # You need only one draw for an estimate. Toss the coins, compute the predictor *once*, and multiply the cost by $z_t -
-# p_t$. What does a step of descent do with this estimate? It makes the choices of this draw less likely. Words that
-# were selected get a lower score, words that were left out get a higher one. The costlier the draw, the larger is the
-# step. In this sense, each draw casts a vote on every word. No derivative of the predictor is needed, so $z$ may be
-# exactly 0 or 1.
+# p_t$. What does a step of descent do with this estimate? Since every cost is positive here, the step makes the choices
+# of this draw less likely. Words that were selected get a lower score, words that were left out get a higher one. The
+# costlier the draw, the larger is the step. In this sense, each draw casts a vote on every word. No derivative of the
+# predictor is needed, so $z$ may be exactly 0 or 1.
 #
 # > You may object that in one draw the same cost is charged to every word, whether the word mattered or not. That is
 # > true, and it is why the estimate is noisy. It is right on average only because a word that does not matter is
@@ -410,7 +410,7 @@ fig
 print("selected at the end:", "; ".join(ends))
 
 # %% [markdown]
-# The band reaches from the best to the worst of the five at each step, and the dashed line is the third of the five.
+# The band reaches from the best to the worst of the five at each step, and the dashed line is the median of the five.
 # You see all of them come down, but later than the exact gradient, and the printed line says that not all of them end
 # at the same selection. Some keep *very*, which is not worth its price. How can that be? If a word has become nearly
 # certain by accident, selected or not, we hardly ever draw the other choice again, and learn nothing more about it. If
@@ -447,15 +447,15 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # ## 6. What one would wish for
 #
 # Let us sum up what we have. A weight has a slope, but no word is ever gone. With a coin, words are gone, but a draw
-# has no slope, and REINFORCE has to average over many draws. It uses a single number per draw, the cost. But a draw
-# tells us more. We can differentiate the loss by each $z_t$ and learn which of the words made the draw costly. If
-# only that derivative could go on through the draw!
+# has no slope, and REINFORCE has to average over many draws. From each draw, REINFORCE uses a single number, the cost.
+# But a draw tells us more. We can differentiate the loss by each $z_t$ and learn which of the words made the draw
+# costly. If only that derivative could go on through the draw!
 #
-# Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes
-# *smoothly* with the score while the noise stays the same. The noise is drawn in the same way whatever the score is.
-# So the derivative of the average is the average of the derivatives, and for each of these we can use the chain rule.
-# For each draw we need one backward pass, and a word on which the prediction does not depend gets no noise at all.
-# You may meet (C7) under the name *reparameterisation trick*:
+# Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes *smoothly*
+# with the score while the noise stays the same. The noise is drawn in the same way whatever the score is. So the
+# derivative of the average is the average of the derivatives, and for each of these we can use the chain rule. For each
+# draw we need one backward pass, and a word on which the prediction does not depend gets no noise at all. You may meet
+# the following equation under the name *reparameterisation trick*:
 #
 # $$\frac{\partial\, \mathrm E[c]}{\partial o_t} = \mathrm E\Big[\frac{\partial c}{\partial z_t}\, \frac{\partial
 # h(u_t, o_t)}{\partial o_t}\Big]. \tag{C7}$$

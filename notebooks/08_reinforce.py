@@ -474,8 +474,9 @@ figures.save_figure(fig, folder, "entropy")
 fig
 
 # %% [markdown]
-# You see that all curves cross one half at the same place, where a word is worth exactly its price. With a large
-# reward a gate keeps tossing its coin over a wide range of worths, and with a small one it decides early.
+# Each curve in the figure belongs to one weight $\beta$ of the entropy. On all of them, $P(z = 1)$ is one half where a
+# word is worth exactly its price. With a large $\beta$ a gate stays random over a wide range of worths, and with a
+# small $\beta$ only near this point.
 #
 # ## Summary
 #

@@ -408,11 +408,11 @@ fig
 # \text{attention: } \textstyle\sum_t \alpha_t h_t. \tag{R12}$$
 #
 # **The experiment.** We take texts of twenty words with the signal in four random places, any one of which is enough.
-# Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*)
-# or removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So
-# we count only models that are right on more than 95 % of new texts. In the column `learned` you see how many of the
-# three these are. The mean position of the kept signals is 0 at the start of a text and 1 at its end. (You will see
-# that some models never learn the task at this price per word.)
+# Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*) or
+# removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So we
+# count only models that are right on more than 95 % of new texts. In the column `learned` you see how many of the three
+# seeds gave such a model. The mean position of the kept signals is 0 at the start of a text and 1 at its end. (You will
+# see that some models never learn the task at this price per word.)
 
 # %%
 pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)

@@ -136,8 +136,8 @@ figures.show_source(models.Extractor.forward)
 # The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
 # their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The dotted
 # line is the target. Of all epochs whose rate is near the target, we keep the one with the smallest error, and the
-# title says which one this is. Above the picture you find one printed line per epoch. It has the squared error on the
-# dev split (`mse`), the expected rate and the selected rate. Section 4 explains how these two rates differ.
+# title says which one this is. Above the picture you find one printed line per epoch. Each line gives the squared error
+# on the dev split (`mse`), the expected rate and the selected rate. Section 4 explains how these two rates differ.
 
 # %%
 watched = [i for i, review in enumerate(splits["dev"]) if any(review.rationale)][:4] or [0]
@@ -301,8 +301,8 @@ if is_ours:
 # although the target has room for them? About half of the reviews have two opinions about our aspect, and the grammar
 # makes both from the same judgement. So a reader who knows the first opinion can nearly guess the second. How nearly?
 # We can compute it from the texts alone. Below, a perfect reader is given no word of a review, or its first opinion, or
-# all informative words, and predicts the mean score of all reviews that look the same to it. The error that is left is
-# the variance among these reviews.
+# all informative words, and predicts the mean score of all reviews in which it would be given the same words. The error
+# that is left is the variance among these reviews.
 
 # %%
 grade_of = {word: grade for grade, words in synthetic.GRADES.items() for word in words.split()}
@@ -474,9 +474,9 @@ if is_ours:
     assert followed["selected after"].sub(followed["selected before"]).abs().max() < 0.05, "about as often"
 
 # %% [markdown]
-# When we turn the opinions about our aspect, the prediction moves about as far as the score. When we turn all others,
-# it hardly moves, although we change more than twice as many words. So the prediction depends on the opinions on
-# which it should depend.
+# When we reverse the opinions about our aspect, the prediction moves about as far as the true score. When we reverse
+# all others, the prediction hardly moves, although we change more than twice as many words. So the prediction depends
+# on the opinions on which it should depend.
 #
 # The selection stays nearly the same in both cases. An opinion about our aspect is selected about as often whether it
 # praises or blames. So the selector finds out what an opinion is *about*, and the predictor reads what it *says*.
@@ -570,9 +570,9 @@ figures.highlight_html(SENTENCE, [0] * len(SENTENCE), title="SST, “negative”
 # Did you keep *terrific*? Alone, it speaks for the opposite, as *good* does in "not good". You will meet this sentence
 # again. In `01_choosing` we ask why such a choice cannot be trained directly, and list four properties that we wish a
 # gate to have. In `02_kumaraswamy` and `03_hardkuma` we build a gate that has them. In `05_count_words` we put such
-# gates on the eight words of this sentence and count how many of them are selected. In `06_hold_a_rate` we hold this
-# number at a target, and in `07_decide_and_depend` the rule for test time decides them. In `12_train_sst` you train a
-# model on all sentences of the SST.
+# gates on the eight words of this sentence and count how many of them are selected. In `06_hold_a_rate` we hold the
+# number of selected words at a target, and in `07_decide_and_depend` we choose a rule that opens or closes these gates
+# at test time. In `12_train_sst` you train a model on all sentences of the SST.
 
 # %%
 for kind, marks in (("txt", "in [brackets], gold _between underscores_"), ("ansi", "on orange, gold underlined")):

@@ -265,8 +265,8 @@ for answer in answers[:3]:
 
 # %% [markdown]
 # Which words does the model select most often? The table has one column per answer, with the words that stand in the
-# largest number of rationales. Look for a name, a date or a punctuation mark. If you find one, your texts often give
-# the label away by something that is no reason, and the model has found it.
+# largest number of rationales. Look for a name, a date or a punctuation mark. If you find one, this word or mark often
+# gives the label away in your texts, although it is no reason for the label, and the model has learned to use it.
 
 # %%
 words = {}

@@ -387,8 +387,8 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
-# this margin. Compared with the other score function, more of the relaxed gate's masks meet the margin, but they keep
-# more word pieces than they need.
+# this margin. The masks of the relaxed gate meet the margin more often than those of the score function with $\lambda$,
+# but they keep more word pieces than they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three

@@ -608,13 +608,13 @@ if len(told):
     display(export.figure(fig, "code"))
 
 # %% [markdown]
-# *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences
-# of one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the
-# number of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the
-# selected words are among the first two of their sentence (`first_words`). Such a model is a classifier that passes
-# on one symbol. Its rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. You can
-# detect them by three measures, which are precision, the agreement between seeds, and (R16). A price per word, in
-# contrast, is paid in each sentence, and the words that are then selected are those that carry sentiment.
+# *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences of
+# one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the number
+# of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the selected words
+# are among the first two of their sentence (`first_words`). Such a model is a classifier that passes on one symbol. Its
+# rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. You can detect them by three
+# measures, which are precision, the agreement between seeds, and (R16). With a price per word, in contrast, each
+# selected word adds to the loss of its own sentence, and the selected words are those that carry sentiment.
 
 # %% [markdown]
 # ## 14. One sentence at every rate
@@ -831,9 +831,10 @@ if len(apart):
 # Near 40 % of the words HardKuma is ahead of Bernoulli gates with either control. With a price the interval excludes 0.
 # Under the constraint it does not, although the difference points the same way, so three seeds cannot tell. For neither
 # gate do we see a difference between the constraint and the price. So the *gate* is the likelier source of a difference
-# in accuracy, and this difference is small. The difference in the paper is larger than our interval allows, and we have
-# not tested what else contributes to it. The paper's Bernoulli gates have one draw, no baseline, and a price that is
-# counted on the draw (section 8). Ours have two draws, a baseline, and a price in closed form.
+# in accuracy, and this difference is small. The difference in the paper is larger than the upper end of our interval,
+# so something else may contribute to it, which we have not tested. The paper's Bernoulli gates have one draw, no
+# baseline, and a price that is counted on the draw (section 8). Ours have two draws, a baseline, and a price in closed
+# form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.

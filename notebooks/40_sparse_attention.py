@@ -403,7 +403,8 @@ figures.show(fig)
 # $\alpha$ decides how these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
-# elsewhere. We differentiate (A6), in which $u$ changes such that the weights still sum to 1, and get
+# elsewhere. We differentiate (A6). When a score or $\alpha$ changes, $u$ changes too, so that the sum of the
+# weights stays 1. We get
 #
 # $$J = \tfrac1\gamma\Big(\operatorname{diag}(s) - \frac{s\,s^\top}{\sum_i s_i}\Big), \qquad
 # \frac{\partial y}{\partial\alpha} = c - \frac{\sum_i c_i}{\sum_i s_i}\,s, \qquad
@@ -480,7 +481,7 @@ assert alone.any(), "oscarmax groups the ends without the middle"
 #
 # Here $S$ is the support, $\mathbf{1}_S$ is 1 on it and 0 elsewhere, and $\bar v_S$ is the mean over it. A group is a
 # run (fusedmax) or a pool (oscarmax) of values that are equal *before* the projection. For fusedmax and oscarmax we
-# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so by the chain rule we also divide the product by
+# chain the first two forms. The maps (A2) to (A4) take $x/\gamma$, so by the chain rule we also divide $Jv$ by
 # $\gamma$. The last form is Proposition 1 of the paper, written on the support. In it, $B = \gamma\nabla^2\Omega$, and
 # $c$ is chosen such that the result sums to 0. For the squared $p$-norm, $B$ is a diagonal matrix plus a matrix of rank
 # one, and we can invert it in closed form.
