@@ -108,11 +108,12 @@ if is_ours:
 
 # %% tags=["figure"]
 if len(table):
-    fig, ax = figures.new_figure(size=(9, 4.6))
+    fig, ax = figures.new_figure(size=(12, 4.8))
     drawn = table[table["js_1"].notna()]  # a method may attribute nothing to any text
     errors = drawn["js_1_std"].astype(float).fillna(0)
     title = f"The {figures.in_words(best)} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
-    names = [figures.in_words(name).replace(" ", "\n") for name in drawn.index]
+    names = [re.sub(", num steps (.*)", r", \1 steps", figures.in_words(name)) for name in drawn.index]
+    names = [name.replace(" ", "\n").replace("\nsteps", " steps") for name in names]
     figures.draw_bars(names, {"JS": drawn["js_1"].astype(float)}, ax, title=title, ylabel="Jensen-Shannon, nats",
                       errors={"JS": errors}, fmt="{:.3f}")
     display(export.figure(fig, "distance_toy"))
