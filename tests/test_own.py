@@ -1,6 +1,7 @@
 """Texts of one's own: every kind of file, what is told from them, and the messages for bad ones."""
 
 import lzma
+import os
 import random
 import shutil
 import subprocess
