@@ -211,6 +211,9 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert {name: getattr(kept, name) for name in given} == given
     full = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "model": "full_text"})
     assert (full.epochs, full.start) == (4, "none"), "a model without gates has nothing to start"
+    for encoder in ("lstm", "minilm"):
+        attention = OwnTextSettings.checked({"corpus": "r.csv", "encoder": encoder, "model": "attention"})
+        assert attention.pool == "final", "attention has a pool of its own, so it can be fitted without saying so"
     path = notebook_path("17_train_own_texts")
     values, notes = merge(path, ["encoder=minilm", "epochs=20"])
     assert values["epochs"] == 20 and values["start"] == "target"

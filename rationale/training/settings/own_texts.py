@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from rationale.data.corpora import corpus_names
 from rationale.data.own.settings import IN_WORDS, RationaleFileSettings, absolute
+from rationale.models.extractor import WHOLE_TEXT
 from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
 from rationale.settings import OneOf, setting
@@ -65,9 +66,13 @@ class OwnTextSettings(
 
     @classmethod
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The defaults of a pretrained encoder, if one is chosen; its gates start at the target if there is one."""
+        """The defaults of a pretrained encoder, if one is chosen; its gates start at the target if there is one.
+
+        A model with a pool of its own, such as `attention`, leaves `pool` unused.
+        """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
+        unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         if not find_encoder(meant["encoder"]).reads_pieces:
-            return {}
+            return unused
         held = meant["model"] in GATES and meant["selection"] is not None
-        return FINE_TUNED | (STARTED if held else {})
+        return FINE_TUNED | (STARTED if held else {}) | unused
