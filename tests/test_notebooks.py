@@ -10,7 +10,7 @@ import pytest
 
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root
-from rationale.runs.cells import defaults
+from rationale.runs.cells import reads_committed
 from rationale.runs.saved import load_run, read_metrics
 from tests.forked import run_forked, run_warm
 from tests.own_files import rated, reviews, write_eraser, write_table
@@ -43,11 +43,8 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing, f"{folder} lacks {missing}"
 
 
-READ_COMMITTED = [path for path in NOTEBOOKS if defaults(path).get("runs") == []]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", READ_COMMITTED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("notebook", filter(reads_committed, NOTEBOOKS), ids=lambda path: path.stem)
 def test_what_a_reading_page_says_of_the_committed_results_holds(notebook: Path, tmp_path: Path) -> None:
     try:
         run_forked(notebook, outputs=tmp_path, name="committed")

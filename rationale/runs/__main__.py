@@ -108,8 +108,8 @@ def listing(notebook: str | None, width: int = 100) -> str:
         for name in names:
             given = yaml.safe_dump(values[name], default_flow_style=True, width=1000).splitlines()[0]  # 1.0e-05
             accepted = f"{cls.model_fields[name].description}; {accepts(cls, name)}"
-            others = [(show(of[name]), when) for when, of in cls.other_defaults.items() if name in of]
-            accepted += "".join(f"; default with {when}: {value}" for value, when in others)
+            for when, values_then in cls.other_defaults.items():
+                accepted += f"; default with {when}: {show(values_then[name])}" if name in values_then else ""
             lines.append(f"{name}: {given}".rstrip())
             lines += textwrap.wrap(
                 accepted, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False

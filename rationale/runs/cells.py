@@ -68,8 +68,13 @@ def notebook_settings(notebook: Path, **changes: Any) -> Any:
     BadInput
         See `resolve`.
     """
-    cls, values = settings_class(notebook), defaults(notebook)
-    return cls.checked(values | dict(cls.following(values | changes)) | changes, f"{shown(notebook)}: ")
+    cls, cell = _read(notebook)
+    return cls.checked(cell | changes, f"{shown(notebook)}: ")
+
+
+def reads_committed(notebook: Path) -> bool:
+    """Whether a notebook compares runs, and reads the committed results if none are given."""
+    return defaults(notebook).get("runs") == []
 
 
 def _read(notebook: Path) -> tuple[type[Settings], dict[str, Any]]:

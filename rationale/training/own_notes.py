@@ -86,7 +86,7 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
     return f"too few texts: {known}; label more, about {needed:,} are needed for ± {limit:.2g}"
 
 
-def why_constant(answer: Tensor, label: Tensor, advice: str = OF_RANDOM_WEIGHTS) -> str:
+def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
     """Whether every answer is the same class, although the labels are not.
 
     Parameters
@@ -102,7 +102,7 @@ def why_constant(answer: Tensor, label: Tensor, advice: str = OF_RANDOM_WEIGHTS)
     return f"{told}: the model has learned nothing yet; {advice}"
 
 
-def why_worse(mine: Tensor, other: Tensor, name: str, advice: str = OF_RANDOM_WEIGHTS) -> str:
+def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
     """Whether a model is worse than the baseline.
 
     Parameters

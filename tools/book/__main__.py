@@ -31,7 +31,7 @@ from rationale.data import data_folder
 from rationale.errors import BadInput
 from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root, run
-from rationale.runs.cells import defaults
+from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
 from rationale.runs.themes import variables
 from rationale.runs.workspace import TRIALS
@@ -91,7 +91,7 @@ def executed(notebook: Path, outputs: Path) -> Path:
 
 def shown_whole(notebook: Path) -> bool:
     """Whether the book shows a run as long as those of its readers: theory, comparisons, and the first notebook."""
-    return notebook.stem.startswith((*THEORY, "10")) or defaults(notebook).get("runs") == []
+    return notebook.stem.startswith((*THEORY, "10")) or reads_committed(notebook)
 
 
 @cache

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from rationale.runs.themes import inlined
+from rationale.runs.themes import SIZE, inlined
 
 LEGIBLE = 9  # the smallest height of letters on a phone, in pixels
 FINDING = re.compile(r'<text style="font-weight: (?:700|bold)[^>]*>([^<]+)</text>')
 LETTERS = re.compile(r'font-size[:=]\s*"?([\d.]+)')
-BOX = re.compile(r'viewBox="\S+ \S+ ([\d.]+) \S+"')
 IMAGE = re.compile(r'<img\b[^>]*?\ssrc="([^":]+\.svg)"[^>]*>')
 
 
@@ -22,7 +21,7 @@ def finding(picture: str) -> str:
 
 def least_width(picture: str) -> int | None:
     """The width in pixels at which the smallest letters of an SVG are `LEGIBLE`; None for a picture without letters."""
-    sizes, box = [float(size) for size in LETTERS.findall(picture)], BOX.search(picture)
+    sizes, box = [float(size) for size in LETTERS.findall(picture)], SIZE.search(picture)
     return round(float(box[1]) * LEGIBLE / min(sizes)) + 1 if sizes and box else None
 
 
