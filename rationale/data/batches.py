@@ -121,14 +121,15 @@ class Batches:
         True: texts of similar length share a batch, which saves nearly all padding. False: plain random batches.
     device : device of the batches; the flat tensor is copied there once.
     max_tokens : int or None
-        Largest number of words of a training batch, with padding; only with `bucketed`. None: any.
+        Largest number of words of a training batch, with padding; only with `bucketed`. None: any. A text that is longer
+        is a batch of its own.
     guided : float, in [0, 1]
         Share of the examples, chosen by `seed`, whose gold rationale becomes `Batch.guide`. 0: there is no guide.
 
     Raises
     ------
     BadInput
-        No examples, an example without tokens or with more than max_tokens of them, labels of different kinds.
+        No examples, an example without tokens, labels of different kinds.
     ValueError
         batch_size below 1, or max_tokens without `bucketed`.
     """
@@ -161,12 +162,6 @@ class Batches:
         self.order_by = self.lengths  # texts of one batch are similar in this
         self.max_tokens, self._sizes = max_tokens, list[int]()  # sizes of batches, the shortest texts first
         if max_tokens is not None:
-            longest = int(self.lengths.max())
-            if longest > max_tokens:
-                accepted = f"a whole number from {longest:,}, the length of the longest text, or null"
-                raise BadInput(
-                    f"batch_tokens: {max_tokens:,} words are too few for a text of training; give {accepted}"
-                )
             self._sizes = sizes_within(sorted(self.lengths.tolist()), batch_size, max_tokens)
         flat, rows = _numbers(examples, vocabulary, int(self.lengths.sum()))
         self._flat = flat.to(self.device)  # int32 [sum of lengths]

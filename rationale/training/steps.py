@@ -14,7 +14,7 @@ class StepSettings(Settings):
     learning_rate_warmup: float = setting(0.0, "epochs over which every step size rises linearly from 0", "[0, inf)")
     accumulate: int = setting(1, "batches per training step, whose gradients are added up", "[1, inf)")
     batch_tokens: int | None = setting(
-        None, "largest number of words of a training batch, with padding, beside batch_size; null = any", "[1, inf)"
+        None, "largest number of words of a training batch of several texts, with padding; null = any", "[1, inf)"
     )
 
 

@@ -12,7 +12,7 @@ from rationale.settings import OneOf, setting
 from rationale.training.settings.extraction import ExtractionSettings
 
 # The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
-# transformer as it is, and the rate measured on the pass that trains.
+# transformer as it is, the rate measured on the pass that trains, and batches of long texts that fit into memory.
 FINE_TUNED: dict[str, Any] = {
     "frozen_layers": None,
     "pretrained_learning_rate": 1e-4,
@@ -22,6 +22,7 @@ FINE_TUNED: dict[str, Any] = {
     "measure": "training",
     "pool": "mean",
     "dropout": 0.2,
+    "batch_tokens": 4096,
 }
 STARTED = {"start": "target"}  # if a target is given
 
@@ -68,11 +69,14 @@ class OwnTextSettings(
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The defaults of a pretrained encoder, if one is chosen; its gates start at the target if there is one.
 
-        A model with a pool of its own, such as `attention`, leaves `pool` unused.
+        A model with a pool of its own, such as `attention`, leaves `pool` unused; batches of texts of any length leave
+        `batch_tokens` unused.
         """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         if not find_encoder(meant["encoder"]).reads_pieces:
             return unused
         held = meant["model"] in GATES and meant["selection"] is not None
+        if not values.get("bucketed", True):
+            unused |= {"batch_tokens": cls.unused("batch_tokens")}
         return FINE_TUNED | (STARTED if held else {}) | unused
