@@ -132,9 +132,21 @@ def test_a_byte_that_a_wrong_decoding_lost_leaves_a_space():
     assert tokenise.repair("didn鈥檛 鈥?and 鈧?0") == "didn’t  and  0"
 
 
-@pytest.mark.parametrize("text", ["plain", "clichés", "£5 – “good”"])
+CHINESE, JAPANESE, MIXED = (
+    "这部电影很好，我非常喜欢。",
+    "東京タワーの近くに泊まりました。",
+    "我在東京 eat 寿司 in a café",
+)
+
+
+@pytest.mark.parametrize("text", ["plain", "clichés", "£5 – “good”", CHINESE, JAPANESE, MIXED])
 def test_a_sound_text_is_not_repaired(text):
     assert tokenise.repair(text) == text
+
+
+@pytest.mark.parametrize("text", [CHINESE, JAPANESE])
+def test_a_chinese_or_japanese_text_keeps_its_characters(text):
+    assert "".join(tokenise.split_words(text)) == text
 
 
 def test_clitics_of_a_tokenised_text_come_apart_and_nothing_else_does():

@@ -41,6 +41,8 @@ _TOKEN = re.compile(
 )
 _ATTACHED = re.compile(rf"(?<=\w)({_CLITIC})")
 _HANZI = re.compile("[\u4e00-\u9fff]")
+_PRIVATE = re.compile("[\ue000-\uf8ff]")  # characters that GBK has for bytes without a meaning
+_NO_UTF_8 = re.compile("[\udc80-\udcff](?![\udc80-\udcff]*\\?)")  # a byte that is no UTF-8, and no `?` behind it
 _PLAIN = {  # typographic marks, including those of Windows code pages that were read as control characters
     **dict.fromkeys("’‘´\x91\x92", "'"),
     **dict.fromkeys("“”\x93\x94", '"'),
@@ -85,12 +87,15 @@ def split_clitics(text: str) -> str:
 def repair(text: str) -> str:
     """Repair a text of which UTF-8 bytes were decoded as GBK, the Chinese code page: "clich茅s" -> "clichés".
 
-    Every such mistake produces Chinese characters; a text without them is returned unchanged. If a byte was lost
-    (a `?` stands in its place), the character becomes a space.
+    Every such mistake produces Chinese characters, and the bytes of these are UTF-8. A text without them, and one whose
+    bytes are not UTF-8, because it is Chinese or Japanese, is returned unchanged. (A few characters can be both: 茅台.)
+    If a byte was lost (a `?` stands in its place, or a character for private use), the character becomes a space.
     """
     if not _HANZI.search(text):
         return text
     raw = b"\x80".join(piece.encode("gb18030", "replace") for piece in text.split("€"))
+    if _NO_UTF_8.search(raw.decode("utf-8", "surrogateescape")) and not _PRIVATE.search(text):
+        return text
     return raw.decode("utf-8", "replace").replace("\ufffd?", " ").replace("\ufffd", " ")
 
 
