@@ -121,8 +121,8 @@ class Batches:
         True: texts of similar length share a batch, which saves nearly all padding. False: plain random batches.
     device : device of the batches; the flat tensor is copied there once.
     max_tokens : int or None
-        Largest number of words of a training batch, with padding; only with `bucketed`. None: any. A text that is longer
-        is a batch of its own.
+        Largest number of words of a training batch, with padding; only with `bucketed`. None: any. A longer text is a
+        batch of its own.
     guided : float, in [0, 1]
         Share of the examples, chosen by `seed`, whose gold rationale becomes `Batch.guide`. 0: there is no guide.
 
