@@ -182,6 +182,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         *(["{run}", "--file", path] for path in PATHS),
         *(["{run}", "--text", text] for text in ("", " ", "\udce9", "\n", "\u2028", "\ufeff")),
         *(["{run}", "--file", path] for path in ("/dev/zero", "{place}/zero.yaml", "/proc/self/mem")),
+        ["{run}", "--text", "a", "--title", "x"], ["{run}", "--text", "a", "--overwrite"],
+        ["{run}", "--export", "{place}/m.onnx", "--csv"],
         ["{run}"], ["{run}", "--text"], ["{run}", "--jsonl"], ["{run}/metrics.json", "--text", "a"], [],
     ],
     "rationale.results": [
@@ -205,7 +207,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         *([path] for path in ("", " ", "{place}/text", "{place}/loop", "/proc", "/dev/null", "/dev/full/x")),
         ["{place}/a", "{place}/b"], ["--help"], ["--nonsense"],
     ],
-    "tools.audit": [["--nonsense"], ["x"]],
+    **{f"tools.{name}": [["--nonsense"], ["x"]] for name in ("audit", "robustness", "small_transformer", "speed")},
+    "tools.twins": [["--nonsense"], ["nowhere"]],
     "tools.book": [["--nonsense"], ["x", "y"]],
 }  # fmt: skip
 THREADS = ("abc", "0", "-1", "1.5", "1e3", "\u0663", "99999999999", "4,2", "\x1b[31m", "1" * 5000)

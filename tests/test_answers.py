@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from own_files import rated, reviews, write_lines, write_table
@@ -110,8 +111,9 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         largest = max(range(4), key=weights.__getitem__)
         other = ("no word", "it", "is", "good")[largest]
         assert f"<div>{word}: {other} ({weights[largest]:.2f})" in shown
-    with pytest.raises(BadInput, match="text 2: 'a warm film' is no pair"):
-        model([("a", "b"), "a warm film"])
+    for wrong in ("a warm film", None, 5, ("a",), ("a", None), {"premise": "a", "hypothesis": "b"}):
+        with pytest.raises(BadInput, match=r"text 2: .+ is no pair; accepted: \(\"a premise\", \"a hypothesis\"\)"):
+            model([("a", "b"), wrong])
 
 
 @pytest.mark.parametrize("wrong", ["a text", [1], [None], [["a", "b"]], None, 5])
@@ -274,6 +276,15 @@ def test_fit_refuses_what_is_no_path_in_one_line(tmp_path, monkeypatch, data, se
     write_table(tmp_path / "r.csv", reviews())
     with pytest.raises(BadInput, match=f"^{message}$"):
         rationale.fit(data, **(SMALL | settings))
+
+
+def test_fit_takes_numbers_of_numpy_and_paths_as_their_values(tmp_path):
+    changes = {"epochs": np.int64(1), "selection": np.float32(0.25), "train_vectors": np.bool_(True)}
+    run = rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), folder=tmp_path / "run", **(SMALL | changes))
+    p = run.parameters
+    assert (p.epochs, p.selection, p.train_vectors) == (1, 0.25, True) and type(p.epochs) is int
+    with pytest.raises(BadInput, match=r"vectors: '.*none.txt' not found"):
+        rationale.fit(tmp_path / "r.csv", **(SMALL | {"vectors": tmp_path / "none.txt"}))
 
 
 @pytest.mark.parametrize("run", [None, 5, "x" * 300, "a\0b", ""])

@@ -79,6 +79,11 @@ def test_each_kind_of_table_gives_the_same_texts(tmp_path):
     assert all(one == found[0] for one in found) and len(found[0]) == 40
 
 
+def test_the_name_of_a_column_may_have_several_lines(tmp_path):
+    path = write_table(tmp_path / "r.csv", [{"What did you\r\nthink?": "-"} | row for row in reviews()])
+    assert texts(read_own(settings(path))) == texts(read_own(settings(write_table(tmp_path / "s.csv", reviews()))))
+
+
 def test_plain_quotes_in_a_tsv_file_are_part_of_the_text(tmp_path):
     path = tmp_path / "r.tsv"
     lines = [f'"{row["text"]}\t{row["label"]}\n' for row in reviews()]

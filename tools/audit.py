@@ -6,7 +6,6 @@ this program counts the packages that were really looked up.
 Exit codes: 0 all packages were looked up and none is vulnerable, 1 some are vulnerable, 3 not all could be looked up.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 from rationale.errors import command, optional
 from rationale.runs.workspace import root
+from tools import command_line
 
 SOURCES = ("pypi", "osv")  # services of pip-audit, in the order in which they are tried
 
@@ -46,10 +46,7 @@ def report(packages: list[dict[str, Any]]) -> tuple[int, list[str]]:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    form = argparse.ArgumentParser(
-        "python -m tools.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    form.parse_args(arguments)
+    command_line("audit", __doc__).parse_args(arguments)
     optional("pip_audit", "the audit", "lock")
     answers = [look_up(source) for source in SOURCES]
     best = max(answers, key=lambda packages: sum("skip_reason" not in package for package in packages))

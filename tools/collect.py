@@ -5,7 +5,6 @@ runs.json, epochs.json and figures/ to outputs/reference/ (see rationale/runs/co
 below OUTPUTS are kept. The verdicts of claims.csv and the tables of RESULTS.md are rewritten from results.csv.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -32,6 +31,7 @@ from rationale.runs.origin import read_environment
 from rationale.runs.probed import digits_of, facts_of_masks, load_probed, told_by_lines
 from rationale.runs.verdicts import read_claims, with_verdicts
 from rationale.runs.workspace import TRIALS, root
+from tools import command_line
 from tools.readme_tables import with_tables
 
 PROBES = "14_train_probes"
@@ -165,11 +165,7 @@ def _merged(name: str, new: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    form = argparse.ArgumentParser(
-        "python -m tools.collect",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    form = command_line("collect", __doc__)
     form.add_argument("outputs", nargs="?", type=Path, default=root() / "outputs", metavar="OUTPUTS")
     form.add_argument(
         "--tables-only",

@@ -10,7 +10,6 @@ them in the teacher's edition, and the figures and explorers, which the question
 book` makes such a run of each notebook. JupyterLab shows answers and checks collapsed.
 """
 
-import argparse
 import ast
 import sys
 import textwrap
@@ -26,6 +25,7 @@ from rationale.runs.exercises import check_answer, exercises, pack
 from rationale.runs.folding import collapse
 from rationale.runs.page import lab_page
 from rationale.runs.workspace import root
+from tools import command_line
 from tools.book.__main__ import newest_run
 
 SHOWN_TO_STUDENTS = {"figure", "interactive"}  # tags of cells whose outputs do not give a solution away
@@ -111,9 +111,7 @@ def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[str]]:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write the hand-outs and print where they are."""
-    form = argparse.ArgumentParser(
-        "python -m tools.handout", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = command_line("handout", __doc__)
     form.add_argument("folder", nargs="?", default=str(root() / "outputs" / "handout"), metavar="FOLDER")
     given = form.parse_args(arguments).folder
     if not given.strip():

@@ -5,7 +5,6 @@ It writes outputs/reference/own_texts.csv, one row per finished run of 17_train_
 Rows of runs that are not given are kept.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from rationale.runs.committed import OWN_TEXTS, read_own_texts, reference_folder
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training.tfidf import FILE
 from rationale.training.tfidf import METRICS as OF_BASELINE
+from tools import command_line
 
 NOTEBOOK = "17_train_own_texts"
 
@@ -66,9 +66,7 @@ def own_table(runs: Sequence[Path]) -> pd.DataFrame:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write the file and print where it is."""
-    form = argparse.ArgumentParser(
-        "python -m tools.own_rows", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = command_line("own_rows", __doc__)
     form.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished run")
     table = own_table(form.parse_args(arguments).runs)
     file = reference_folder() / OWN_TEXTS

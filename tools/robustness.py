@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rationale.errors import command, shown
 from rationale.files import write_text
 from rationale.runs.workspace import root
+from tools import command_line
 
 sys.path[:0] = [str(root()), str(root() / "tests")]
 
@@ -121,8 +122,9 @@ def page() -> str:
 
 
 @command
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write the page."""
+    command_line("robustness", __doc__).parse_args(arguments)
     path = root() / "ROBUSTNESS.md"
     write_text(path, page())
     print(f"{len(rows())} classes: {shown(path)}")

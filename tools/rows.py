@@ -5,7 +5,6 @@ their gates at each rate. With `layers` it writes layers.json beside it, from a 
 a few test texts with what each method gives to their words in each layer.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from rationale.runs import saved
 from rationale.runs.committed import reference_folder
 from rationale.runs.find import group_sweeps, requested_rate
 from rationale.training.toy_gates import SENTENCE
+from tools import command_line
 
 NUM_TEXTS = 6
 NEUTRAL = 2  # the label of a word of SST without a sentiment
@@ -167,9 +167,7 @@ def _short(value: float) -> float:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write one of the two files and print where it is."""
-    form = argparse.ArgumentParser(
-        "python -m tools.rows", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = command_line("rows", __doc__)
     form.add_argument("kind", choices=("rates", "layers"))
     form.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished run")
     given = form.parse_args(arguments)

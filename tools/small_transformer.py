@@ -23,6 +23,7 @@ from rationale.files import write_text
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
 from rationale.training.extraction import train_extractor
 from rationale.training.settings import OwnTextSettings
+from tools import command_line
 
 NUM_TEXTS, SEEDS, EPOCHS, SIZE = 750, (1, 2), 10, 64
 COLUMNS = ("accuracy", "rate_expected", "rate_selected")  # of the history of dev
@@ -67,8 +68,9 @@ def train_one(folder: Path, model: str, start: str, seed: int) -> dict[str, Any]
 
 
 @command
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write the file, a row at a time, and print where it is."""
+    command_line("small_transformer", __doc__).parse_args(arguments)
     torch.set_num_threads(1)
     rows = []
     kinds = [("full_text", "none"), ("hardkuma", "none"), ("hardkuma", "target")]

@@ -23,6 +23,7 @@ from typing import Any
 from rationale.files import write_text
 from rationale.runs.committed import reference_folder
 from rationale.runs.workspace import root
+from tools import command_line
 
 USUAL, PACKAGE, FLOOR = "the usual way", "the package", "the floor"  # how the names of ways begin
 
@@ -286,8 +287,9 @@ def speed_tables() -> str:
     return "\n\n".join(filter(None, [*parts, compiled_table(), gpu_table()]))
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Rewrite the section of RESULTS.md."""
+    command_line("speed", __doc__).parse_args(arguments)
     page = root() / "RESULTS.md"
     write_text(page, rewritten(page.read_text(encoding="utf-8"), {"bench": speed_tables()}))
     return 0

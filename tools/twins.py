@@ -17,6 +17,7 @@ from rationale.errors import command, shown
 from rationale.files import write_text
 from rationale.runs.plain import digest_of
 from rationale.runs.workspace import notebook_path, root
+from tools import command_line
 
 
 def twin(notebook: Path) -> NotebookNode:
@@ -42,9 +43,12 @@ def write_twins(notebooks: list[Path], folder: Path) -> list[Path]:
 
 
 @command
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    notebooks = [notebook_path(name) for name in arguments] or sorted((root() / "notebooks").glob("*.py"))
+    form = command_line("twins", __doc__)
+    form.add_argument("names", nargs="*", metavar="NOTEBOOK.py", help="the notebooks; none: all")
+    given = form.parse_args(arguments).names
+    notebooks = [notebook_path(name) for name in given] or sorted((root() / "notebooks").glob("*.py"))
     folder = root() / "outputs" / "twins"
     written = write_twins(notebooks, folder)
     print(f"{len(written)} twins in {shown(folder)}, for example {shown(written[-1])}")
@@ -52,4 +56,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -226,12 +226,16 @@ def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> I
                 raise BadInput(f"text {number}: {excerpt(text)} is no text; accepted: texts")
             yield Answer(text)
             continue
-        sides = [side.strip() for side in text.split(BETWEEN)] if isinstance(text, str) else list(text)
+        sides = [side.strip() for side in text.split(BETWEEN)] if isinstance(text, str) else text
         blank = isinstance(text, str) and not text.strip()
-        if not blank and (len(sides) != 2 or not all(isinstance(side, str) for side in sides)):
+        if not blank and not _is_pair(sides):
             accepted = f'("a premise", "a hypothesis"), or "a premise {BETWEEN} a hypothesis"'
             raise BadInput(f"text {number}: {excerpt(text)} is no pair; accepted: {accepted}")
         yield Answer("" if blank else sides[0], second="" if blank else sides[1])
+
+
+def _is_pair(sides: Any) -> bool:
+    return isinstance(sides, list | tuple) and len(sides) == 2 and all(isinstance(side, str) for side in sides)
 
 
 class Row(NamedTuple):

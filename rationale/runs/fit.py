@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
 
@@ -27,7 +28,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"data: {excerpt(data)} is no path; accepted: a file, a folder, or hub:owner/name")
     if type(threads) is not int or threads < 1:
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
-    p = OwnTextSettings.checked({"corpus": os.fspath(data)} | settings, "fit: ")
+    given = {name: _plain(value) for name, value in settings.items()}
+    p = OwnTextSettings.checked({"corpus": os.fspath(data)} | given, "fit: ")
     choose_device(p.device)
     require_words(p)
     if folder is None:
@@ -44,6 +46,13 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
     return _fit(p, folder, threads)
+
+
+def _plain(value: Any) -> Any:
+    """A value as a parameter file gives it: the number that one of numpy stands for, and a path as text."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:

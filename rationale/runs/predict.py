@@ -204,7 +204,7 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--spans", action="store_true", help="passages as characters of the original text, instead of tokens and gates"
     )
-    form.add_argument("--title", default="Rationales", help="title of the page")
+    form.add_argument("--title", help="title of the page (default: Rationales)")
     form.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu",
                       help="where to compute; auto = a GPU if there is one; default: cpu")  # fmt: skip
     return form
@@ -214,8 +214,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
-    if options.overwrite and options.export is None:
-        raise BadInput("--overwrite: only with --export, whose older file it replaces")
+    _refuse_unused(options)
     from rationale.runs.saved import load_run
     from rationale.training.loop import choose_device
 
@@ -248,6 +247,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
+    if options.overwrite and options.export is None:
+        raise BadInput("--overwrite: only with --export, whose older file it replaces")
+    if options.title is not None and not options.html:
+        raise BadInput("--title: only with --html, whose page it is the title of")
+    forms = [name for name in ("jsonl", "csv", "html", "spans") if getattr(options, name)]
+    if options.export is not None and forms:
+        raise BadInput(f"--{forms[0]}: only for answers to texts, and --export gives none")
+
+
 def _as_line(text: str | tuple[str, str]) -> str:
     """A text, or a pair as one text; a pair of which a side is blank is a text without words."""
     if isinstance(text, str):
@@ -276,7 +286,7 @@ def _written(options, run, texts: Iterable[str | tuple[str, str]], window: int) 
 
     answers = written.answered(run, texts, window)
     if options.html:
-        yield from written.as_page(answers, options.title)
+        yield from written.as_page(answers, options.title or "Rationales")
     elif options.csv:
         yield from written.as_table(run, answers, options.spans)
     elif options.jsonl:

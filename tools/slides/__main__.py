@@ -9,7 +9,6 @@ not made by nbconvert's exporter of slides: its decks load reveal.js from an add
 packages that this project needs brings that folder along. `deck.js` and `deck.css` take the place of reveal.js.
 """
 
-import argparse
 import base64
 import html
 import re
@@ -28,6 +27,7 @@ from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root
 from rationale.runs.exercises import is_tagged
 from rationale.runs.page import markdown_to_html
+from tools import command_line
 from tools.book.__main__ import executed
 
 HERE = Path(__file__).parent
@@ -221,10 +221,7 @@ def _picture(slide: Slide, notebook_of: Callable[[str], NotebookNode]) -> str:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Execute the notebooks that have no current run, write the decks and print where they are."""
-    form = argparse.ArgumentParser(
-        "python -m tools.slides", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    form.parse_args(arguments)
+    command_line("slides", __doc__).parse_args(arguments)
     folder = root() / "outputs" / "slides"
     runs: dict[str, NotebookNode] = {}
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rationale.settings import did_you_mean
 
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
 LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
+MOST_HEADER_LINES = 100  # of a CSV file: an editor of tables allows lines within the name of a column
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 AS_CSV = "save the sheet as CSV in UTF-8"
 AS_LINES = "write one object per line, and name the file .jsonl"
@@ -129,7 +130,9 @@ def _refuse_other_format(path: Path, kind: str) -> None:
 
 
 def _csv(path: Path) -> Table:
-    place, first = shown(path), next(read_lines(path), None)
+    place, kind = shown(path), kind_of(path)
+    beginning = list(islice(read_lines(path), MOST_HEADER_LINES if kind == ".csv" else 1))
+    first = next(iter(beginning), None)
     if first is None or not first.strip():
         what = "empty" if first is None else "its first row is empty"
         raise BadInput(f"{place}: {what}; accepted: a row with column names")
@@ -141,15 +144,16 @@ def _csv(path: Path) -> Table:
     if "\r" in first.rstrip("\r"):
         accepted = "lines that end with a line feed"
         raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: {accepted}")
-    headers = [next(csv.reader([first], delimiter=sign), []) for sign in DELIMITERS[kind_of(path)]]
+    lines = [line + "\n" for line in beginning]  # a name in quotes may have several
+    headers = [next(csv.reader(lines, delimiter=sign), []) for sign in DELIMITERS[kind]]
     header = max(headers, key=len)  # the first of equal ones
-    delimiter = DELIMITERS[kind_of(path)][headers.index(header)]
+    delimiter = DELIMITERS[kind][headers.index(header)]
     columns = [name.strip() for name in header]
     _refuse_repeated(columns, f"{place}, row 1")
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         chosen = [columns.index(name) for name in wanted]
-        quoted = kind_of(path) != ".tsv" or _is_quoted(path, delimiter)
+        quoted = kind != ".tsv" or _is_quoted(path, delimiter)
         for number, row in _fields(path, place, delimiter, quoted):
             if number == 1 or not row:  # the header, or an empty line
                 continue
