@@ -3,6 +3,7 @@
 import lzma
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput
+from rationale.runs import run
 from rationale.runs.workspace import root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
@@ -595,6 +597,32 @@ printf '%s\\n' "$@"
     params = given.get("PARAMS", "").split()
     start = ["-m", "rationale.runs", "17_train_own_texts"]
     assert made.stdout.splitlines() == [*start, *corpus, *columns, *params, "--name", name, "--again-if-changed"]
+
+
+@pytest.mark.parametrize(
+    ("notebook", "item", "message"),
+    [
+        ("17_train_own_texts", "text=body", "r.csv: no column 'body'; its columns are text, label; give text= one"),
+        ("17_train_own_texts", "rationale=marks", "r.csv: no column 'marks'"),
+        ("17_train_own_texts", "corpus=s.csv", "s.csv: no such file, did you mean r.csv?"),
+        ("17_train_own_texts", "corpus=.", "no train file in this folder, which holds out, r.csv"),
+        ("17_train_own_texts", f"corpus={'y' * 300}.csv", "File name too long"),
+        ("11_train_reviews", "label=stars", "r.csv: no column 'stars'"),
+        ("13_train_nli", "text=text", "r.csv: no column 'second'"),
+    ],
+)
+def test_a_file_or_a_column_that_is_not_there_is_named_before_a_kernel_is_used(
+    notebook, item, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "r.csv", reviews())
+    items = (
+        ["corpus=r.csv"] * (not item.startswith("corpus=")) + ["aspect=overall"] * notebook.startswith("11") + [item]
+    )
+    started = []
+    with pytest.raises(BadInput, match=re.escape(message)):
+        run(notebook, items, name="x", outputs=tmp_path / "out", execute=lambda *_: started.append(1))
+    assert not started and not list(tmp_path.rglob("run*.ipynb"))
 
 
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):

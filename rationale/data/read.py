@@ -11,7 +11,7 @@ from rationale.data import parsed
 from rationale.data.corpora import corpus_names, find_corpus
 from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example, Question
-from rationale.data.own import OwnTexts, is_own, read_own
+from rationale.data.own import OwnTexts, is_own, read_own, require_columns
 from rationale.data.targets import Targets
 from rationale.errors import BadInput, require_known
 from rationale.files import write_text
@@ -147,6 +147,12 @@ def write_as_table(corpus: str, path: Path, num_texts: int) -> Path:
 def limits(p: ReadSettings) -> dict[str, int]:
     """Number of examples of each split that a run uses; 0: all."""
     return {"train": p.num_train, "dev": p.num_dev, "test": p.num_test}
+
+
+def require_own(p: ReadSettings) -> None:
+    """Raise `BadInput` at once if the corpus is of one's own and its files or columns are not there."""
+    if _names_own(p):
+        require_columns(p)
 
 
 def _names_own(p: ReadSettings) -> bool:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 from rationale.errors import BadInput
@@ -98,6 +99,20 @@ def check_device(params: Mapping[str, Any]) -> None:
         from rationale.training.loop import choose_device  # imports torch
 
         choose_device(params["device"])
+
+
+def check_columns(params: Mapping[str, Any]) -> None:
+    """Refuse a run on texts of one's own whose files or columns are not there, before a kernel is used.
+
+    Raises
+    ------
+    BadInput
+        As the notebook would raise it.
+    """
+    if {"corpus", "text"} <= params.keys():
+        from rationale.data.read import require_own  # imports torch
+
+        require_own(SimpleNamespace(**params))
 
 
 def twin_of(notebook: str, digest: str) -> None:

@@ -6,7 +6,8 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from rationale.data.own.labels import read_labels, spelled
 from rationale.data.own.marks import read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
-from rationale.data.own.tables import Table, hub_tables, open_table, saved_tables
+from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, saved_tables
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
 from rationale.errors import BadInput, cut, excerpt, shown
@@ -119,16 +120,40 @@ def read_own(p: Any) -> OwnTexts:
     BadInput
         A file or a row cannot be used; the message names the file, the row and the column.
     """
-    try:
+    with _in_one_line(p):
         return _read(p)
+
+
+def require_columns(p: Any) -> None:
+    """Raise an error at once if `read_own` would not find the files or their columns; of each file, one row is read.
+
+    A data set of the library `datasets` is not looked into, as loading one takes seconds.
+
+    Parameters
+    ----------
+    p : parameters
+        As for `read_own`.
+    """
+    with _in_one_line(p):
+        place = Path(p.corpus)
+        if not (is_on_hub(p.corpus) or is_saved(place) or is_eraser(place)):
+            for _, table in _tables(p)[0]:
+                table.require(_columns(p))
+
+
+@contextmanager
+def _in_one_line(p: Any) -> Iterator[None]:
+    """Turn an error of the file system into one line with the name of the corpus."""
+    try:
+        if not is_on_hub(p.corpus):
+            Path(p.corpus).is_dir()  # fails if the path is too long
+        yield
     except OSError as error:  # a name that is too long, or a folder that may not be looked into
         raise BadInput(f"{_place(p)}: {error.strerror or error}") from None
 
 
 def _read(p: Any) -> OwnTexts:
     place, notes, words = Path(p.corpus), list[str](), dict[str, int]()
-    if not is_on_hub(p.corpus):
-        place.is_dir()  # fails if the path is too long
     if is_eraser(place):
         parts = _read_eraser(place, p, words)
     else:
@@ -147,6 +172,12 @@ def _read(p: Any) -> OwnTexts:
 def _place(p: Any) -> str:
     """The corpus as messages name it."""
     return p.corpus if is_on_hub(p.corpus) else shown(p.corpus)
+
+
+def _columns(p: Any) -> dict[str, str]:
+    """The columns that are read, by the settings that name them."""
+    names = {name: vars(p).get(name, "") for name in ("text", "label", "rationale", "second")}
+    return {name: column for name, column in names.items() if column or name in ("text", "label")}
 
 
 def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
@@ -222,8 +253,7 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
 
 def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part:
     """The texts of a table; all its bad rows are counted, and the first one is named."""
-    columns = {"text": p.text, "label": p.label}
-    columns |= {name: vars(p)[name] for name in ("rationale", "second") if vars(p).get(name)}
+    columns = _columns(p)
     part, bad = Part(split, table.place, table.where, words, p.split_seed), []
     names = table.names.get(p.label)
     for number, cells in each(f"reading {table.place}", table.rows(columns)):

@@ -80,6 +80,11 @@ class Table:
         BadInput
             A column is missing, or a row is damaged.
         """
+        self.require(wanted)
+        return self.read(tuple(wanted.values()))
+
+    def require(self, wanted: dict[str, str]) -> None:
+        """Raise `BadInput` if a column is missing; `wanted` as for `rows`."""
         for setting, column in wanted.items():
             if column not in self.columns:
                 there = ", ".join(cut(f"{name}", 60) for name in self.columns[:30]) + ", ..." * (len(self.columns) > 30)
@@ -87,7 +92,6 @@ class Table:
                 if len(self.columns) == 1 and "," in str(self.columns[0]):
                     hint = "; its columns seem to be divided by commas: name the file .csv"
                 raise BadInput(f"{self.place}: no column {excerpt(column)}; its columns are {there}{hint}")
-        return self.read(tuple(wanted.values()))
 
 
 def open_table(path: Path) -> Table:
@@ -247,6 +251,11 @@ def _parquet(path: Path) -> Table:
     return Table(shown(path), columns, read)
 
 
+def is_saved(folder: Path) -> bool:
+    """Whether a folder holds a data set that `datasets` has saved with `save_to_disk`."""
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "dataset_info.json"))
+
+
 def saved_tables(folder: Path) -> dict[str, Table]:
     """The splits of a data set that `datasets` has saved with `save_to_disk`; {} if the folder is none.
 
@@ -255,7 +264,7 @@ def saved_tables(folder: Path) -> dict[str, Table]:
     BadInput
         The folder is damaged, or `datasets` is not installed.
     """
-    if not any((folder / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):
+    if not is_saved(folder):
         return {}
     datasets = optional("datasets", f"{shown(folder)}", EXTRA)
     with _readable(folder):
