@@ -225,6 +225,19 @@ class RationaleObjective(nn.Module):
             missed = guidance(output.gates.log_prob_nonzero, output.gates.log_prob_zero, guide)
             parts["guidance"] = missed.detach()
             loss = loss + self.guidance * missed
+        for term in self._constraint_terms(output, mask, parts):
+            loss = loss + term
+        if self.training and not output.gates.has_rsample:
+            # a closed-form price of independent gates needs no score function: its own gradient is complete
+            cost = task + price if output.dependent or self._counts(output.gates) else task
+            cost = cost.detach().view(num_samples, -1)  # [K, B]
+            log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
+            loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
+        return LossOutput(loss, parts)
+
+    def _constraint_terms(self, output: Output, mask: Tensor, parts: dict[str, Tensor]) -> list[Tensor]:
+        """The terms of the constraints that act, each []; what they hold, and in any case the rate, goes to `parts`."""
+        counts, terms = self._counts(output.required_gates()), []
         for name, constraint, logs in (
             ("rate", self._acting(self.selection), self._rate),
             ("switches", self._acting(self.transitions), self._switches),
@@ -233,15 +246,9 @@ class RationaleObjective(nn.Module):
                 log_value, log_rest = logs(output, mask)
                 parts[name] = log_value.detach().exp()
             defined = name == "rate" or mask.shape[1] > 1  # a text of one word has no switches
-            if constraint is not None and defined and not self._counts(output.gates):
-                loss = loss + constraint(log_value, log_rest)
-        if self.training and not output.gates.has_rsample:
-            # a closed-form price of independent gates needs no score function: its own gradient is complete
-            cost = task + price if output.dependent or self._counts(output.gates) else task
-            cost = cost.detach().view(num_samples, -1)  # [K, B]
-            log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
-            loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)
-        return LossOutput(loss, parts)
+            if constraint is not None and defined and not counts:
+                terms.append(constraint(log_value, log_rest))
+        return terms
 
     def _acting(self, constraint: Constraint | None) -> Constraint | None:
         """The constraint, or None in the first `held_after` training steps."""
@@ -391,22 +398,31 @@ def build_objective(
             of_task = steps_of_task(target, task_loss, steps_per_epoch / (1 if by_step else held.measure_every))
             quadratic = of_task[0] if quadratic is None else quadratic
             step = of_task[1] if step is None else step
-        steps = step, held.smoothing, quadratic
-        return Constraint(target, held.dynamics, *steps, held.multiplier_init, largest, largest_gap, smallest)
+        return Constraint(
+            target,
+            held.dynamics,
+            step=step,
+            smoothing=held.smoothing,
+            quadratic=quadratic,
+            multiplier=held.multiplier_init,
+            largest=largest,
+            largest_gap=largest_gap,
+            smallest=smallest,
+        )
 
     return RationaleObjective(
-        constraint(held.selection, by_step=held.measure == "training"),
-        constraint(TransitionSettings.of(p).transitions, by_step=True),
-        held.measure,
-        held.measure_every,
-        prices.sparsity,
-        prices.coherence,
-        prices.penalty,
-        estimator.samples,
-        estimator.baseline,
-        round(prices.warmup * steps_per_epoch),
-        prices.entropy,
-        (held.constraint_from - 1) * steps_per_epoch,
-        RemedySettings.of(p).closeness,
-        GuidanceSettings.of(p).guidance,
+        selection=constraint(held.selection, by_step=held.measure == "training"),
+        transitions=constraint(TransitionSettings.of(p).transitions, by_step=True),
+        measure=held.measure,
+        every=held.measure_every,
+        sparsity=prices.sparsity,
+        coherence=prices.coherence,
+        penalty=prices.penalty,
+        samples=estimator.samples,
+        baseline=estimator.baseline,
+        warmup=round(prices.warmup * steps_per_epoch),
+        entropy=prices.entropy,
+        held_after=(held.constraint_from - 1) * steps_per_epoch,
+        closeness=RemedySettings.of(p).closeness,
+        guidance=GuidanceSettings.of(p).guidance,
     )
