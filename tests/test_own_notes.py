@@ -11,14 +11,14 @@ import yaml
 from own_files import reviews, write_table
 
 import rationale
-from rationale.data import Example
+from rationale.data import Example, build_vocabulary, vectors
 from rationale.errors import BadInput
 from rationale.explain import told_by_number
 from rationale.nn.heads import Classes, Scores
 from rationale.runs import compare, results
 from rationale.runs.cells import defaults
 from rationale.runs.workspace import notebook_path
-from rationale.training import Baseline, notes_about, tfidf, train_tfidf
+from rationale.training import Baseline, notes_about, tfidf, train_svm, train_tfidf
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
 from tests.finished import select
@@ -194,6 +194,25 @@ def test_the_baseline_of_scores_is_clipped_and_better_than_the_mean():
     assert fitted.name.endswith("ridge regression") and set(fitted.metrics["dev"]) == {"mse"}
     assert fitted.metrics["test"]["mse"] == -fitted.scores["test"].mean()
     assert 0 <= fitted.metrics["test"]["mse"] < 0.01 < np.var([0, 0.5, 1])
+
+
+def of_unlike_words(count):
+    """Texts of which none has a word of another one, as those of a language without spaces may be."""
+    return [Example((f"word{i}",), i % 2) for i in range(count)]
+
+
+def test_texts_that_share_no_word_have_a_baseline_and_no_trained_words(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(tfidf, "MANY", 30)
+    monkeypatch.setattr(vectors, "MANY", 30)
+    splits = {"train": of_unlike_words(40), "dev": of_unlike_words(60)[50:], "test": of_unlike_words(60)[50:]}
+    assert train_tfidf(splits, "classes").metrics["dev"] == {"accuracy": 0.5}, "it knows the classes alone"
+    with pytest.raises(
+        BadInput, match="none of the words of 40 training texts occurs twice.*accepted: texts with"
+    ):
+        build_vocabulary(splits, "random", trained=True)
+    with pytest.raises(BadInput, match="model: svm cannot be fitted, because none of the words of 40 training texts"):
+        train_svm(SimpleNamespace(seed=1, budget=0.2), splits, "classes", 2)
 
 
 def test_without_scikit_learn_a_model_is_fitted_and_a_note_says_what_is_missing(tmp_path, monkeypatch, capsys):

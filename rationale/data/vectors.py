@@ -82,10 +82,14 @@ def build_vocabulary(
     Raises
     ------
     BadInput
-        See `read_vectors`; also if no word has a vector.
+        See `read_vectors`; also if no word has a vector, or none occurs often enough to be trained.
     """
     if trained and vectors == "random":
         words = repeated_words(splits["train"], 2 if len(splits["train"]) >= MANY else 1)
+        if not words:
+            told = f"none of the words of {len(splits['train']):,} training texts occurs twice, so none can be learned"
+            accepted = "texts with spaces between their words, or texts that are given as lists of words"
+            raise BadInput(f"vectors: {told}; accepted: {accepted}")
     else:
         words = words_of(splits.values())
     generator = torch.Generator().manual_seed(seed)

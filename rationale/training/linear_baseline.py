@@ -69,7 +69,7 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
     Raises
     ------
     BadInput
-        If there are too few training reviews, or all of them have one class.
+        If there are too few training reviews, all of them have one class, or no word stands in two of them.
     """
     optional("sklearn", "model svm", "baselines")
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -82,7 +82,11 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
         raise BadInput(f"num_train: {few}; accepted with model svm: at least 2, of both classes if there are classes")
     report_phase("support vector machines")
     vectorizer = TfidfVectorizer(analyzer=lambda tokens: list(features(tokens)), sublinear_tf=True, min_df=2)
-    fitted = vectorizer.fit_transform([example.tokens for example in splits["train"]])
+    try:
+        fitted = vectorizer.fit_transform([example.tokens for example in splits["train"]])
+    except ValueError:
+        few = f"none of the words of {len(splits['train']):,} training texts stands in two of them"
+        raise BadInput(f"model: svm cannot be fitted, because {few}; accepted: more texts") from None
     inputs = {name: vectorizer.transform([e.tokens for e in splits[name]]) for name in ("dev", "test")}
     target = {name: np.array([example.label for example in part]) for name, part in splits.items()}
 

@@ -94,9 +94,13 @@ def train_tfidf(splits: dict[str, list[Example]], head: str) -> Baseline:
 
     start, classes = time.perf_counter(), head == "classes"
     report_phase("baseline")
-    least = 2 if len(splits["train"]) >= MANY else 1
+    texts = [example.tokens for example in splits["train"]]
+    least = 2 if len(texts) >= MANY else 1
     vectorizer = TfidfVectorizer(analyzer=words_and_pairs, sublinear_tf=True, min_df=least, dtype=np.float32)
-    inputs = {"train": vectorizer.fit_transform([example.tokens for example in splits["train"]])}
+    try:
+        inputs = {"train": vectorizer.fit_transform(texts)}
+    except ValueError:  # no word stands in two texts
+        inputs = {"train": vectorizer.set_params(min_df=1).fit_transform(texts)}
     inputs |= {name: vectorizer.transform([example.tokens for example in splits[name]]) for name in ("dev", "test")}
     target = {name: np.array([example.label for example in part]) for name, part in splits.items()}
 
