@@ -311,6 +311,21 @@ worth = faithfulness.measure_faithfulness(folder).get("test", {}) if labels else
 figures.show_table(pd.DataFrame({"test": [worth.get(name, np.nan) for name in measured]}, measured), index="measure")
 
 # %% [markdown]
+# A faithful rationale need not be the one that a person would give. If your file has a column in which people marked
+# words (`rationale`), the next table compares the two. Precision, recall and F1 count words. The *F1 of passages*
+# counts unbroken passages, and a selected passage is right if it shares at least half of its words with a marked one
+# (intersection over union). AUPRC ranks all words by their probability of being selected. These are the measures of
+# the ERASER benchmark. Random words of the same number have the precision of the last row.
+
+# %%
+agreement = ["precision", "recall", "f1_macro", "span_f1_macro", "auprc", "blind_random_words"]
+found = {name: (scores["test"] | worth)[name] for name in agreement if name in scores["test"] | worth}
+if found:
+    figures.show_table(pd.DataFrame({"test": found}), index="measure")
+else:
+    print("nobody has marked words in these texts")
+
+# %% [markdown]
 # ## 6. Use it elsewhere
 #
 # ```python

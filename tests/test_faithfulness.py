@@ -1,18 +1,27 @@
 """Faithfulness of a run: every number against a plain loop over the texts, and rationales whose value is known."""
 
+import itertools
 import json
 import shutil
 
 import pandas as pd
 import pytest
 import torch
+from sklearn.metrics import auc, f1_score, precision_recall_curve
 from small import classified, corpus, parameters, train
 from torch import nn
 
 from rationale import training
 from rationale.data import Batches, Example, Vocabulary
 from rationale.errors import BadInput
-from rationale.explain import BUDGETS, count_leak, empty_rationale_states, faithfulness_scores, length_leak
+from rationale.explain import (
+    BUDGETS,
+    count_leak,
+    empty_rationale_states,
+    faithfulness_scores,
+    gold_agreement,
+    length_leak,
+)
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.models import build_extractor
 from rationale.nn import top_k
@@ -43,6 +52,39 @@ def model_and_batches(lengths=(6, 4, 1, 9, 3), **changes):
         for weight in model.parameters():
             weight.copy_(torch.randn_like(weight) * 0.7)
     return model, Batches(texts(list(lengths)), Vocabulary(WORDS), 2)
+
+
+# --- agreement with what people marked
+
+
+def test_the_agreement_with_marks_is_that_of_a_loop_over_texts_and_of_scikit_learn():
+    model, batches = model_and_batches(lengths=(6, 4, 9, 1, 12, 5))
+    draws = torch.Generator().manual_seed(3)
+    gold = [(torch.rand(len(e.tokens), generator=draws) < 0.5).int().tolist() for e in batches.examples]
+    gold[1], gold[3] = None, [0]  # nobody marked the one, and no word of the other
+    f1, areas, words = [], [], []
+    for example, marks in zip(batches.examples, gold, strict=True):
+        if marks and any(marks):
+            tokens = torch.tensor([batches.vocabulary.encode(example.tokens)])
+            z, importance = model.chosen(tokens, torch.ones_like(tokens).bool())
+            ours, theirs = spans((z[0] != 0).tolist()), spans(marks)
+            shared = sum(any(2 * len(a & b) >= len(a | b) for b in theirs) for a in ours)
+            f1.append(min(1, 2 * shared / (len(ours) + len(theirs))))
+            precision, recall, _ = precision_recall_curve(marks, importance[0].numpy())
+            areas.append(auc(recall, precision))
+            words.append(f1_score(marks, z[0] != 0))
+    assert f1 and sum(f1), "a passage agrees with a marked one"
+    found = gold_agreement(model, batches, gold)
+    assert found["span_f1_macro"].tolist() == pytest.approx(f1)
+    assert found["auprc"].tolist() == pytest.approx(areas)
+    assert found["f1_macro"].tolist() == pytest.approx(words)
+    assert gold_agreement(model, batches, [None] * len(gold)) == {}
+
+
+def spans(flags: list[int]) -> list[set[int]]:
+    """The places of each unbroken run of flags."""
+    runs = [list(group) for flag, group in itertools.groupby(range(len(flags)), key=lambda t: bool(flags[t])) if flag]
+    return [set(run) for run in runs]
 
 
 # --- faithfulness
@@ -344,7 +386,8 @@ def test_without_word_labels_there_is_no_plausibility_and_names_of_classes_are_n
     found = measure_faithfulness(
         finished(tmp_path, classified(corpus()), labels, model="attention", rule="top_k", budget=0.2)
     )
-    assert set(found["test"]) == {"accuracy_whole", "calibration_error", "length_leak"} | ERASER | AVERAGED | COUNT
+    others = {"accuracy_whole", "calibration_error", "length_leak", "span_f1_macro", "auprc"}
+    assert set(found["test"]) == others | ERASER | AVERAGED | COUNT
 
 
 def test_the_saved_selection_is_the_one_that_is_measured(run):

@@ -1,5 +1,6 @@
 """Pretrained transformers as encoders of an extractor; tiny ones with random weights stand for five architectures."""
 
+import json
 import shutil
 import string
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import pad
 
 from rationale import digests, training
@@ -199,6 +201,35 @@ def test_the_lower_half_of_the_layers_and_the_embeddings_stay_if_frozen_layers_i
     layers = {int(part) for name in trained for part in name.split(".") if part.isdigit()}
     assert layers == set(range(encoder.num_layers // 2, encoder.num_layers))
     assert not any(name.startswith("embeddings") for name in trained)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_frozen_layers_are_read_in_training_as_in_evaluation(folders, name):
+    for frozen, is_random in ((2, False), (1, True)):
+        model, batch = extractor(folders[name], frozen_layers=frozen)
+        encoder, pieces = model.predictor.encoder, model.embed(batch.tokens)
+        for part in encoder.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.1  # ModernBERT has none by default
+        before, _ = encoder.eval()(pieces, batch.mask)
+        torch.manual_seed(0)
+        one, other = (encoder.train()(pieces, batch.mask)[0] for _ in range(2))
+        assert torch.equal(one, other) != is_random, f"{frozen} of 2 layers are frozen"
+        assert is_random or torch.equal(one, before)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_attention_weight_is_dropped_in_training(folders, name, tmp_path):
+    folder = shutil.copytree(folders[name], tmp_path / name)
+    config = json.loads((folder / "config.json").read_text())
+    config = {key: 0.0 if "dropout" in key or key.endswith("pdrop") else value for key, value in config.items()}
+    weights = {key: 0.5 for key in config if "attention" in key and "dropout" in key}
+    assert weights, "this architecture can drop attention weights"
+    (folder / "config.json").write_text(json.dumps(config | weights))
+    model, batch = extractor(str(folder))
+    encoder = model.predictor.encoder.train()
+    one, other = (encoder(model.embed(batch.tokens), batch.mask)[0] for _ in range(2))
+    assert torch.equal(one, other)
 
 
 def test_pretrained_weights_stay_and_have_a_step_size_of_their_own(folders):

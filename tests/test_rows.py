@@ -108,7 +108,9 @@ def own_run(folder, seed=1, **changes):
     run = folder / "17_train_own_texts" / f"run-{'-'.join(map(str, changes.values()))}{seed}"
     small = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "device": "cpu", "seed": seed}
     table = write_as_table("synthetic", folder / "reviews.csv", 120)
-    rationale.fit(table, folder=run, **small, **changes)
+    marked = pd.read_csv(table).assign(rationale=lambda rows: [f"[[0, {text.index(' ')}]]" for text in rows["text"]])
+    marked.to_csv(table, index=False)  # the first word of each text
+    rationale.fit(table, folder=run, rationale="rationale", **small, **changes)
     (run / "environment.txt").write_text("notebook: 17_train_own_texts\ncommit: 0123456789abcdef\n")
     written = yaml.safe_load((run / "params.yaml").read_text()) | {"corpus": "synthetic", "num_train": 96}
     (run / "params.yaml").write_text(yaml.safe_dump(written))
@@ -128,6 +130,11 @@ def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_
     assert found.full.value == pytest.approx(table["test_accuracy"][0] - table["test_accuracy"][1])
     assert found.tfidf.value == pytest.approx(table["test_accuracy"][0] - table["tfidf_test"][0])
     assert found.rate_gap == pytest.approx(abs(table["test_rate"][0] - 0.2))
+    whole = json.loads((runs[0] / "metrics.json").read_text())["test"]
+    assert table["f1_macro"][0] == pytest.approx(whole["f1_macro"]), "the agreement with the words that are marked"
+    shown = readme_tables.agreement_table(table)
+    assert f"| synthetic | lstm, seed 1 | {100 * whole['rate_selected']:.1f} | {100 * whole['f1_macro']:.1f} (" in shown
+    assert shown.count("recalled, not read") == 2, "the published numbers"
 
 
 def test_runs_on_files_of_ones_own_are_no_committed_rows(tmp_path):

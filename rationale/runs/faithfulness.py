@@ -15,6 +15,9 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from rationale.data.batches import Batches
 from rationale.data.example import Example
@@ -24,6 +27,7 @@ from rationale.explain.faithfulness import (
     count_leak,
     empty_rationale_states,
     faithfulness_scores,
+    gold_agreement,
     length_leak,
     plausibility,
 )
@@ -31,7 +35,10 @@ from rationale.nn.heads import Classes
 from rationale.progress import report_phase
 from rationale.runs import intact
 from rationale.runs.folder import add_file, is_worked_on, unlike_digests
-from rationale.runs.saved import load_run, read_rationales
+from rationale.runs.saved import SavedRun, load_run, read_rationales
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "faithfulness.json"
 FITTED_ON = "dev"  # the split on whose texts the regression of `length_leak` is fitted
@@ -101,8 +108,8 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
     Returns
     -------
     dict
-        By split: `faithfulness_scores`, `count_leak`, length_leak (not for dev, on which the regression is fitted), and
-        `plausibility` if words have labels.
+        By split: `faithfulness_scores`, `count_leak`, length_leak (not for dev, on which the regression is fitted),
+        means of `gold_agreement` if people have marked words, and `plausibility` if words have labels.
 
     Raises
     ------
@@ -120,8 +127,7 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
 
     @cache
     def batches(name: str) -> Batches:
-        examples = [Example(tuple(row.tokens), int(row.label)) for row in parts[name].itertuples()]
-        return Batches(examples, run.vocabulary, 256)
+        return _batches(run, parts[name])
 
     fitted, scores = None, {}
     for name in splits:
@@ -130,9 +136,24 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
             fitted = fitted or empty_rationale_states(run.model, batches(FITTED_ON))
             scores[name]["length_leak"] = length_leak(fitted, empty_rationale_states(run.model, batches(name)))
         scores[name] |= count_leak(parts[name])
+        if "gold" in parts[name]:
+            agreement = agreement_by_text(run, parts[name])
+            scores[name] |= {name: values.mean().item() for name, values in agreement.items() if name != "f1_macro"}
         if "word_labels" in parts[name]:
             scores[name] |= plausibility(parts[name])
     return scores
+
+
+def agreement_by_text(run: SavedRun, rows: "pd.DataFrame") -> dict[str, Tensor]:
+    """`gold_agreement` of a run on rows of `read_rationales`: [M] each, of the M texts in which people marked words."""
+    gold = [flags if isinstance(flags, list) else None for flags in rows["gold"]]  # NaN: nobody marked this text
+    return gold_agreement(run.model, _batches(run, rows), gold)
+
+
+def _batches(run: SavedRun, rows: "pd.DataFrame") -> Batches:
+    """The texts of rows of `read_rationales`, in their order."""
+    examples = [Example(tuple(row.tokens), int(row.label)) for row in rows.itertuples()]
+    return Batches(examples, run.vocabulary, 256)
 
 
 def _as_text(scores: dict[str, dict[str, float]]) -> str:
