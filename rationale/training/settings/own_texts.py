@@ -62,9 +62,8 @@ class OwnTextSettings(
         "gates of a pretrained encoder": STARTED,
     }
 
-    kept_by: ClassVar[str | None] = (
-        SELECTED  # whatever the constraint measures, this is the share that you get when you use the model
-    )
+    # Whatever the constraint measures: this is the share of words that you get when you use the model
+    kept_by: ClassVar[str | None] = SELECTED
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("extraction"), absolute, IN_WORDS)] = setting(
         meaning="where the texts come from"
