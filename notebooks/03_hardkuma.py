@@ -61,8 +61,9 @@ cells = (torch.arange(200_000) + 0.5) / 200_000  # midpoints: the mean over them
 # %% [markdown]
 # ## 1. Stretch
 #
-# How can a continuous variable be exactly 0? We let it go below 0 first, and we clip it afterwards. So we begin with a
-# stretch. Let $K \sim \mathrm{Kuma}(a,b)$ and $l \le 0$, $r \ge 1$. The affine image of $K$ takes values in $(l, r)$:
+# How can a continuous variable be exactly 0? We let it go below 0 first, and we clip it afterwards. So we begin with
+# a stretch. Let $K \sim \mathrm{Kuma}(a,b)$, which we call the *base*, and choose two ends $l \le 0$ and $r \ge 1$.
+# We stretch $K$ to an interval, the *support* $(l, r)$:
 #
 # $$T = l+(r-l)K, \qquad F_T(t) = F_K\!\left(\frac{t-l}{r-l}\right), \qquad
 # f_T(t) = \frac{1}{r-l}\,f_K\!\left(\frac{t-l}{r-l}\right). \tag{H1}$$
@@ -102,7 +103,8 @@ print(f"the density falls by the factor {1 / width:.4f}")
 # %% [markdown]
 # ## 2. Rectify
 #
-# Now clip the parts outside [0, 1]. We call the result a *rectified* variable:
+# Now clip the parts outside [0, 1]. We call the result a *rectified* variable. For our base its name is the hard
+# Kumaraswamy, or HardKuma$(a, b)$:
 #
 # $$H = \min(1, \max(0, T)), \qquad k_0 = \frac{-l}{r-l}, \quad k_1 = \frac{1-l}{r-l}. \tag{H2}$$
 #
@@ -117,8 +119,8 @@ print(f"the density falls by the factor {1 / width:.4f}")
 # not the Beta (Bastings et al., sec. 3).
 #
 # > A *mass* is a probability, so $\pi_0 \in [0,1]$. A *density* is a probability per unit, so it may exceed 1. The
-# > first picture below therefore has two scales. The curves belong to the left scale, and the two lollipops belong to
-# > the right one. There, P(0) stands for $\pi_0$ and P(1) for $\pi_1$.
+# > first picture below therefore has two scales. The curves belong to the left scale. The two dots on vertical lines
+# > are the masses, and they belong to the right scale. There, P(0) stands for $\pi_0$ and P(1) for $\pi_1$.
 #
 # With the second picture below you can confirm (H3). We draw many gates and count how often they are exactly 0 and
 # exactly 1.
@@ -151,10 +153,10 @@ for name, mass in masses.items():
     print(f"{name:13} closed form {mass:.6f}   share of draws {shares[name].double().mean():.6f}")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 6 minutes). With $a = b = 1$ the base is uniform. *Predict* $\pi_0$ from $l$
-# and $r$ alone, and write it as a function `uniform_mass(left, right)`. *Change* the support to one for which half of
-# all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass is when the
-# density is constant.
+# **Exercise 1** (predict, change, explain; 6 minutes). With $a = b = 1$ the base is uniform. *Predict* $\pi_0$ from
+# $l$ and $r$ alone, and write it as a function `uniform_mass(left, right)`. *Change* the support $(l, r)$ so that
+# half of all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass
+# is when the density is constant.
 
 # %% tags=["prediction"]
 def uniform_mass(left, right):
@@ -177,8 +179,9 @@ assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 
 # ## 3. Masses that keep their digits and their gradients
 #
 # The formulas of (H3) are exact, but you lose digits if you compute them in float32 as they stand. As in
-# `02_kumaraswamy`, we write all of them with one logarithm. With $w_j = \mathrm{log1mexp}(a\ln k_j) = \ln(1-k_j^a)$
-# they are
+# `02_kumaraswamy`, we write all of them with one logarithm. Let $w_j = \mathrm{log1mexp}(a\ln k_j) = \ln(1-k_j^a)$.
+# Then $(1-k_0^a)^b = e^{b w_0}$ and $(1-k_1^a)^b = e^{b w_1}$. For the last mass we take $e^{b w_0}$ out of the
+# difference $e^{b w_0} - e^{b w_1}$. So (H3) becomes
 #
 # $$\ln P(H\ne0) = b\,w_0, \qquad \ln\pi_1 = b\,w_1, \qquad
 # \ln\pi_0 = \mathrm{log1mexp}(b\,w_0), \qquad

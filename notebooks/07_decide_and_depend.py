@@ -150,7 +150,8 @@ if settles:
 # ### The sentence at test time
 #
 # Take the sentence of `05_count_words` again, with a target of four of its eight words. In `06_hold_a_rate` you saw
-# that words of equal worth get equal gates. Three words share the fourth place here. What will the rule do with them?
+# that words of equal worth get equal gates. If you rank the words of this sentence by their worth, three words share
+# the fourth place. The target has room for only one of them. What will the rule do with the three?
 
 # %%
 sentence, selector = toy_gates.sentence_texts(p.batch_size), toy_gates.toy_gate(p.left, p.right)
@@ -234,9 +235,9 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
 # pass over the text gives us one draw of all gates, and for each gate its masses given the draws before it.
 #
-# Can we still count? The selected words are easy. Averaged over the draws before it, the mass
-# $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
+# Can we still count? For the selected words this is easy. If we average the mass $P(z_t \ne 0 \mid z_{<t})$ over the
+# draws before word $t$, we get the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates $S$
+# without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
 # depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
