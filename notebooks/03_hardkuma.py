@@ -478,9 +478,9 @@ print(f"      {p.num_samples} draws {draws.mean():.4f}")
 # \tag{H8}$$
 #
 # > Partial integration turns (H7) into (H8). For the middle form of (H8) we need only an average over the interior,
-# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior. Of the draws inside $(0, 1)$,
-# > the share $v$ lies below $h(v)$, so $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean, the
-# > variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
+# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior, so a share $v$ of the draws
+# > inside $(0, 1)$ lies below $h(v)$. This gives $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean,
+# > the variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
 # > subtracts two large numbers.
 # >
 # > The authors' `HardKuma.mean` returns $E[K]$, the mean of the *base*. This is neither $E[H]$ nor
@@ -704,11 +704,11 @@ open_at_five = half_open.log_prob_nonzero.exp()
 print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {half_open.prob_one:g}")
 
 # %% [markdown]
-# **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways in which a Hard
-# Concrete gate cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1
-# or 2). *Change* the gate that we copied in section 11 to each of these three, and make a Hard Concrete gate with its
-# masses (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain*
-# what the two masses tell you about the density between them.
+# **Exercise 3** (predict, change, explain; 15 minutes). Some HardKuma gates are too asymmetric for a Hard Concrete gate
+# to copy. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1 or 2).
+# *Change* the gate that we copied in section 11 to each of these three, and make a Hard Concrete gate with its masses
+# (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain* what the
+# two masses tell you about the density between them.
 
 # %% tags=["prediction"]
 worst = 2
@@ -740,10 +740,10 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 # %% [markdown]
 # ## 12. Compared with the Kumaraswamy of torch
 #
-# A gate can only be as accurate as its base. You may ask why we did not take the Kumaraswamy that torch has. It is
-# written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of shapes,
-# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are shares,
-# between 0 and 1.
+# If we compute the base inaccurately, the gate is inaccurate, too. You may ask why we did not take the Kumaraswamy that
+# torch has. It is written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of
+# shapes, $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are
+# shares, between 0 and 1.
 #
 # 1. Which share of the draws is exactly 0 or 1? The density may be infinite there, so the package moves such a draw to
 #    the nearest number inside the interval.

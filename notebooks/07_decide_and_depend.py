@@ -219,8 +219,9 @@ for weight, distance in farthest.items():
 
 # %% [markdown]
 # If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The more certain the gates
-# are, the less the two rates differ. So you have to say which of the two rates you report. If you care about the rate
-# of the rule, measure the gap on that rate. Exercise 1 compares the two rules of the figure.
+# are, the less the two rates differ. So you have to say which of the two rates you report. If you want to control the
+# rate of the rule, compare this rate with the target, and not the expected one. Exercise 1 compares the two rules of
+# the figure.
 
 # %% tags=["check"]
 assert farthest[0.5] > farthest[1.0] > farthest[4.0], "the more certain the gates, the nearer the two rates"

@@ -16,7 +16,8 @@
 # - what the rule at test time, the norm in the cost and the pooling of the predictor do to a rationale;
 # - how three other ways to train gates (straight-through, Hard Concrete, HardKuma) compare with REINFORCE;
 # - why a multiplier on Bernoulli gates is unstable, and what makes it stable;
-# - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
+# - how you tell a rationale from attention, what a predictor may learn about a text beside the selected words, and when
+#   precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
 # out at a first reading. You need no data and no GPU. The notebook runs in about three minutes, and you will need

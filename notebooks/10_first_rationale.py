@@ -182,9 +182,9 @@ explore_training(folder)
 # - *Squared error*: the mean squared error of the predicted score.
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
-# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. At test time we do not draw a gate.
-#   We ask which is most likely, that it is 0, that it is 1, or that it lies between, and we choose its value
-#   accordingly (section 8 of `03_hardkuma` has the rule). On this page we compare this share with the target.
+# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. At test time we do not draw a gate. We
+#   compute which of three cases is the most likely: the gate is 0, it is 1, or it lies between. This case gives the
+#   gate its value (section 8 of `03_hardkuma` has the rule). On this page we compare this share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
