@@ -332,8 +332,9 @@ for name, value in total.items():
 # > comes from the jump. This is why we put the closed form of $P(H\ne0) = 1 - \pi_0$ from (H3) into the objective, and
 # > not a count of samples.
 #
-# Below we compute four gradients from samples and compare each with the exact one. Two are of the mean $E[H]$ and two
-# are of $P(H \ne 0)$. The picture shows three samples, each with its own fixed $u$, while $a$ grows.
+# Below we compute four gradients from samples and compare each with the exact one. They are the gradients of the mean
+# $E[H]$ and of $P(H \ne 0)$, each by $a$ and by $b$. The picture shows three samples, each with its own fixed $u$,
+# while $a$ grows.
 
 # %%
 leaves = [torch.tensor(number, requires_grad=True) for number in (p.a, p.b)]

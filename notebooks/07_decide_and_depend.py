@@ -483,8 +483,8 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #   measure.
 # - To count the switches of gates that depend on each other, we need the masses of the second gate in two cases, after
 #   a zero and after any other value. The one value that was drawn is not enough (S14).
-# - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). On our
-#   three corpora this helped once.
+# - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). We
+#   tried such a start on three corpora, and it helped on one of them.
 #
 # ## Next
 #

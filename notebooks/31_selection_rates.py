@@ -712,8 +712,8 @@ if not is_paired:
 #
 # All models so far read word vectors with an LSTM. MiniLM is a small pretrained transformer. It can read the same
 # sentences, as selector and as predictor, each with its own copy of the weights (`encoder=minilm`). A gate sits on a
-# word, and all pieces of a word share it. We measure its accuracy at 20 % of the words, and compare it with that of the
-# same encoder on the full text, and with that of the LSTM.
+# word, and all pieces of a word share it. We measure the accuracy of MiniLM at 20 % of the words. Then we compare this
+# accuracy with two others, that of MiniLM on the full text and that of the LSTM.
 
 # %%
 minilm = committed.parameters_of("sst/minilm.yaml")
@@ -840,8 +840,8 @@ if len(apart):
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
 # The seeds also agree more under the constraint. A part of this may come from the rates, because two selections of
-# different sizes cannot agree fully. Under the constraint both gates are equally precise. The number of selected words
-# tells little more than the floor, with each gate and control.
+# different sizes cannot agree fully. Under the constraint both gates are equally precise. With both gates and both
+# controls, the number of selected words tells little more than the floor.
 #
 # At 10 % we have runs under the constraint only. There the number of words tells more than the floor, with both gates.
 # So both gates begin to use the code of section 13, and not only HardKuma. The seeds of HardKuma agree less than those
