@@ -128,8 +128,8 @@ assert told[0.0] == 0.5, "independent aspects tell nothing"
 # %% [markdown]
 # At a correlation of 0.9, you guess right far more often than by chance. A model that reads only about the smell can
 # do the same, and no term of our objective keeps it from doing so. A word about the smell costs as much as a word
-# about the look. If the reviews of tomorrow are not correlated, the model will be wrong. We can only hope that its
-# rationale has warned us.
+# about the look. If the two aspects of tomorrow's reviews are not correlated, the model will often be wrong. Then we
+# can only hope that we saw this in its rationales beforehand.
 #
 # ## 3. Parts that agree on a code
 #

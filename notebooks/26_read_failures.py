@@ -41,8 +41,8 @@ is_ours = claims.apply_to(p)
 print(compare.caption(results))
 
 # %% [markdown]
-# We read the results as a table with one row per run. Here we count how many runs there are for each model,
-# correlation, start and remedy.
+# We read the results as a table with one row per run. Before we look at the results, we count these runs. Below, you
+# find one row for each model, correlation and start, and one column per remedy.
 
 # %%
 measured = by_run(results)
@@ -123,14 +123,14 @@ if is_ours:
 # ## 2. Skewed starts: the accuracy does not warn you
 #
 # Now the data are right, and the start is wrong. Before the usual training, one part of the model was trained alone, on
-# something else. As a *skewed selector* it has learned to open the first gate of a text if the text has class 1, and to
-# shut it otherwise, so that this gate tells the class, whichever word it belongs to. As a *skewed predictor* it has
-# learned to predict the class from the first sentence of each text, whatever that is about (section 3 of
-# `16_failures`). We say that a rationale *fails* if less than half of its selected words are gold. The table below
-# holds the runs without a remedy, in one row per start. From left to right, you first see the share of texts whose
-# class the first gate tells, after the skew and at the end. Then follow the precision against the gold words and the
-# recall of the words that carry the class. Next are the accuracy of the runs that failed and of those that did not. The
-# last two columns count the runs that failed and all runs.
+# another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to shut it
+# otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to predict the
+# class from the first sentence of each text, whatever this sentence is about (section 3 of `16_failures`). We say that
+# a rationale *fails* if less than half of its selected words are gold. The table below holds the runs without a remedy,
+# in one row per start. The first two columns give the share of texts whose class you can tell from the first gate
+# alone, once after the skew and once at the end of the training. Then follow the precision against the gold words and
+# the recall of the words that carry the class. The next two columns give the accuracy, first of the runs that failed
+# and then of the others. The last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
