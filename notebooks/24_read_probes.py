@@ -306,14 +306,14 @@ for path in folders["toy"][:1]:
 # > the paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which suits only
 # > one margin.
 #
-# Such a comparison makes sense only under two conditions. First, a mask has to *meet the margin*, because it is easy
-# to be small if the answer may change. Second, the fit has to be *finished*. The multiplier begins at 0.1 and grows
-# by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more columns
-# in the table. *Meets the margin* is the share of sentences whose divergence is within the margin if we keep exactly
-# the words with $P(z \ne 0) > 1/2$. *Its draws do* is the share of sentences for which the mean divergence over the
-# draws is within the margin. This mean is what the constraint is about. These draws are those of the last quarter of
-# the steps. *Settled* is the share of masks that this last quarter did not change, and in *smallest* you find the
-# mean number of word pieces in a smallest mask.
+# Such a comparison makes sense only under two conditions. First, a mask has to *meet the margin*, because otherwise
+# it may be small only because it changes the answer. Second, the fit has to be *finished*. The multiplier begins at
+# 0.1 and grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see
+# four more columns in the table. *Meets the margin* is the share of sentences whose divergence is within the margin
+# if we keep exactly the words with $P(z \ne 0) > 1/2$. *Its draws do* is the share of sentences for which the mean
+# divergence over the draws is within the margin. This mean is what the constraint is about. These draws are those of
+# the last quarter of the steps. *Settled* is the share of masks that did not change in this last quarter. *Smallest*
+# is the mean number of word pieces in the smallest masks.
 
 # %%
 searched = committed.search_rows(everything)
@@ -628,7 +628,7 @@ if is_ours:
 # %% [markdown]
 # You see that the masks of the GRU's inputs are as stable as the paper's. They also keep the kinds of words that the
 # paper names. These are far more adjectives and nouns than function words, and far more words with a sentiment than
-# neutral words. And as in the paper, we can mask nearly everything if we let a sentence fit a baseline of its own.
+# neutral words. And as in the paper, we can mask nearly everything if we also fit a baseline to each single sentence.
 # Then the baseline alone leads to the answer, and you learn nothing from such a mask.
 #
 # Through masking, our models lose two to four points of accuracy, and the paper's models lose none. Is our margin the

@@ -641,10 +641,10 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # %% [markdown]
 # ## 15. Do two models differ?
 #
-# A difference of two means says little until we know how far it would move with other seeds and with other test
+# A difference of two means says little until we know how much it would change with other seeds and with other test
 # sentences. `rationale.statistics` has two functions for this. **Welch's test** takes the accuracies of the seeds of
-# each model and asks whether their difference is large against the spread of the seeds. It needs two seeds of each
-# model, and it does not look at single sentences.
+# each model and asks whether their difference is large against the spread of the seeds. It needs at least two seeds
+# of each model, and it does not use the scores of single sentences.
 #
 # We compare each target of HardKuma with the Bernoulli gates whose share of selected words is the nearest. In each row,
 # `low` and `high` are the ends of the 95 % interval of the difference, in points. If 0 lies between them, the seeds do
@@ -675,14 +675,15 @@ for row in differences.to_dict("records"):
     assert row["significant"] == (row["p"] < 0.05), "the interval and the test say the same"
 
 # %% [markdown]
-# The **paired bootstrap** takes one score per sentence, for each seed. It draws the test sentences anew, with
-# replacement and the same for both models, and the seeds of each model, ten thousand times. The middle 95 % of the
-# differences are its interval. Sentences that are easy or hard for both models cancel, so a small difference can be
-# seen even with one seed. The interval then says how much the difference depends on the choice of the sentences. It
+# The **paired bootstrap** takes one score per sentence, for each seed. Ten thousand times, it draws as many test
+# sentences as there are, with replacement, and compares both models on the same drawn sentences. It also draws the
+# seeds of each model. The interval leaves out the smallest and the largest 2.5 % of the ten thousand differences.
+# Sentences that are easy or hard for both models do not change the difference, so you can see a small difference even
+# with one seed. With one seed, the interval says how much the difference depends on the choice of the sentences. It
 # says nothing about the seeds, and with another seed the difference may have the other sign.
 #
-# The scores by sentence come from your own runs, if `runs` names at least two. Otherwise we make up two models that
-# differ: both are right on the same 40 % of the sentences, and the second one on a few more.
+# If `runs` names at least two of your own runs, we take their scores of single sentences. Otherwise we make up two
+# models. Both are right on the same 40 % of the sentences, and the second model is right on a few more.
 
 # %%
 scored = [found for name in p.runs if (found := by_text.scores_by_text(root() / p.runs_dir / name)) is not None]
