@@ -86,7 +86,7 @@ steps = range(1, 1 + p.num_steps)
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, steps, by_price, title="A price opens the gate or shuts it",
                    xlabel="training step", ylabel="expected rate", target=p.selection, size=(9, 4.4),
-                   save=folder / "prices")
+                   beside=True, save=folder / "prices")
 
 # %% tags=["check"]
 ends = torch.stack([rate[-50:].mean() for rate in by_price.values()])
