@@ -240,12 +240,12 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less than
-# the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which we compare with
-# the result and do not grade). *Change* from one sequence to the test texts of the first toy run that contain a digit
-# of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
-# texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
-# Without runs, it is empty. *Explain* why the answer makes a difference.
+# **Exercise 1** (predict, change, explain; 12 minutes). Some methods look at one answer only. You saw that they do not
+# give their whole attribution to *n* and *m*. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no",
+# which we compare with the result and do not grade). *Change* from one sequence to the test texts of the first toy run
+# that contain a digit of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*,
+# separately for the texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of
+# "yes" and "no". Without runs, it is empty. *Explain* why the answer makes a difference.
 
 # %% tags=["prediction"]
 guess = "no"
@@ -286,10 +286,10 @@ for path in folders["toy"][:1]:
 # You will find three kinds of masks that are fitted to single sentences. The first kind, *free masks*, is DiffMask
 # without a network. Its logits are free numbers, fitted to one sentence (the paper calls this "without amortisation").
 # The other two kinds, *by score* and *by released score*, have the same logits, but compute their gradient by the score
-# function (`08_reinforce`). The row *erasure* is not a fit, but the exact search for the answer. If a sentence has
-# several smallest masks, we take the one with the best F1. Precision, recall and F1 are those against this mask.
-# *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of positions that a mask
-# drops. All of these are means over sentences, in per cent.
+# function (`08_reinforce`). The row *erasure* is not a fit, but the exact search for the answer. We compute precision,
+# recall and F1 by comparing a mask with the smallest mask. If a sentence has several smallest masks, we take the one
+# with the best F1. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of
+# positions that a mask drops. All of these are means over sentences, in per cent.
 #
 # What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
 # in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
@@ -380,11 +380,12 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 
 # %% [markdown]
 # *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this for
-# the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
-# two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
-# is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
-# margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
-# for the released score function. This order vanishes once the score function is multiplied by $\lambda$ again.
+# the result. At the larger margin, which is the paper's, this lead only shows that the score function needs fewer
+# steps. After all steps we find no difference between the two at this margin, because every interval contains 0. The
+# relaxed gate masks too much at first, since its multiplier is still small, and many of its masks do not meet the
+# margin yet. The released score function keeps too much at this margin. More of its masks meet the margin, but far
+# fewer of them are among the smallest. So the paper's order holds for the released score function. This order vanishes
+# once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
