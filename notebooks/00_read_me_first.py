@@ -66,18 +66,19 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #    `26_read_failures` compares what helps against it.)
 # 2. We can draw the gates of a text and count the selected words. Why does the objective not contain this count, but a
 #    sum of the probabilities $P(H \ne 0)$ (section 5 of `03_hardkuma`)?
-# 3. You can constrain the average share of words, or you can charge a price per word. Which of the two lets a
-#    rationale become a code, which tells the answer without words that mean it (`31_selection_rates`, section 13)?
-#    What would you report beside the accuracy, so that your readers would notice?
+# 3. You can constrain the average share of words, or you can charge a price per word. With which of the two can a
+#    rationale become a *code*? So we call a selection that tells the answer by which or how many words are selected,
+#    and not by what they mean (`31_selection_rates`, section 13). What would you report beside the accuracy, so that
+#    your readers would notice?
 # 4. Softmax, sparsemax and fusedmax map the scores of words to weights. Which of these maps would you choose if you had
 #    to show the weights to a user as an explanation? What does a weight of exactly 0 let you say?
 # 5. Erasure looks for the smallest set of words that keeps one answer of a model, and it keeps too little. A probe of
 #    DiffMask chooses words, too, but it has to be trained on many texts. Which of the two explains the *model*, and
 #    which explains one of its answers?
 #
-# Here is the agenda of each meeting. The column *what* has one of three words. With *run*, you run the cells of a
-# section in front of everybody. With *exercise*, you work in pairs on an exercise, in a copy of the notebook without
-# the answers (`make handout`). With *discuss*, you talk about one of the five questions above, whose number is that of
+# Here is the agenda of each meeting. The column *what* says what you do in each part. In a part called *run*, you run
+# the cells of a section in front of everybody. In an *exercise*, you work in pairs, in a copy of the notebook without
+# the answers (`make handout`). In *discuss*, you talk about one of the five questions above. Its number is that of
 # the meeting.
 
 # %%
@@ -216,12 +217,12 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 #   to call. You still see the interval that we have.
 #
 # > The column *on* says on which data and model the claim was examined, if they are not those of the paper. A claim
-# > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those of
-# > `rationale.statistics`: over seeds, or over the test texts where there is one seed. Some claims compare two kinds of
-# > gates that were trained at several targets, on several corpora and aspects. There, each pair of a corpus and an
-# > aspect counts once, and the interval is over these pairs. Beside a published number you also see where *one more
-# > run* of ours would lie, because a published number is mostly that of one run. A test at 5 % rejects one true claim
-# > in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
+# > about beer reviews that holds for made-up reviews is reproduced on made-up reviews only. The intervals are those
+# > of `rationale.statistics`: over seeds, or over the test texts where there is one seed. Some claims compare two
+# > kinds of gates that were trained at several targets, on several corpora and aspects. There, each pair of a corpus
+# > and an aspect counts once, and the interval is over these pairs. Beside a published number you also see where *one
+# > more run* of ours would lie, because most published numbers come from a single run. A test at 5 % rejects one true
+# > claim in twenty. So if there are many contradictions, we expect that a few of them arose by chance.
 
 
 # %%

@@ -62,9 +62,10 @@ rounding = 1e-12
 # speaks for "positive", unless *not* is selected as well. The word *very* makes a selected *good* count a little more.
 # Alone, *not* speaks faintly for "negative". If we select no word, the predictor gives the probability one half.
 #
-# Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. The *cost* of a selection is the loss of the predictor (the
-# *task loss*) plus a price $\lambda$ per selected word. The loss is a negative logarithm, as in PyTorch's cross
-# entropy. Since the logarithm is the natural one, its unit is called the *nat*.
+# Let $z_t$ be 1 if word $t$ is selected, and 0 otherwise. We call $z_t$ the *gate* of the word. The *cost* of a
+# selection is the loss of the predictor (the *task loss*) plus a price $\lambda$ per selected word. The loss is a
+# negative logarithm, as in PyTorch's cross entropy. Since the logarithm is the natural one, its unit is called the
+# *nat*.
 #
 # $$c(z) = -\ln p(\text{negative} \mid \text{selected words}) + \lambda \sum_t z_t. \tag{C1}$$
 #
@@ -210,15 +211,17 @@ print(f"expected cost: {expected[0]:.3f} nats at first, {expected[-1]:.3f} at th
 # The two words are worth something only together. Equation (C4) takes this into account, because it averages over the
 # other words.
 #
-# At the end you see that two of the coins are nearly certain. The third, for *very*, slowly follows, because little
-# depends on it. Nothing in our objective mentions certainty. But an average of costs is never below the smallest of
-# them. So it is cheaper to be certain than to toss a coin, and the descent makes the coins certain.
+# At the end you see that two of the coins are nearly certain. The third, for *very*, is on its way, but slowly,
+# because the cost hardly depends on it. Nothing in our objective mentions certainty. But an average of costs is never
+# below the smallest of them. So it is cheaper to be certain than to toss a coin, and the descent makes the coins
+# certain.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). The word *good* should be selected if and only if *not* is
 # likely enough to be selected. *Predict* roughly how likely *not* has to be, with the help of the table in section 1
 # (`guess`, a probability). *Change* the logit of *not* from $-5$ to 5, with the other two coins fair, and find the
-# probability of *not* at which the gradient by the score of *good* changes its sign (`turning`). You get the exact
-# gradient at other logits by `fair.moved(logits).gradient`. *Explain* with (C4) why `turning` is far above one half.
+# probability of *not* at which the gradient by the score of *good* changes its sign (`turning`). In `fair` you find
+# the table of section 2, with three fair coins, and `fair.moved(logits).gradient` is the exact gradient at other
+# logits. *Explain* with (C4) why `turning` is far above one half.
 
 # %% tags=["prediction"]
 guess = 0.8
@@ -333,11 +336,12 @@ figures.save_figure(fig, folder, "one_draw")
 fig
 
 # %% [markdown]
-# You see that the two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the
-# exact gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
-# usually off, which is its *noise*. The title gives the noise of all three words together, divided by the length of
-# the exact gradient. For every word the whiskers reach across zero, so one draw often pushes us in the wrong
-# direction.
+# You see that the two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get
+# the exact gradient, although no draw has seen more than one row of the table. The whiskers show how far a single
+# draw is usually off, which is its *noise*. The title gives one number for all three words. It is the root of the sum
+# of their variances, divided by the length of the exact gradient. So it says how many times longer than the gradient
+# the error of one draw usually is. For every word the whiskers reach across zero, so one draw often pushes us in the
+# wrong direction.
 #
 # ## 5. Measure the noise
 #
@@ -447,9 +451,9 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # ## 6. What one would wish for
 #
 # Let us sum up what we have. A weight has a slope, but no word is ever gone. With a coin, words are gone, but a draw
-# has no slope, and REINFORCE has to average over many draws. From each draw, REINFORCE uses a single number, the cost.
-# But a draw tells us more. We can differentiate the loss by each $z_t$ and learn which of the words made the draw
-# costly. If only that derivative could go on through the draw!
+# has no slope, and REINFORCE has to average over many draws. From each draw, REINFORCE uses a single number, the
+# cost. But a draw could tell us more, because our predictor can be differentiated. We can differentiate the loss by
+# each $z_t$ and learn which of the words made the draw costly. If only that derivative could go on through the draw!
 #
 # Suppose that a draw is a function $z_t = h(u_t, o_t)$ of noise $u_t$ and of the score, and that it changes *smoothly*
 # with the score while the noise stays the same. The noise is drawn in the same way whatever the score is. So the
@@ -481,11 +485,11 @@ o = torch.zeros(p.num_samples, 3, dtype=torch.float64, requires_grad=True)  # a 
 
 
 # %% [markdown]
-# We can check the mean of these estimates without any derivative. Since $u_t$ has the density $\tfrac12$, a score
-# that moves up by a small $\delta$ makes the value 1 more likely by $\delta / 2$ and the value 0 less likely by
-# $\delta / 2$. Between the two ends nothing changes. So the exact gradient is half the difference between the cost at
-# 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the place of
-# $p_t (1 - p_t)$. With the check below you confirm that both ways give the same mean.
+# We can check the mean of these estimates without any derivative. Since $u_t$ has the density $\tfrac12$, a score that
+# moves up by a small $\delta$ makes the value 1 more likely by $\delta / 2$ and the value 0 less likely by
+# $\delta / 2$. Between the two ends, $z_t$ keeps the density $\tfrac12$. So the exact gradient is half the difference
+# between the cost at 1 and the cost at 0, averaged over the other words. This is (C4) again, with $\tfrac12$ in the
+# place of $p_t (1 - p_t)$. With the check below you confirm that both ways give the same mean.
 
 # %%
 def with_word(t, value):
@@ -551,10 +555,11 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 #
 # ## Summary
 #
-# The choice of a word is a step and has no slope; a weight has one, but no word is gone. The expected cost of a
-# random choice is smooth, and its exact gradient is a sum over $2^n$ selections. REINFORCE estimates this gradient
-# from draws. It is right on average and noisy, and the more words a text has, the noisier it is. A draw that is a
-# smooth function of its parameters has much less noise. Our four wishes say what such a draw should look like.
+# The choice of a word is a step and has no slope. A weight has a slope, but with weights no word is ever gone. The
+# expected cost of a random choice is smooth, and its exact gradient is a sum over $2^n$ selections. REINFORCE
+# estimates this gradient from draws. It is right on average and noisy, and the more words a text has, the noisier it
+# is. A draw that is a smooth function of its parameters has much less noise. Our four wishes say what such a draw
+# should look like.
 #
 # ## Next
 #

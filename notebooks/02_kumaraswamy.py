@@ -73,8 +73,9 @@ grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1)
 # can invert its cdf.
 #
 # > You can also read the same steps backwards, as a *change of variables*. The variable $Y = K^a = 1 - U^{1/b}$ has the
-# > density $b(1-y)^{b-1}$, which is that of a Beta(1, b). With $dy/dk = a k^{a-1}$ we get $f_K(k) = f_Y(k^a)\,|dy/dk|$,
-# > and this is (K1). So if $a = 1$ or $b = 1$, the Kumaraswamy *is* a Beta. For all other shapes it is not.
+# > cdf $P(Y \le y) = 1-(1-y)^b$ and so the density $b(1-y)^{b-1}$, which is that of a Beta(1, b). With
+# > $dy/dk = a k^{a-1}$ we get $f_K(k) = f_Y(k^a)\,|dy/dk|$, and this is (K1). So if $a = 1$ or $b = 1$, the Kumaraswamy
+# > *is* a Beta. For all other shapes it is not.
 #
 # Below we write (K1) as code and also compute it by the change of variables. You can then see in a picture what the two
 # shapes do.
@@ -112,9 +113,9 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 
 # %% [markdown]
 # Near 0 the density behaves like $k^{a-1}$, so $a$ controls that end. Near 1 it behaves like $(1-k)^{b-1}$, so $b$
-# controls the other end. If a shape is below 1, the density grows without bound at its end (it has a *pole* there), and
-# if it is above 1, the density is zero there. Equal shapes do not give a symmetric density. As you see above, less than
-# half of the mass of Kuma(2, 2) lies below 1/2.
+# controls the other end. If a shape is below 1, the density grows without bound at the end that this shape controls,
+# and we say that it has a *pole* there. If the shape is above 1, the density falls to zero at this end. Equal shapes
+# do not give a symmetric density. As you see above, less than half of the mass of Kuma(2, 2) lies below 1/2.
 #
 # ## 2. Keep the digits: everything from one logarithm
 #
@@ -178,9 +179,10 @@ for name, size in error.items():
 
 # %% [markdown]
 # Where the textbook cdf is exactly 0, its logarithm is $-\infty$, and so is the derivative of this logarithm. An
-# optimiser that has moved a gate there cannot bring it back. Adding a small epsilon before we take the logarithm hides
-# the infinity, but then the derivative by $a$ is nearly 0. The true derivative is close to $\ln k$. If $k^a$ is tiny,
-# then $F \approx b\,k^a$, and so $\ln F \approx \ln b + a \ln k$. With (K2) we get it right.
+# optimiser that has moved a gate there cannot bring it back. If we add a small epsilon before we take the logarithm,
+# we no longer see the infinity, but then the derivative of $\ln F$ by $a$ is nearly 0. What should it be? If $k^a$ is
+# tiny, then $F \approx b\,k^a$, and so $\ln F \approx \ln b + a \ln k$. The true derivative is therefore close to
+# $\ln k$, and this is what we get with (K2).
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). With $a = b = 1$ the cdf is $F(k) = k$. Compute
 # $1 - \exp(\ln P(K > k))$ in float32 for $k = 10^{-1}, 10^{-2}, \dots, 10^{-12}$. The package gives you $\ln P(K > k)$
@@ -255,8 +257,9 @@ for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=Tr
     print(f"u = {u:.0e} in float32: textbook {wrong:.3e}, package {right:.3e}, true {true:.3e}")
 
 # %% [markdown]
-# The inner difference of (K3) has lost digits again. When it rounds to 0, the draw is 0, and the derivative of the draw
-# is $0^{1/a - 1} = \infty$ for $a > 1$. You will see such a draw in section 7.
+# The inner difference of (K3) has lost digits again. When it rounds to 0, the draw is 0. The derivative of the draw
+# has the factor $\left(1-(1-u)^{1/b}\right)^{1/a - 1}$, which is then $0^{1/a - 1} = \infty$ for $a > 1$. You will
+# see such a draw in section 7.
 #
 # ## 4. Moments
 #
@@ -400,7 +403,10 @@ for shape_pair, closed_form, integrated in zip(
 #
 # We come to the property that we wished for. Hold the random number $u$ fixed and change a parameter a little. The
 # sample then moves a little too. To find the derivative we start from (K3), and from the derivative of log1mexp in
-# section 2. Let $c = \ln(1-u)/b = \ln(1-k^a)$, so that $\ln k = \frac1a\mathrm{log1mexp}(c)$ and $dc/db = -c/b$:
+# section 2. Let $c = \ln(1-u)/b$, which by (K3) is equal to $\ln(1-k^a)$. Then $\ln k = \frac1a\mathrm{log1mexp}(c)$.
+# Here $a$ stands only in the factor $\frac1a$, so $\partial \ln k/\partial a = -\frac{\ln k}{a}$. The other shape
+# stands only in $c$, and $dc/db = -c/b$. We multiply both derivatives of $\ln k$ by $k$, and in the last form we insert
+# $e^c = 1-k^a$:
 #
 # $$\frac{\partial k}{\partial a} = -\frac{k\ln k}{a} \ge 0, \qquad
 # \frac{\partial k}{\partial b} = \frac{k}{a\,b}\,\frac{e^c}{1-e^c}\,c
@@ -416,8 +422,8 @@ for shape_pair, closed_form, integrated in zip(
 # > When you compute $\partial k/\partial b$, take the middle form. Its factor $c\,e^c/(1-e^c)$ lies in $(-1, 0)$ for
 # > every $k$, while $k^{1-a}$ in the last form may overflow.
 #
-# We let autograd differentiate the draws and compare the result with (K7). Then we average it over many draws and
-# compare the average with the derivative of the exact mean (K4).
+# We let autograd differentiate the draws and compare the result with (K7). Then we average it over many draws. The
+# average should be the derivative of the mean $E[K]$, for which section 4 has the exact formula (K4).
 
 # %%
 a_leaf, b_leaf = (torch.tensor(number, requires_grad=True) for number in (p.a, p.b))
@@ -465,11 +471,12 @@ assert not all(gradient.isfinite() for gradient in textbook_grad), "one draw lik
 assert all(gradient.isfinite() and gradient != 0 for gradient in package_grad)
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 10 minutes). Recall that $\partial k/\partial a$ vanishes at both ends of
-# (0, 1). Let $a = 2$ and look for the place where it is largest. *Predict* whether $k$ at this place is the same for
-# every $b$ (`same_k`, True or False), and whether $u$ is (`same_u`, True or False). *Change* $b$ to 1, 5, 10. Take the
-# values of `grid` as $u$, compute the samples $k$ with `Kumaraswamy(a, b).icdf(grid)`, and find both up to the spacing
-# of `grid` (`best_k` and `best_u`, lists of three). *Explain* with the derivative of $-k \ln k$.
+# **Exercise 2** (predict, change, explain; 10 minutes). By (K7), $\partial k/\partial a$ is 0 at both ends of (0, 1),
+# because $k \ln k$ is. Let $a = 2$ and look for the place where it is largest. *Predict* whether $k$ at this place is
+# the same for every $b$ (`same_k`, True or False), and whether the $u$ from which this $k$ comes is the same
+# (`same_u`, True or False). *Change* $b$ to 1, 5, 10. Take the values of `grid` as $u$, compute the samples $k$ with
+# `Kumaraswamy(a, b).icdf(grid)`, and find both up to the spacing of `grid` (`best_k` and `best_u`, lists of three).
+# *Explain* with the derivative of $-k \ln k$.
 
 # %% tags=["prediction"]
 same_k, same_u = True, False

@@ -61,8 +61,9 @@ cells = (torch.arange(200_000) + 0.5) / 200_000  # midpoints: the mean over them
 # %% [markdown]
 # ## 1. Stretch
 #
-# How can a continuous variable be exactly 0? We let it go below 0 first, and we clip it afterwards. So we begin with a
-# stretch. Let $K \sim \mathrm{Kuma}(a,b)$ and $l \le 0$, $r \ge 1$. The affine image of $K$ takes values in $(l, r)$:
+# How can a continuous variable be exactly 0? We let it go below 0 first, and we clip it afterwards. So we begin with
+# a stretch. Let $K \sim \mathrm{Kuma}(a,b)$, which we call the *base*, and choose two ends $l \le 0$ and $r \ge 1$.
+# We stretch $K$ to an interval, the *support* $(l, r)$:
 #
 # $$T = l+(r-l)K, \qquad F_T(t) = F_K\!\left(\frac{t-l}{r-l}\right), \qquad
 # f_T(t) = \frac{1}{r-l}\,f_K\!\left(\frac{t-l}{r-l}\right). \tag{H1}$$
@@ -102,7 +103,8 @@ print(f"the density falls by the factor {1 / width:.4f}")
 # %% [markdown]
 # ## 2. Rectify
 #
-# Now clip the parts outside [0, 1]. We call the result a *rectified* variable:
+# Now clip the parts outside [0, 1]. We call the result a *rectified* variable. For our base its name is the hard
+# Kumaraswamy, or HardKuma$(a, b)$:
 #
 # $$H = \min(1, \max(0, T)), \qquad k_0 = \frac{-l}{r-l}, \quad k_1 = \frac{1-l}{r-l}. \tag{H2}$$
 #
@@ -117,8 +119,8 @@ print(f"the density falls by the factor {1 / width:.4f}")
 # not the Beta (Bastings et al., sec. 3).
 #
 # > A *mass* is a probability, so $\pi_0 \in [0,1]$. A *density* is a probability per unit, so it may exceed 1. The
-# > first picture below therefore has two scales. The curves belong to the left scale, and the two lollipops belong to
-# > the right one. There, P(0) stands for $\pi_0$ and P(1) for $\pi_1$.
+# > first picture below therefore has two scales. The curves belong to the left scale. The two dots on vertical lines
+# > are the masses, and they belong to the right scale. There, P(0) stands for $\pi_0$ and P(1) for $\pi_1$.
 #
 # With the second picture below you can confirm (H3). We draw many gates and count how often they are exactly 0 and
 # exactly 1.
@@ -151,10 +153,10 @@ for name, mass in masses.items():
     print(f"{name:13} closed form {mass:.6f}   share of draws {shares[name].double().mean():.6f}")
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 6 minutes). With $a = b = 1$ the base is uniform. *Predict* $\pi_0$ from $l$
-# and $r$ alone, and write it as a function `uniform_mass(left, right)`. *Change* the support to one for which half of
-# all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass is when the
-# density is constant.
+# **Exercise 1** (predict, change, explain; 6 minutes). With $a = b = 1$ the base is uniform. *Predict* $\pi_0$ from
+# $l$ and $r$ alone, and write it as a function `uniform_mass(left, right)`. *Change* the support $(l, r)$ so that
+# half of all gates are exactly 0 and none is exactly 1 (`half_closed_ends`, a pair $(l, r)$). *Explain* what a mass
+# is when the density is constant.
 
 # %% tags=["prediction"]
 def uniform_mass(left, right):
@@ -177,8 +179,9 @@ assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 
 # ## 3. Masses that keep their digits and their gradients
 #
 # The formulas of (H3) are exact, but you lose digits if you compute them in float32 as they stand. As in
-# `02_kumaraswamy`, we write all of them with one logarithm. With $w_j = \mathrm{log1mexp}(a\ln k_j) = \ln(1-k_j^a)$
-# they are
+# `02_kumaraswamy`, we write all of them with one logarithm. Let $w_j = \mathrm{log1mexp}(a\ln k_j) = \ln(1-k_j^a)$.
+# Then $(1-k_0^a)^b = e^{b w_0}$ and $(1-k_1^a)^b = e^{b w_1}$. For the last mass we take $e^{b w_0}$ out of the
+# difference $e^{b w_0} - e^{b w_1}$. So (H3) becomes
 #
 # $$\ln P(H\ne0) = b\,w_0, \qquad \ln\pi_1 = b\,w_1, \qquad
 # \ln\pi_0 = \mathrm{log1mexp}(b\,w_0), \qquad
@@ -329,8 +332,9 @@ for name, value in total.items():
 # > comes from the jump. This is why we put the closed form of $P(H\ne0) = 1 - \pi_0$ from (H3) into the objective, and
 # > not a count of samples.
 #
-# Below we compute four gradients from samples and compare each with the exact one. Two are of the mean $E[H]$ and two
-# are of $P(H \ne 0)$. The picture shows three samples, each with its own fixed $u$, while $a$ grows.
+# Below we compute four gradients from samples and compare each with the exact one. They are the gradients of the mean
+# $E[H]$ and of $P(H \ne 0)$, each by $a$ and by $b$. The picture shows three samples, each with its own fixed $u$,
+# while $a$ grows.
 
 # %%
 leaves = [torch.tensor(number, requires_grad=True) for number in (p.a, p.b)]
@@ -475,9 +479,9 @@ print(f"      {p.num_samples} draws {draws.mean():.4f}")
 # \tag{H8}$$
 #
 # > Partial integration turns (H7) into (H8). For the middle form of (H8) we need only an average over the interior,
-# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior. Of the draws inside $(0, 1)$,
-# > the share $v$ lies below $h(v)$, so $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean, the
-# > variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
+# > $E[g(H)\mid 0<H<1] = \int_0^1 g(h(v))\,dv$. Here $h(v)$ is a quantile of the interior, so a share $v$ of the draws
+# > inside $(0, 1)$ lies below $h(v)$. This gives $P(H>h(v)) = (1-v)P(H\ne0)+v\,\pi_1$. The package computes the mean,
+# > the variance, the entropy and the KL from these quantiles by one fixed rule of numerical integration, and never
 # > subtracts two large numbers.
 # >
 # > The authors' `HardKuma.mean` returns $E[K]$, the mean of the *base*. This is neither $E[H]$ nor
@@ -701,11 +705,11 @@ open_at_five = half_open.log_prob_nonzero.exp()
 print(f"DiffMask's gate at logit 5: P(z != 0) = {open_at_five:.5f}, P(z = 1) = {half_open.prob_one:g}")
 
 # %% [markdown]
-# **Exercise 3** (predict, change, explain; 15 minutes). A HardKuma gate can be asymmetric in ways in which a Hard
-# Concrete gate cannot. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1
-# or 2). *Change* the gate that we copied in section 11 to each of these three, and make a Hard Concrete gate with its
-# masses (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain*
-# what the two masses tell you about the density between them.
+# **Exercise 3** (predict, change, explain; 15 minutes). Some HardKuma gates are too asymmetric for a Hard Concrete gate
+# to copy. *Predict* which of $(a, b) = (5, 1), (0.3, 0.3), (2, 5)$ is copied worst (`worst`, which is 0, 1 or 2).
+# *Change* the gate that we copied in section 11 to each of these three, and make a Hard Concrete gate with its masses
+# (`copies`, a list of three). Compute the KL of each original to its copy (`lost`, a list of three). *Explain* what the
+# two masses tell you about the density between them.
 
 # %% tags=["prediction"]
 worst = 2
@@ -737,10 +741,10 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 # %% [markdown]
 # ## 12. Compared with the Kumaraswamy of torch
 #
-# A gate can only be as accurate as its base. You may ask why we did not take the Kumaraswamy that torch has. It is
-# written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of shapes,
-# $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are shares,
-# between 0 and 1.
+# If we compute the base inaccurately, the gate is inaccurate, too. You may ask why we did not take the Kumaraswamy that
+# torch has. It is written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of
+# shapes, $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are
+# shares, between 0 and 1.
 #
 # 1. Which share of the draws is exactly 0 or 1? The density may be infinite there, so the package moves such a draw to
 #    the nearest number inside the interval.

@@ -65,8 +65,9 @@ torch.set_default_dtype(torch.float64)  # pictures and checks with all digits
 # notebook we write P(0) for $\pi_0 = P(H = 0)$ and P(1) for $\pi_1 = P(H = 1)$, as the pictures do.
 #
 # > A *mass* is a probability, and a *density* is a probability per unit. We cannot draw them on one scale, so the
-# > picture has two. The curves belong to the left scale and the two lollipops belong to the right one. If you measure
-# > the shaded area of a tail on the left scale, you get the height of its lollipop on the right scale.
+# > picture has two. The curves belong to the left scale. The two dots on vertical lines are the masses, and they
+# > belong to the right scale. If you measure the shaded area of a tail on the left scale, you get the height of its
+# > dot on the right scale.
 #
 # Before you look at the picture, you can confirm the masses by sampling.
 
@@ -131,8 +132,9 @@ assert num_shapes == int((above.diff() != 0).sum()), "of the pairs with P(1) = 0
 # %% [markdown]
 # ## 2. Four regimes of the shape
 #
-# Which gates can you make? The two ends of (0, 1) decide it. Near 0 we have $1 - k^a \approx 1$, and near 1 we have
-# $k^a \approx 1$ and $1 - k^a \approx a(1-k)$. With these the density becomes a power of the distance to each end:
+# Which gates can you make? This depends on how the density behaves near 0 and near 1. Near 0 we have
+# $1 - k^a \approx 1$, and near 1 we have $k^a \approx 1$ and $1 - k^a \approx a(1-k)$. We insert these into (K1). Then
+# the density near each end is a power of the distance to this end:
 #
 # $$f_K(k) \simeq a\,b\;k^{\,a-1} \;\;(k \to 0), \qquad
 # f_K(k) \simeq a^b\,b\;(1-k)^{\,b-1} \;\;(k \to 1). \tag{X1}$$
@@ -143,7 +145,7 @@ assert num_shapes == int((above.diff() != 0).sum()), "of the pairs with P(1) = 0
 # > This divides the plane of $(a, b)$ into four quadrants. If $a, b < 1$, the density has the shape of a U. If
 # > $a < 1 \le b$, it falls, and if $b < 1 \le a$, it rises. If $a, b > 1$, it has one hump.
 #
-# In the grid of pictures below, find the four quadrants and watch the two lollipops.
+# In the grid of pictures below, find the four quadrants, and watch the dots that show the two masses.
 
 # %%
 shapes_a, shapes_b = (0.1, 0.5, 1.0, 2.0, 5.0), (0.1, 0.5, 1.0, 5.0)

@@ -67,9 +67,9 @@ z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])
 figures.highlight_html(words, z, title="SST, “negative”; gates set by hand")
 
 # %% [markdown]
-# Now we replace the words one at a time by another random vector, and measure how far the prediction moves, which is
-# the sum of the absolute changes of its five probabilities. For which words will the prediction move? Decide before
-# you look at the figure.
+# Now we take one word after the other and put a new random vector in its place. Each time we measure how far the
+# prediction moves. Our measure is the sum of the absolute changes of the five probabilities. For which words will the
+# prediction move? Decide before you look at the figure.
 
 # %%
 predictor = models.Predictor(encoders.LSTMEncoder(4, 8), heads.Classes(16, 5), mode="zero")
@@ -237,10 +237,10 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 # You know $k_0$ from (H2). It is the point that is stretched to 0. The paper (sec. 4) notes that the expected value
 # of $L_0(z)$, the number of nonzero gates, is known in closed form because the cdf is.
 #
-# > Why do we not simply count in a sample? The count of a sample is piecewise constant in the shapes, so its
-# > derivative is 0 wherever it exists. The masses in (S3) change smoothly with the shapes, so $S$ has a gradient that
-# > training can follow. Note also that the sum of the masses $1 - P(z_t = 0)$ in (S3) is right for gates that depend
-# > on each other, too, because the expectation of a sum needs no independence. The next formula, (S4), does need it.
+# > Why do we not simply count in a sample? The count of a sample is piecewise constant in the shapes, so its derivative
+# > is 0 wherever it exists. The masses in (S3) change smoothly with the shapes, so $S$ has a gradient that training can
+# > follow. Note also that (S3) does not assume independent gates. The expectation of a sum is the sum of the
+# > expectations, even if the gates depend on each other. The next formula, (S4), does need independence.
 
 # %% tags=["check"]
 assert abs(chance @ counts / 8 - rate) < rounding, "256 patterns and eight masses give one number"

@@ -287,8 +287,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 
 # %% [markdown]
 # You see the path climb along the right edge. While the multiplier is far below the price, training opens the gate.
-# When the multiplier reaches the price at last, the gate is wide open. There $\partial S / \partial v$ is small,
-# because the factors $\ln(1 - k_0^{\,a})$ and $\sigma(v)$ of (S6) are small, and the multiplier has to grow far
+# When the multiplier finally reaches the price, the gate is wide open. For such a gate $\partial S / \partial v$ is
+# small, because the factors $\ln(1 - k_0^{\,a})$ and $\sigma(v)$ of (S6) are small. So the multiplier has to grow far
 # beyond the price before the gate moves. Once the gate does move, it runs past the target and shuts, because the
 # multiplier cannot come back down in time.
 #
@@ -491,8 +491,8 @@ if settles:
 # ## 6. The trap: an overshoot that is final
 #
 # The first portrait ended at a rate of 0, and it stayed there. Can a gate that was shut by an overshoot come back? We
-# start one gate nearly shut, far below its target, and train it with either rule. The authors' multiplier starts at
-# 1, below the price of text, so you may expect the task to open the gate.
+# start one gate nearly shut, far below its target, and train it with either rule. The authors' multiplier starts at 1,
+# which is less than the price of text. So you may expect that the task opens the gate.
 
 # %%
 both_rules = {"authors' rule": Constraint(p.selection, **{**authors, "multiplier": 1.0}),
@@ -562,8 +562,9 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # nothing. So where the gate is nearly shut, a multiplier far below the price of section 3 already outweighs the task.
 # This is why the gate did not come back under the authors' rule, although we started its multiplier below the price.
 #
-# The way back has a cost. The signed multiplier has added up the gaps of all the steps below the target, so it is
-# negative when the rate reaches the target. You can see the rate overshoot for a while before it settles.
+# The signed rule opens the gate again, but it overshoots. At each step below the target, its multiplier has added a
+# negative gap. So when the rate reaches the target, the multiplier is still negative, and it pushes the rate further
+# up. You can see the rate above the target for a while before it settles.
 
 # %% tags=["check"]
 assert shut["authors' rule"].rate[0] == shut["signed rule"].rate[0] < 1e-4, "both start shut"

@@ -150,7 +150,8 @@ if settles:
 # ### The sentence at test time
 #
 # Take the sentence of `05_count_words` again, with a target of four of its eight words. In `06_hold_a_rate` you saw
-# that words of equal worth get equal gates. Three words share the fourth place here. What will the rule do with them?
+# that words of equal worth get equal gates. If you rank the words of this sentence by their worth, three words share
+# the fourth place. The target has room for only one of them. What will the rule do with the three?
 
 # %%
 sentence, selector = toy_gates.sentence_texts(p.batch_size), toy_gates.toy_gate(p.left, p.right)
@@ -218,8 +219,9 @@ for weight, distance in farthest.items():
 
 # %% [markdown]
 # If we expect few words, `argmax` selects fewer, and if we expect many, it selects more. The more certain the gates
-# are, the less the two rates differ. So you have to say which of the two rates you report. If you care about the rate
-# of the rule, measure the gap on that rate. Exercise 1 compares the two rules of the figure.
+# are, the less the two rates differ. So you have to say which of the two rates you report. If you want to control the
+# rate of the rule, compare this rate with the target, and not the expected one. Exercise 1 compares the two rules of
+# the figure.
 
 # %% tags=["check"]
 assert farthest[0.5] > farthest[1.0] > farthest[4.0], "the more certain the gates, the nearer the two rates"
@@ -234,9 +236,9 @@ assert (uncertain["argmax"] > uncertain.expected)[many].all(), "of many, more"
 # $z_{<t}$ for the draws before word $t$. The gate on word $t$ then has the distribution $p(z_t \mid x, z_{<t})$. One
 # pass over the text gives us one draw of all gates, and for each gate its masses given the draws before it.
 #
-# Can we still count? The selected words are easy. Averaged over the draws before it, the mass
-# $P(z_t \ne 0 \mid z_{<t})$ is the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates
-# $S$ without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
+# Can we still count? For the selected words this is easy. If we average the mass $P(z_t \ne 0 \mid z_{<t})$ over the
+# draws before word $t$, we get the probability $P(z_t \ne 0)$. So the mean of these masses over the words estimates $S$
+# without bias. A switch is harder, because for it we need the masses of *two* neighbours. The second word's masses
 # depend on the draw of the first, and one pass gives them for one value of this draw only.
 #
 # We try two estimates on two words. In the figure they are called *look-ahead* and *plug-in*, and we explain both
@@ -481,8 +483,8 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #   measure.
 # - To count the switches of gates that depend on each other, we need the masses of the second gate in two cases, after
 #   a zero and after any other value. The one value that was drawn is not enough (S14).
-# - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). On our
-#   three corpora this helped once.
+# - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). We
+#   tried such a start on three corpora, and it helped on one of them.
 #
 # ## Next
 #

@@ -16,7 +16,8 @@
 # - what the rule at test time, the norm in the cost and the pooling of the predictor do to a rationale;
 # - how three other ways to train gates (straight-through, Hard Concrete, HardKuma) compare with REINFORCE;
 # - why a multiplier on Bernoulli gates is unstable, and what makes it stable;
-# - how you tell a rationale from attention, what leaks beside it, and when precision misleads you.
+# - how you tell a rationale from attention, what a predictor may learn about a text beside the selected words, and when
+#   precision misleads you.
 #
 # **You need** `08_reinforce`, and `05_count_words` to `07_decide_and_depend` for sections 2 to 4, which you can leave
 # out at a first reading. You need no data and no GPU. The notebook runs in about three minutes, and you will need
@@ -128,10 +129,11 @@ fig
 
 # %% [markdown]
 # **The answer.** The rule is a part of the model, so you have to name it in a paper. You see that on these gates the
-# rule changes how much text is shown. The title gives you the two extremes. A threshold of one half has one argument
-# in its favour: it selects the most probable value of each gate. A sample treats the gates in the same way as the
-# training does, but two readers of the same text get different rationales. A fixed share makes models comparable,
-# because each shows equally much, but it gives a text without any evidence as many words as one that is full of it.
+# rule changes how much text is shown. The title gives you the two extremes. A threshold of one half has one argument in
+# its favour: it selects the most probable value of each gate. A sample treats the gates in the same way as the training
+# does, but two readers of the same text get different rationales. A fixed share makes models comparable, because each
+# of them shows equally many words. But then a text without any evidence gets as many words as a text that is full of
+# evidence.
 #
 # For dependent gates, the most probable selection is not easy to find. If we decide one gate after the other, each for
 # its likelier value, we get the *greedy* selection. It may miss the largest product of equation (R3) in `08_reinforce`,
@@ -495,9 +497,9 @@ two_models = {"untrained": toy.set_up(**at_last)[0].eval(), "trained": toy.train
 # **The answer.** We see no preference for the end here. With zeros in the gaps, the model with one signal has not
 # learned the whole task. But it fails equally often in every fifth of the text, so the place is not the reason. The
 # fear is reasonable for an LSTM that is not trained, and in Exercise 2 you see why. But the LSTM is trained together
-# with the selector, and what it needs to remember it learns to remember. If we remove unselected words, the question
-# does not even arise, because then the last state comes right after the evidence. Lei's encoder skips unselected words
-# in this way.
+# with the selector. So it learns to remember what it will need later. If we remove unselected words, the question does
+# not even arise, because then the last state comes right after the evidence. Lei's encoder skips unselected words in
+# this way.
 #
 # **Exercise 2** (predict, change, explain; 12 minutes). An LSTM also takes a step at a zero vector. Let the LSTM read
 # one of the four signals and then a number of zero vectors. The function `distance_after_zeros` gives the mean distance

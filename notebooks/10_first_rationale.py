@@ -68,9 +68,10 @@ folder = results_folder("10_first_rationale")
 # opinions are the *gold rationale*, and in the texts of this page they are underlined.
 #
 # Not all words of such a phrase are needed. Take "the nose is n't exactly good". (Our texts are split into tokens, so
-# *isn't* is two of them.) A reader who knows that the nose is meant needs only "n't exactly good". We call the words
-# that grade or negate an opinion, and the opinion word itself, the *informative* words. They are a second gold
-# standard. A reader who gets only them knows the score exactly.
+# *isn't* is two of them. From here on, *word* means any token, even a comma.) A reader who knows that the nose is meant
+# needs only "n't exactly good". These are the opinion word itself and the words that strengthen, weaken or negate it.
+# We call them the *informative* words, and they are a second gold standard. A reader who is shown only the informative
+# words can compute the score exactly.
 #
 # Here is the first review of our dev split, with its gold rationale marked. Above it you see the aspect and the score.
 # Would you have selected the same words to predict its score?
@@ -98,15 +99,16 @@ spoken_of = synthetic.MENTIONED[synthetic.ASPECTS.index(p.aspect)]  # the share 
 assert len(splits["dev"]) < 100 or 0.05 * spoken_of < gold_rate < 0.3, "of that size on enough reviews"
 
 # %% [markdown]
-# You will need three of these numbers below. The first is the share of words that belong to the gold
-# rationale, and the second the share of words that are informative. The third is the error of a model that always
-# predicts the mean score. Our model has to be better than this.
+# Of the printed numbers, you will need three. The first is the share of words that belong to the gold rationale, and
+# the second is the share of words that are informative. The third is the squared error of a model that always predicts
+# the mean score. Our model has to be better than this.
 #
 # ## 2. A selector and a predictor
 #
-# The model has two parts. The **selector** reads the whole review and gives every word a *gate*, which is a number
-# $z_t \in [0, 1]$. The **predictor** reads the words multiplied by their gates. So if $z_t = 0$, the predictor does
-# not see that word at all:
+# The model has two parts. We number the words of a review by $t = 1, \dots, T$. The **selector** reads the whole
+# review and gives word $t$ a *gate*, which is a number $z_t \in [0, 1]$. We say that the gate is *shut* if $z_t = 0$,
+# and otherwise that it is *open*. The **predictor** reads the words, each multiplied by its gate. So it does not see
+# a word at all if the gate of this word is shut:
 #
 # $$\hat y = \mathrm{predictor}(z_1 x_1, \dots, z_T x_T), \qquad z_t \sim \mathrm{HardKuma}(a_t, b_t)$$
 #
@@ -114,11 +116,15 @@ assert len(splits["dev"]) < 100 or 0.05 * spoken_of < gold_rate < 0.3, "of that 
 # is drawn at random, from a distribution called HardKuma. Its two parameters $a_t$ and $b_t$ set how likely each
 # value is, and the selector computes them from the text.
 #
-# Why not simply decide each word with yes or no? Such a decision has no gradient, so we could not train the selector
-# through it. The gates that we use are *exactly* 0 or 1 with positive probability, and still they pass gradients. You
-# will see in `01_choosing` why this is hard, and in `03_hardkuma` how it is done.
+# Why do we not simply answer yes or no for each word? Such an answer has no gradient, so we could not train the
+# selector through it. A HardKuma gate is *exactly* 0 with some probability, *exactly* 1 with some probability, and
+# otherwise a number between them. Still, it passes a gradient to the selector. You will see in `01_choosing` why this
+# is hard, and in `03_hardkuma` how it is done. The papers call such a gate a *latent variable*, because it is random
+# and its value is never in the data. We only ever see the text and its score.
 #
-# In the package, the two parts are called one after the other:
+# In the package, the two parts are called one after the other. You need not follow each line of the method below. One
+# line calls `self.selector`, which gives the gates `z`, and a later line gives them to `self.predictor`. The other
+# lines handle several draws per text and options that this page does not use.
 
 # %%
 figures.show_source(models.Extractor.forward)
@@ -127,11 +133,13 @@ figures.show_source(models.Extractor.forward)
 # ## 3. Train both together
 #
 # How do we get a selection that is short? We minimise the squared error of the score, under a constraint on the share
-# of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss that
-# pushes the share towards the target. The weight $\lambda$ of this term, which is called the *multiplier*, grows while
-# too many words are selected and falls while too few are (`06_hold_a_rate`). There is no term for *which* words are
-# selected. Only the predictor's error can teach the selector that. The target of this page lies between two shares that
-# you saw in section 1. It leaves room for all informative words, but not for all words of the gold rationale.
+# of selected words. The constraint holds this share at the target `selection`. For this, we add a term to the loss,
+# whose main part is about $\lambda\,(\text{share} - \text{target})$. The number $\lambda$ is called the *multiplier*.
+# It grows while too many words are selected, and then each word costs more. It falls while too few words are
+# selected. If it becomes negative, the term rewards each further word (`06_hold_a_rate`). There is no term for
+# *which* words are selected. Only the predictor's error can teach the selector that. The target of this page is
+# larger than the share of informative words and smaller than the share of gold words, which were both printed in
+# section 1. So there is room for all informative words, but not for the whole gold rationale.
 #
 # The picture below shows the training on the dev split. You see the share of selected words, which the legend calls
 # their *rate*, and the *precision*, which is the share of the selected words that are in the gold rationale. The dotted
@@ -174,9 +182,9 @@ explore_training(folder)
 # - *Squared error*: the mean squared error of the predicted score.
 # - *Expected share of words*: the mean of $P(z_t \ne 0)$. The constraint moves the gates through this share, because a
 #   count of selected words has no gradient.
-# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. Then we do not draw a gate, but take
-#   its most likely kind of value, which is 0, 1 or between (section 8 of `03_hardkuma` has the rule). On this page we
-#   compare this share with the target.
+# - *Selected share of words*: the share of words with $z_t \ne 0$ at test time. At test time we do not draw a gate. We
+#   compute which of three cases is the most likely: the gate is 0, it is 1, or it lies between. This case gives the
+#   gate its value (section 8 of `03_hardkuma` has the rule). On this page we compare this share with the target.
 # - *Precision*: the share of the selected words that are in the gold rationale.
 # - *Recall*: the share of the gold rationale that was selected.
 # - *F1*: the harmonic mean of the two.
@@ -300,9 +308,10 @@ if is_ours:
 # There is a second question, about the table in section 4. Why does the model leave out so many informative words,
 # although the target has room for them? About half of the reviews have two opinions about our aspect, and the grammar
 # makes both from the same judgement. So a reader who knows the first opinion can nearly guess the second. How nearly?
-# We can compute it from the texts alone. Below, a perfect reader is given no word of a review, or its first opinion, or
-# all informative words, and predicts the mean score of all reviews in which it would be given the same words. The error
-# that is left is the variance among these reviews.
+# We can compute it from the texts alone. Imagine a perfect reader to whom we show a part of each review. This part is
+# either nothing, or the first opinion about our aspect, or all informative words. Many reviews agree in the part that
+# is shown. The best that the reader can do is to predict the mean score of all reviews that agree with this one. The
+# error that is left is the variance of the score among them. You find it in the table below.
 
 # %%
 grade_of = {word: grade for grade, words in synthetic.GRADES.items() for word in words.split()}
@@ -325,9 +334,9 @@ figures.show_table(pd.DataFrame({"what is read": readings, "share of words": [0,
                                  "error": [variance, left, 0]}), digits=4)  # fmt: skip
 
 # %% [markdown]
-# With one opinion, only a small part of the error is left. So a model that reads one opinion whole needs hardly
-# anything else, and we now judge ours by this. In how many reviews does it select *at least one opinion whole*, and
-# what is its error there?
+# When the reader knows one opinion, only a small part of the error is left. So a model that selects all informative
+# words of one opinion needs hardly anything else. We now judge our model by this. In how many reviews does it select
+# *at least one opinion whole*, and what is its error there?
 
 # %% tags=["check"]
 is_whole = torch.tensor([any(bool(z[part].all()) for part in opinions_of(review))
@@ -368,10 +377,10 @@ print(f"gates decided anew: largest change {(again.prediction - output.predictio
 
 # %% [markdown]
 # So once the gates are fixed, the score depends on nothing but the selected words and their gate values. This makes a
-# rationale *faithful*, whether or not you find it plausible. But a rationale can be faithful although the selector has
-# read the other words. (On this page, the predictor skips the words whose gate is 0. With the setting
-# `predictor: zero`, it reads a zero vector in the place of each, and then the score also depends on where the selected
-# words stand.)
+# rationale *faithful*, whether or not you find it plausible. It does not mean that the other words had no influence,
+# because the selector has read them all when it set the gates. (On this page, the predictor skips the words whose gate
+# is 0. With the setting `predictor: zero`, it reads a zero vector in the place of each, and then the score also depends
+# on where the selected words stand.)
 #
 # In the next review, the author uses the worst words that the grammar has, such as *awful*, both for our aspect and
 # for another one. We let the saved model read it.
@@ -486,9 +495,9 @@ if is_ours:
 # `31_selection_rates`.
 
 # %% [markdown]
-# Now try a review of your own. If you have opened this page as a notebook, type it into the field below. If you click
-# a word, its gate is forced open, with the next click it is forced shut, and with the third it is free again. The bar
-# below a word shows its gate, with $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
+# Now try a review of your own. If you have opened this page as a notebook, type it into the field below. Click a word
+# to force its gate open. A second click forces the gate shut, and a third click leaves it to the selector again. The
+# bar below a word shows its gate, with $P(z = 1)$ in a dark colour and $P(0 < z < 1)$ in a light one.
 
 # %% tags=["interactive"]
 explore_sentence([folder], words)
@@ -520,13 +529,13 @@ assert abs(largest_precision - many.mean()) < 0.05 + unit, f"30 %: {many.sum()} 
 # %% [markdown]
 # **Exercise 3** (predict, change, explain; 10 minutes). So far, the scores of two aspects of a beer were independent.
 # Now suppose that people who like one aspect like all of them. *Predict* whether the precision falls
-# (`precision_falls`, True or False). *Change* the correlation between the scores of the aspects, which is the
-# argument `correlation` of `synthetic.read_synthetic`, and find out how well one score predicts another. Make 400
-# reviews with this function, and the same reviews rated for "smell" (or for "taste", if `aspect` is "smell"). The
-# squared correlation of the two scores is the share of the variance of our score that the other one explains. Compute
-# this share for the arguments 0.0 and 0.9 (`told_by_other`, a dict with these two keys). *Explain* why a model then
-# need not distinguish the opinions about one aspect from those about another. You can see it in a run with
-# `PARAMS="correlation=0.9"`.
+# (`precision_falls`, True or False). *Change* the correlation between the scores of the aspects, which is the argument
+# `correlation` of `synthetic.read_synthetic`, and find out how well one score predicts another. Section 1 calls this
+# function, and the score of a review is its `label[0]`. Make 400 reviews with it, and the same reviews rated for
+# "smell" (or for "taste", if `aspect` is "smell"). The squared correlation of the two scores is the share of the
+# variance of our score that the other one explains. Compute this share for the arguments 0.0 and 0.9 (`told_by_other`,
+# a dict with these two keys). *Explain* why a model then need not distinguish the opinions about one aspect from those
+# about another. You can see it in a run with `PARAMS="correlation=0.9"`.
 
 # %% tags=["prediction"]
 precision_falls = True

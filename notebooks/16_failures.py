@@ -127,8 +127,8 @@ assert told[0.0] == 0.5, "independent aspects tell nothing"
 # %% [markdown]
 # At a correlation of 0.9, you guess right far more often than by chance. So does a model that reads only the smell, and
 # no term of our objective says that it should not. A word about the smell costs as much as a word about the look. If
-# the reviews of tomorrow are not correlated, the model will be wrong. We can only hope that its rationale has warned
-# us.
+# the two aspects of tomorrow's reviews are not correlated, the model will often be wrong. Then we can only hope that we
+# saw this in its rationales beforehand.
 #
 # ## 3. Parts that agree on a code
 #

@@ -314,8 +314,9 @@ figures.show_table(pd.DataFrame({"test": [worth.get(name, np.nan) for name in me
 # A faithful rationale need not be the one that a person would give. If your file has a column in which people marked
 # words (`rationale`), the next table compares the two. Precision, recall and F1 count words. The *F1 of passages*
 # counts unbroken passages, and a selected passage is right if it shares at least half of its words with a marked one
-# (intersection over union). AUPRC ranks all words by their probability of being selected. These are the measures of
-# the ERASER benchmark. Random words of the same number have the precision of the last row.
+# (intersection over union). For the AUPRC (the area under the curve of precision against recall), we rank all words by
+# their probability of being selected. These are the measures of the ERASER benchmark. Random words of the same number
+# have the precision of the last row.
 
 # %%
 agreement = ["precision", "recall", "f1_macro", "span_f1_macro", "auprc", "blind_random_words"]

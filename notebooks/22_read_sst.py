@@ -116,7 +116,7 @@ figures.show(fig)
 # $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0].$$
 #
 # There are two averages. The *micro* rate is the share of all words that are selected. The *macro* rate is the mean of
-# $r_i$ over the sentences. Before you look at the figure, guess how far the rates of the sentences are spread around
+# $r_i$ over the sentences. Before you look at the figure, guess how widely the rates of single sentences spread around
 # the target.
 
 # %%

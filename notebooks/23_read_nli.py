@@ -251,11 +251,11 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? The
-# rate of the gates is not the answer, because in section 1 gates with twice as many open cells were no better. So we
-# change how the gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then
-# we train gates on the layers of this model for four epochs. With `start: target`, the expected share of open cells is
-# a tenth before the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
+# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? More
+# open cells would not help, because in section 1 gates with twice as many open cells were no better. So we change how
+# the gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train
+# gates on the layers of this model for four epochs. With `start: target`, the expected share of open cells is a tenth
+# before the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
 # (`13_train_nli`, section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is
 # the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The
 # second table has one row per run. We noted the multiplier at the end of each epoch, and you see the smallest and the

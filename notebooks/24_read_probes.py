@@ -43,7 +43,7 @@ from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.explorers.rows import explore_saved_layers
 from rationale.runs import by_text, claims, committed, compare, differences, results_folder, root, saved, validated
 from rationale.runs.exports import Exports
-from rationale.runs.probed import digits_of, load_probed, told_by_lines
+from rationale.runs.probed import answer_kept, digits_of, load_probed, told_by_lines
 from rationale.statistics import mean_interval, run_interval
 
 # %%
@@ -240,12 +240,12 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer give *n* and *m* less than
-# the whole attribution. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no", which we compare with
-# the result and do not grade). *Change* from one sequence to the test texts of the first toy run that contain a digit
-# of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*, separately for the
-# texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of "yes" and "no".
-# Without runs, it is empty. *Explain* why the answer makes a difference.
+# **Exercise 1** (predict, change, explain; 12 minutes). Some methods look at one answer only. You saw that they do not
+# give their whole attribution to *n* and *m*. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no",
+# which we compare with the result and do not grade). *Change* from one sequence to the test texts of the first toy run
+# that contain a digit of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*,
+# separately for the texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of
+# "yes" and "no". Without runs, it is empty. *Explain* why the answer makes a difference.
 
 # %% tags=["prediction"]
 guess = "no"
@@ -286,10 +286,10 @@ for path in folders["toy"][:1]:
 # You will find three kinds of masks that are fitted to single sentences. The first kind, *free masks*, is DiffMask
 # without a network. Its logits are free numbers, fitted to one sentence (the paper calls this "without amortisation").
 # The other two kinds, *by score* and *by released score*, have the same logits, but compute their gradient by the score
-# function (`08_reinforce`). The row *erasure* is not a fit, but the exact search for the answer. If a sentence has
-# several smallest masks, we take the one with the best F1. Precision, recall and F1 are those against this mask.
-# *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of positions that a mask
-# drops. All of these are means over sentences, in per cent.
+# function (`08_reinforce`). The row *erasure* is not a fit, but the exact search for the answer. We compute precision,
+# recall and F1 by comparing a mask with the smallest mask. If a sentence has several smallest masks, we take the one
+# with the best F1. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of
+# positions that a mask drops. All of these are means over sentences, in per cent.
 #
 # What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
 # in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
@@ -380,11 +380,12 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 
 # %% [markdown]
 # *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this for
-# the result. At the larger margin, which is the paper's, this lead only shows that its fits are faster. At the end the
-# two are level there, because every interval contains 0. The relaxed gate masks too much at first, since its multiplier
-# is still small, and many of its masks do not meet the margin yet. The released score function keeps too much at this
-# margin. More of its masks meet the margin, but far fewer of them are among the smallest. So the paper's order holds
-# for the released score function. This order vanishes once the score function is multiplied by $\lambda$ again.
+# the result. At the larger margin, which is the paper's, this lead only shows that the score function needs fewer
+# steps. After all steps we find no difference between the two at this margin, because every interval contains 0. The
+# relaxed gate masks too much at first, since its multiplier is still small, and many of its masks do not meet the
+# margin yet. The released score function keeps too much at this margin. More of its masks meet the margin, but far
+# fewer of them are among the smallest. So the paper's order holds for the released score function. This order vanishes
+# once the score function is multiplied by $\lambda$ again.
 #
 # At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
 # end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
@@ -649,6 +650,35 @@ if is_ours:
 # %% [markdown]
 # It is the margin, at least for inputs. At a fifth of it, we lose hardly any accuracy. But then the probe keeps most of
 # the words. So by the margin you choose between few words and the same answers.
+#
+# And for hidden states? We have no probe of states at another margin. But the layers of one probe use different parts
+# of it, so we can ask whether a layer with a larger divergence loses more. In the table you see the probe of states of
+# the transformer, on both splits. The last row has the correlation between the two columns, over the layers.
+
+# %%
+of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")
+of_states = of_states[of_states["run"].isin(of_states.loc[of_states["model"] == "states", "run"])]
+spent, related = pd.DataFrame(), {}
+for split, part in of_states.groupby("split"):
+    alone = part.query("model == 'subject' and metric == 'accuracy'")["value"].mean()
+    means = part[part["model"] == "states"].groupby("metric")["value"].mean()
+    num = means.index.str.fullmatch(r"masked_accuracy_\d+").sum()
+    spent[f"divergence, {split}"] = [means[f"divergence_{k}"] for k in range(num)]
+    spent[f"lost, {split}"] = [100 * (alone - means[f"masked_accuracy_{k}"]) for k in range(num)]
+    related[split] = spent[f"divergence, {split}"].corr(spent[f"lost, {split}"])
+lines = spent.rename(lambda k: f"layer {k}")
+lines.loc["correlation"] = [related[name.rpartition(" ")[2]] if "lost" in name else np.nan for name in lines]
+display(figures.show_table(lines.rename_axis("states"), digits=2) if related else "no probe of states on SST")
+
+# %% tags=["check"]
+if is_ours:
+    assert related["test"] > 0.8 and abs(related["dev"]) < 0.3, "a relation on test, and none on dev"
+    assert spent["divergence, test"].idxmin() == spent["lost, test"].idxmin() == len(spent) - 1, "the last layer"
+
+# %% [markdown]
+# On test, a layer that changes the answers more also loses more, and the last layer, which changes them least, loses
+# least. On dev there is no such relation. So the layers of one probe do not decide it, and the cause remains open until
+# somebody trains a probe of states at a smaller margin.
 
 # %% [markdown]
 # ## 6. Questions and answers
@@ -693,10 +723,8 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
 
 # %% tags=["figure"]
 for method in (m for m in PROBE_TARGETS if m in texts):
-    least = [np.array(v)[:, first : last + 1].min() for v, (first, last) in
-             zip(texts[method], texts["answer"], strict=True) if first <= last]
-    share = np.mean([value > 0.5 for value in least])
-    print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(least)} questions")
+    share = answer_kept(texts[method], texts["answer"])
+    print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(spans)} questions")
     table = explain.mean_by_category(texts[method], texts["tokens"].map(parts_of_speech))
     draw_kept(method, table, (*SPEECH, *SEPARATORS), "speech_questions")
 

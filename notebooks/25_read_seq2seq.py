@@ -140,10 +140,11 @@ if is_ours:
 # %% [markdown]
 # ## 2. Time
 #
-# What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps
-# is at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with `make
-# bench` (`outputs/reference/bench.json`). We timed the maps in turns. For each turn we compute the ratio to softmax,
-# and below you see the median of these ratios. (This is not the ratio of the medians.)
+# What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps is
+# at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
+# `make bench` (`outputs/reference/bench.json`). We timed the maps one after the other, and repeated this several times.
+# For each repetition we divide the time of a map by that of softmax. Below you see the median of these ratios. (This is
+# not the ratio of the medians.)
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))

@@ -41,8 +41,8 @@ is_ours = claims.apply_to(p)
 print(compare.caption(results))
 
 # %% [markdown]
-# We read the results as a table with one row per run. Here we count these rows: by the model, the correlation and the
-# start, with one column per remedy.
+# We read the results as a table with one row per run. Before we look at the results, we count these runs. Below, you
+# find one row for each model, correlation and start, and one column per remedy.
 
 # %%
 measured = by_run(results)
@@ -122,14 +122,14 @@ if is_ours:
 # ## 2. Skewed starts: the accuracy does not warn you
 #
 # Now the data are right, and the start is wrong. Before the usual training, one part of the model was trained alone, on
-# something else. As a *skewed selector* it has learned to open the first gate of a text if the text has class 1, and to
-# shut it otherwise, so that this gate tells the class, whichever word it belongs to. As a *skewed predictor* it has
-# learned to predict the class from the first sentence of each text, whatever that is about (section 3 of
-# `16_failures`). We say that a rationale *fails* if less than half of its selected words are gold. The table below
-# holds the runs without a remedy, in one row per start. From left to right, you first see the share of texts whose
-# class the first gate tells, after the skew and at the end. Then follow the precision against the gold words and the
-# recall of the words that carry the class. Next are the accuracy of the runs that failed and of those that did not. The
-# last two columns count the runs that failed and all runs.
+# another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to shut it
+# otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to predict the
+# class from the first sentence of each text, whatever this sentence is about (section 3 of `16_failures`). We say that
+# a rationale *fails* if less than half of its selected words are gold. The table below holds the runs without a remedy,
+# in one row per start. The first two columns give the share of texts whose class you can tell from the first gate
+# alone, once after the skew and once at the end of the training. Then follow the precision against the gold words and
+# the recall of the words that carry the class. The next two columns give the accuracy, first of the runs that failed
+# and then of the others. The last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
@@ -172,9 +172,10 @@ if is_ours:
 # few meaningful words could tell. So if you chose the model with the best accuracy on dev, as we usually do, you would
 # choose a failed rationale.
 #
-# Look at the column of the first gate, too. After the weaker skew, it tells the class of little more than half of the
-# texts in the end, while the failed models are right on nearly all texts. So it is mostly other gates that pass on the
-# class, and not the one that we taught. Training has found a code of its own.
+# Look also at what the first gate tells at the end of the training. After the weaker skew, you can tell the class of
+# little more than half of the texts from it. But the failed models are right on nearly all texts. So in these models,
+# other gates pass on most of the class, although we taught this to the first gate only. Training has found a code of
+# its own.
 #
 # ## 3. Three remedies
 #
@@ -249,9 +250,10 @@ if is_ours:
 # %% [markdown]
 # A low accuracy shows you the runs that learned nothing. It does not show you the codes, which are more accurate than
 # the others. The seeds of some codes also agree with each other more than those of some good rationales. The first gate
-# is a sign of a code here. In every run that did not fail, you could tell by it the class of less than 65 % of the
-# texts (and of half of them by tossing a coin). In most runs that failed after a skewed selector, you could tell more
-# classes. But we looked at this gate because we had skewed it. On real texts, you would not know which word to look at.
+# is a sign of a code here. In every run that did not fail, you could tell the class of less than 65 % of the texts from
+# this gate. (By tossing a coin, you would be right for half of them.) In most runs that failed after a skewed selector,
+# you could tell more classes. But we looked at this gate because we had skewed it. On real texts, you would not know
+# which word to look at.
 #
 # What is left is to look at the rationales, and to ask what happens when the words change.
 #

@@ -611,10 +611,11 @@ if len(told):
 # *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences of
 # one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the number
 # of selected words alone determines most of the predictions (`count_tells`), and in one seed most of the selected words
-# are among the first two of their sentence (`first_words`). Such a model is a classifier that passes on one symbol. Its
-# rationales, which Jacovi and Goldberg (2021) call Trojan, are sparse and predict well. You can detect them by three
-# measures, which are precision, the agreement between seeds, and (R16). With a price per word, in contrast, each
-# selected word adds to the loss of its own sentence, and the selected words are those that carry sentiment.
+# are among the first two of their sentence (`first_words`). The selector of such a model is itself a classifier, and it
+# passes its answer on to the predictor as one symbol. Its rationales, which Jacovi and Goldberg (2021) call Trojan, are
+# sparse and predict well. You can detect them by three measures, which are precision, the agreement between seeds, and
+# (R16). With a price per word, in contrast, each selected word adds to the loss of its own sentence, and the selected
+# words are those that carry sentiment.
 
 # %% [markdown]
 # ## 14. One sentence at every rate
@@ -711,8 +712,8 @@ if not is_paired:
 #
 # All models so far read word vectors with an LSTM. MiniLM is a small pretrained transformer. It can read the same
 # sentences, as selector and as predictor, each with its own copy of the weights (`encoder=minilm`). A gate sits on a
-# word, and all pieces of a word share it. We measure its accuracy at 20 % of the words, and compare it with that of the
-# same encoder on the full text, and with that of the LSTM.
+# word, and all pieces of a word share it. We measure the accuracy of MiniLM at 20 % of the words. Then we compare this
+# accuracy with two others, that of MiniLM on the full text and that of the LSTM.
 
 # %%
 minilm = committed.parameters_of("sst/minilm.yaml")
@@ -744,10 +745,10 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
 # %% [markdown]
 # The runs of MiniLM are short. They have three epochs, and only the upper half of the layers is trained. Their settings
 # also differ from those of the LSTM in more than the encoder (`params/sst/minilm.yaml`), so this is no comparison of
-# encoders. But do look at the words. Compare `word_precision` with that of a random selection, and `count_tells`
-# with `answer_share`. This selector passes much of its answer on by the number of words that it selects, which is the
-# code of section 13, and here it appears at 20 % of the words. You see neither in the accuracy nor in the rate that
-# it is no rationale. One seed does not tell us why.
+# encoders. But do look at the words. Compare `word_precision` with that of a random selection, and `count_tells` with
+# `answer_share`. This selector passes much of its answer on by the number of words that it selects, which is the code
+# of section 13, and here it appears at 20 % of the words. Neither the accuracy nor the rate shows you that these words
+# are no rationale. With one seed, we cannot say why this happens.
 
 # %% [markdown]
 # ## 17. Is it the gate, or is it the control?
@@ -839,12 +840,12 @@ if len(apart):
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
 # The seeds also agree more under the constraint. A part of this may come from the rates, because two selections of
-# different sizes cannot agree fully. Under the constraint both gates are equally precise. The number of selected words
-# tells little more than the floor, with each gate and control.
+# different sizes cannot agree fully. Under the constraint both gates are equally precise. With both gates and both
+# controls, the number of selected words tells little more than the floor.
 #
 # At 10 % we have runs under the constraint only. There the number of words tells more than the floor, with both gates.
-# So the beginning of the code of section 13 is no property of HardKuma alone. The seeds of HardKuma agree less than
-# those of the Bernoulli gates, which read a little more.
+# So both gates begin to use the code of section 13, and not only HardKuma. The seeds of HardKuma agree less than those
+# of the Bernoulli gates. A part of this may come from the rates, because the Bernoulli gates select a little more.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on

@@ -633,13 +633,13 @@ figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
 # %% [markdown]
 # ## 11. Padding must have no influence
 #
-# Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$
-# or $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump to $-10^9$ adds to the total
-# variation, so the last words are smoothed towards it. For oscarmax it happens to work, as you can check. In the form
-# (A4), padding has the last ranks. It raises the price $\lambda (d - i)$ of all other words by the same constant,
-# which changes nothing (section 1). In the published form, which sorts by $\lvert x\rvert$, padding has the first
-# ranks, and the other words keep the prices that they had. In this package we *cut out* masked positions. Whatever
-# stands there, you get the same weights as for the sentence without padding.
+# Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$ or
+# $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump from the last word to $-10^9$ adds
+# to the total variation. So fusedmax makes the last words more like the padding. For oscarmax it happens to work, as
+# you can check. In the form (A4), padding has the last ranks. It raises the price $\lambda (d - i)$ of all other words
+# by the same constant, which changes nothing (section 1). In the published form, which sorts by $\lvert x\rvert$,
+# padding has the first ranks, and the other words keep the prices that they had. In this package we *cut out* masked
+# positions. Whatever stands there, you get the same weights as for the sentence without padding.
 
 # %%
 short, padded = torch.tensor([1.0, -0.3, 0.9]).double(), torch.tensor([1.0, -0.3, 0.9, -1e4, -1e4]).double()

@@ -536,8 +536,8 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
 # %% [markdown]
 # DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the last row,
 # which gives the same value to every position. You can see why in the picture, in which the two digits of the question
-# are bold and each row is scaled by its largest value. Erasure drops digits that count, and the fits give weight to
-# digits that do not.
+# are bold and each row is scaled by its largest value. Erasure drops digits that count. The methods that are fitted to
+# a single answer give weight to digits that do not count.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
 # for more, and let it keep the model's *distribution* up to a margin, as in (D6). *Predict* whether hindsight is then

@@ -65,10 +65,24 @@ def exported(run, folder):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def program(tmp_path_factory):
+    """The model of `saved` as a program; to trace it takes nearly all the time of an export."""
+    return to_onnx._exported(graph_of(saved(tmp_path_factory.mktemp("traced")).model))
+
+
+@pytest.fixture
+def traced(program, monkeypatch):
+    """Exports of the run that `saved` makes trace nothing; for tests of what happens to the file."""
+    monkeypatch.setattr(to_onnx, "_exported", lambda _: program)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, program):
     """A run with an LSTM, and the folder with its export."""
     run, folder = saved(tmp_path_factory.mktemp("run")), tmp_path_factory.mktemp("service")
-    run.export(folder / "model.onnx")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(to_onnx, "_exported", lambda _: program)
+        run.export(folder / "model.onnx")
     return run, folder
 
 
@@ -276,7 +290,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         run.export(tmp_path / "model.onnx")
 
 
-def test_no_file_of_a_user_is_overwritten(tmp_path):
+def test_no_file_of_a_user_is_overwritten(tmp_path, traced):
     run, path = saved(tmp_path), tmp_path / "model.onnx"
     path.write_bytes(b"mine")
     for overwrite in (False, True):
@@ -296,9 +310,11 @@ def test_no_file_of_a_user_is_overwritten(tmp_path):
     assert run.export(path, overwrite=True).stat().st_mtime_ns > old
     with pytest.raises(BadInput, match="accepted is a name that ends in .onnx"):
         run.export(tmp_path / "model.bin")
+    with pytest.raises(BadInput, match="export: 5 is no path; accepted is a name that ends in .onnx"):
+        run.export(5)
 
 
-def test_a_file_whose_answers_differ_is_not_kept(tmp_path, monkeypatch):
+def test_a_file_whose_answers_differ_is_not_kept(tmp_path, traced, monkeypatch):
     monkeypatch.setattr(to_onnx, "TOLERANCE", -1.0)
     run = saved(tmp_path)
     with pytest.raises(BadInput, match="differ"):

@@ -18,7 +18,7 @@ from rationale.nn.heads import Classes, Scores
 from rationale.runs import compare, results
 from rationale.runs.cells import defaults
 from rationale.runs.workspace import notebook_path
-from rationale.training import Baseline, notes_about, tfidf, train_svm, train_tfidf
+from rationale.training import Baseline, extraction, notes_about, tfidf, train_svm, train_tfidf
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
 from tests.finished import select
@@ -50,6 +50,22 @@ def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = Tr
 def baseline(right: int, texts: int) -> Baseline:
     scores = (np.arange(texts) < right).astype(float)
     return Baseline(NAME, {}, {"dev": scores, "test": scores}, 1.0, 0.1)
+
+
+# --- the epoch that is kept
+
+
+@pytest.mark.parametrize("measure", ["training", "expected", "selected"])
+def test_an_epoch_is_kept_for_the_words_that_its_model_selects_whatever_the_constraint_measures(
+    tmp_path, monkeypatch, measure
+):
+    used, choose = [], extraction.ModelSelection
+    monkeypatch.setattr(
+        extraction, "ModelSelection", lambda *args, **options: used.append(options) or choose(*args, **options)
+    )
+    path = write_table(tmp_path / "reviews.csv", reviews(60))
+    rationale.fit(path, epochs=1, hidden_size=4, embedding_size=4, measure=measure, folder=tmp_path / "run")
+    assert [options["rate"] for options in used] == ["dev_rate_selected"]
 
 
 # --- the notes
@@ -207,9 +223,7 @@ def test_texts_that_share_no_word_have_a_baseline_and_no_trained_words(monkeypat
     monkeypatch.setattr(vectors, "MANY", 30)
     splits = {"train": of_unlike_words(40), "dev": of_unlike_words(60)[50:], "test": of_unlike_words(60)[50:]}
     assert train_tfidf(splits, "classes").metrics["dev"] == {"accuracy": 0.5}, "it knows the classes alone"
-    with pytest.raises(
-        BadInput, match="none of the words of 40 training texts occurs twice.*accepted: texts with"
-    ):
+    with pytest.raises(BadInput, match="none of the words of 40 training texts occurs twice.*accepted: texts with"):
         build_vocabulary(splits, "random", trained=True)
     with pytest.raises(BadInput, match="model: svm cannot be fitted, because none of the words of 40 training texts"):
         train_svm(SimpleNamespace(seed=1, budget=0.2), splits, "classes", 2)

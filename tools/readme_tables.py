@@ -370,8 +370,8 @@ def own_differences(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        run, corpus, encoder, seed; `rate_gap`, the distance of the rate on test from its target; and the differences of the
-        test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the same encoder and
+        run, corpus, encoder, seed; `rate_gap`, the distance of the rate on test from its target; and the differences of
+        the test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the same encoder and
         seed (paired), and `tfidf`, from TF-IDF with logistic regression.
     """
     rows = []
@@ -445,7 +445,7 @@ def agreement_table(table: pd.DataFrame) -> str:
         known = "" if (part["known"] == "read").all() else " (recalled, not read)"
         rows.append([corpus, f"{source}{known}", "", *found])
     said = (
-        "Agreement with the words that people marked, at a target of 20 %, means over the texts of test with their 95 % "
+        "Agreement with the words that people marked, at a target of 20 %: means over the texts of test, with 95 % "
         "intervals. Our models have seen no marks. The published test split is another one."
     )
     return f"{said}\n\n{markdown(['corpus', 'model', 'selected', *measures.values()], rows)}"

@@ -14,6 +14,7 @@ import importlib.util
 import io
 import json
 import logging
+import os
 import random
 import warnings
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ import torch
 
 from rationale.data import characters, spellings, tokenise
 from rationale.data.word_pieces import writes_spaces
-from rationale.errors import BadInput, shown
+from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_atomically, write_text
 from rationale.models.exported import Graph, graph_of
 from rationale.nn.encoders import ENCODERS, find_encoder
@@ -48,6 +49,8 @@ def export(run: Any, path: str | Path, overwrite: bool = False) -> Path:
 
     Before the file is in its place, random texts are read in both forms, which have to give the same numbers.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise BadInput(f"export: {excerpt(path)} is no path; accepted is a name that ends in .onnx")
     path, reason = Path(path), obstacle(run)
     if reason:
         raise BadInput(f"export: {reason}")

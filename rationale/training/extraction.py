@@ -209,7 +209,7 @@ def train(
         p.model_choice,
         score=f"dev_{model.head.metric}",
         higher_is_better=model.head.higher_is_better,
-        rate=SELECTED if p.measure == "selected" else EXPECTED,
+        rate=getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED),
         target=p.selection if objective.selection is not None else None,
         tolerance=tolerance,
         patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else warmup),

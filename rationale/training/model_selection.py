@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rationale.settings import Settings, setting
 
@@ -14,6 +14,9 @@ EXPECTED, SELECTED = "dev_rate_expected", "dev_rate_selected"  # columns of the 
 
 class ModelSelectionSettings(Settings):
     """Which epoch's model is kept."""
+
+    # The rate (a column of the history) that has to be near the target; None: the one that the constraint measures
+    kept_by: ClassVar[str | None] = None
 
     model_choice: Literal["within_tolerance", "authors"] = setting(
         "within_tolerance", "which epoch's model is kept: best score at the right rate, or lowest dev loss"

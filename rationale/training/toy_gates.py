@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from rationale.distributions import HardConcrete, HardKuma, log_uniform
 from rationale.explain import LEFT, RIGHT, TEMPERATURE
-from rationale.nn import HardKumaGate, decide
+from rationale.nn import HardKumaGate, selects
 from rationale.objectives import Constraint, log_mean
 
 POINTS = 2000  # of the midpoint rule
@@ -161,7 +161,7 @@ def rates_of(gates: HardKuma, rule: str = "argmax") -> Rates:
     """The expected rate of gates of batch shape [B, T], and the share of them that a rule selects."""
     everywhere = torch.ones(gates.batch_shape).bool()
     expected, rest = log_mean(gates.log_prob_nonzero, everywhere), log_mean(gates.log_prob_zero, everywhere)
-    return Rates(expected, rest, (decide(gates, rule) != 0).double().mean())
+    return Rates(expected, rest, selects(gates, rule).double().mean())
 
 
 def hold_rate(

@@ -9,6 +9,7 @@ from rationale.models.extractor import WHOLE_TEXT
 from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
 from rationale.settings import OneOf, setting
+from rationale.training.model_selection import SELECTED
 from rationale.training.settings.extraction import ExtractionSettings
 
 # The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
@@ -60,6 +61,9 @@ class OwnTextSettings(
         "a pretrained encoder": FINE_TUNED,
         "gates of a pretrained encoder": STARTED,
     }
+
+    # Whatever the constraint measures: this is the share of words that you get when you use the model
+    kept_by: ClassVar[str | None] = SELECTED
 
     corpus: Annotated[str, OneOf(lambda: corpus_names("extraction"), absolute, IN_WORDS)] = setting(
         meaning="where the texts come from"
