@@ -395,3 +395,8 @@ def test_on_a_phone_the_parts_of_an_equation_stand_below_each_other_and_no_part_
     program = f"const given = {json.dumps(given)};{PHONE}{script}\nconsole.log(JSON.stringify(changed));"
     done = subprocess.run([shutil.which("node"), "-e", program], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [[r"\[a < b,\]", r"\[c = \{d\},\]", r"\[x = \frac{1}{2}.\]"]]
+
+
+def test_no_rule_of_the_style_has_a_pseudo_element_where_browsers_ignore_it() -> None:
+    style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
+    assert not re.findall(r":is\([^()]*::[^()]*\)", style), "the legend of `choose` had other colours than its dots"
