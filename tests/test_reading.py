@@ -325,3 +325,21 @@ def test_masks_of_sentences_say_which_words_they_keep_and_how_far_they_are_from_
     assert second["inputs"]["speech_gap"] == pytest.approx(0.5 - 0.3), "the noun and the determiner"
     assert second["inputs"]["sentiment_gap"] == pytest.approx(0.9 - (0.3 + 0.5 + 0.2) / 3)
     assert second["inputs"]["deviation"] == pytest.approx(0.4 / 6 / 2**0.5)
+
+
+def test_masks_of_questions_say_whether_all_layers_keep_the_answer_and_what_the_last_keeps_of_separators(tmp_path):
+    pytest.importorskip("HanTa")
+    tokens = ["[CLS]", "where", "?", "[SEP]", "in", "the", "town", "[SEP]"]
+    first = {"answer": [5, 6], "states": [[1, 1, 1, 1, 0.2, 0.6, 0.9, 1], [0.5, 0, 0, 0.7, 0.2, 0.6, 0.9, 0]]}
+    second = {"answer": [6, 6], "states": [[1] * 8, [0.5, 0, 0, 0.7, 0.2, 0.6, 0.4, 0]]}
+    nothing = {"answer": [6, 5], "states": [[1] * 8, [0.5, 0, 0, 0.7, 0.2, 0.6, 0.65, 0]]}
+    common = {"split": "test", "tokens": tokens, "second": None, "label": ["5", "6"]}
+    lines = [json.dumps(common | one) + "\n" for one in (first, second, nothing)]
+    (tmp_path / "attributions.jsonl").write_text("".join(lines))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"corpus": "xquad", "subject": ""}))
+    facts = facts_of_masks(tmp_path)["states"]
+    assert facts["answer_kept"] == 0.5, "of two answers with pieces"
+    assert facts["separator_gap"] == pytest.approx(1.2 / 3 - (0.2 + 0.6 + (0.9 + 0.4 + 0.65) / 3) / 5)
+    noun, determiner = (0.9 + 0.9 + 1 + 0.4 + 1 + 0.65) / 6, (0.6 + 0.6 + 1 + 0.6 + 1 + 0.6) / 6
+    assert facts["speech_gap"] == pytest.approx(noun - determiner), "the noun and the determiner"
+    assert set(facts) == {"answer_kept", "separator_gap", "speech_gap"}

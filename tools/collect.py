@@ -35,6 +35,7 @@ from tools import command_line
 from tools.readme_tables import with_tables
 
 PROBES = "14_train_probes"
+WITH_WORDS = ("sst", "xquad", "squad")  # corpora of probes whose texts are of words, and not of digits
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method", *BY_LAYER)  # fmt: skip
 READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table, "history.csv": read_history}
@@ -113,10 +114,10 @@ def _with_lines(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
 
 
 def _with_masks(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
-    """The rows, and what the masks of each saved run on SST show (see `facts_of_masks`), if its texts are there."""
+    """The rows, and what the masks of each saved run on SST or on questions show (see `facts_of_masks`)."""
     for run, name in ((run, f"{run.parent.name}/{run.name}") for run in runs if run.parent.name == PROBES):
         part = rows[rows["run"].eq(name)]
-        if len(part) and part["corpus"].iloc[0] == "sst" and (run / "attributions.jsonl").is_file():
+        if len(part) and part["corpus"].iloc[0] in WITH_WORDS and (run / "attributions.jsonl").is_file():
             for method, facts in facts_of_masks(run).items():
                 first = part[part["model"].eq(method)].head(1)
                 rows = pd.concat([rows, *(first.assign(split="test", metric=k, value=v) for k, v in facts.items())])

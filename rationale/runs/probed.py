@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rationale.data.corpora import find_corpus
 from rationale.data.corpora.sst import LABELS
-from rationale.data.word_pieces import parts_of_speech, sentiments
+from rationale.data.word_pieces import SEPARATORS, parts_of_speech, sentiments
 from rationale.explain.comparison import mean_by_category
 from rationale.explain.diffmask import PROBE_TARGETS, Probe
 from rationale.explain.frozen import FrozenModel
@@ -100,16 +101,39 @@ def told_by_lines(fitted: Digits, others: Digits) -> float:
     return torch.stack(shares).mean().item()
 
 
+def answer_kept(masks: Iterable, answers: Iterable[Sequence[int]]) -> float:
+    """The share of the answers whose pieces are all kept by all layers, with probabilities above one half.
+
+    Parameters
+    ----------
+    masks : [L + 1][T] for each text
+    answers : first and last position of each answer; one that ends before it begins does not count
+
+    Examples
+    --------
+    >>> answer_kept([[[0.9, 0.8, 0.1]], [[0.9, 0.3, 0.1]], [[0.0, 0.0, 0.0]]], [(0, 1), (0, 1), (2, 1)])
+    0.5
+    """
+    spans = [(layers, first, last) for layers, (first, last) in zip(masks, answers, strict=True) if first <= last]
+    least = [np.array(layers, float)[:, first : last + 1].min() for layers, first, last in spans]
+    return float(np.mean([value > 0.5 for value in least])) if least else 0.0
+
+
 OF_SPEECH = ("adjective", "noun"), ("determiner", "pronoun", "punctuation")  # kept, dropped: De Cao et al., Figure 8
 OF_SENTIMENT = tuple(LABELS[:2] + LABELS[3:]), (LABELS[2],)
+OF_QUESTIONS = ("noun",), ("determiner", "preposition", "conjunction")  # the same for questions: their Figure 10
 
 
 def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
-    """What the masks of a run on SST show on its test texts: metrics by the name of the method.
+    """What the masks of a run on SST or on questions show on its test texts: metrics by the name of the method.
 
-    speech_gap      what the less kept of two kinds of words, adjectives and nouns, is kept more than the most kept of
-                    determiners, pronouns and punctuation: the difference of two mean probabilities
-    sentiment_gap   the same for words with a sentiment and neutral words
+    speech_gap      what the less kept of some kinds of words is kept more than the most kept of others: the difference
+                    of two mean probabilities. For SST, adjectives and nouns beside determiners, pronouns and
+                    punctuation; for questions, nouns beside determiners, prepositions and conjunctions
+    sentiment_gap   the same for words with a sentiment and neutral words (SST)
+    separator_gap   what the separators are kept more than all other pieces in the last layer
+    answer_kept     for how many questions all layers keep each piece of the model's answer, with a probability above
+                    one half. An answer that ends before it begins has no pieces and does not count
     deviation       of a run with a `subject`: how far its masks are from those of the run that trained this model, as
                     the standard deviation of two masks, averaged over positions and layers
     kept            of masks that are fitted to single texts: the expected share that is kept
@@ -117,23 +141,34 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
     Parameters
     ----------
     run : Path
-        A finished run of `14_train_probes` on SST. The run that trained its model lies beside it.
+        A finished run of `14_train_probes`. The run that trained its model lies beside it.
     """
     p, texts = saved.read_parameters(run), saved.read_explained(run, "test")
+    asks = find_corpus(p["corpus"]).spans
     beside = run.parent / Path(p["subject"]).name if p["subject"] else None
     speech = [parts_of_speech(tokens) for tokens in texts["tokens"]]
-    feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
     found: dict[str, dict[str, float]] = {}
     for name in (name for name, facts in METHODS.items() if name in texts and facts.is_fitted_mask):
         found[name] = {"kept": float(_flat(texts[name]).mean())}
     for name in (name for name in PROBE_TARGETS if name in texts):
-        found[name] = {
-            "speech_gap": _gap(mean_by_category(texts[name], speech).mean(), *OF_SPEECH),
-            "sentiment_gap": _gap(mean_by_category(texts[name], feelings).mean(), *OF_SENTIMENT),
-        }
+        kept = mean_by_category(texts[name], speech).mean()
+        found[name] = {"speech_gap": _gap(kept, *(OF_QUESTIONS if asks else OF_SPEECH))}
+        found[name]["separator_gap"] = _separator_gap(texts[name], texts["tokens"])
+        if asks:
+            found[name]["answer_kept"] = answer_kept(texts[name], texts["answer"])
+        else:
+            feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
+            found[name]["sentiment_gap"] = _gap(mean_by_category(texts[name], feelings).mean(), *OF_SENTIMENT)
         if beside and name in (others := saved.read_explained(beside, "test")):
             found[name]["deviation"] = float(np.abs(_flat(texts[name]) - _flat(others[name])).mean() / 2**0.5)
     return found
+
+
+def _separator_gap(masks: Iterable, tokens: Iterable[Sequence[str]]) -> float:
+    """The mean probability to be kept in the last layer, of separators less that of all other pieces."""
+    last = np.concatenate([np.array(layers[-1], float) for layers in masks])
+    is_separator = np.array([piece in SEPARATORS for text in tokens for piece in text])
+    return float(last[is_separator].mean() - last[~is_separator].mean())
 
 
 def _gap(kept: "pd.Series", more: Sequence[str], less: Sequence[str]) -> float:
