@@ -649,7 +649,7 @@ if is_ours:
 
 # %% [markdown]
 # It is the margin, at least for inputs. At a fifth of it, we lose hardly any accuracy. But then the probe keeps most of
-# the words. So by the margin you choose between few words and the same answers.
+# the words. So you cannot have both. A large margin gives you few words, and a small one keeps the accuracy.
 #
 # And for hidden states? We have no probe of states at another margin. But the layers of one probe use different parts
 # of it, so we can ask whether a layer with a larger divergence loses more. In the table you see the probe of states of
