@@ -151,9 +151,9 @@ for one in found.values():
 # layer 1, whose states have seen the query. At layer 0 no state knows the query yet, so there the right answer is to
 # keep everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
 #
-# > Erasure has no KL. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from
-# > the truth is infinite. The column *empty* is the share of texts of which a method keeps nothing. For erasure this
-# > happens when the empty sequence has the same answer.
+# > For erasure we give no KL. If an attribution is exactly 0 at a position that belongs to the truth, its divergence
+# > from the truth is infinite. The column *empty* is the share of texts of which a method keeps nothing. For erasure
+# > this happens when the empty sequence has the same answer.
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}

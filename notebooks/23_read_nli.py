@@ -299,11 +299,11 @@ else:
 # the expected share of open cells and not the share at test time.
 #
 # > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
-# > does not explain the four points. The start explains them. We changed three parts of the start together. These are
-# > the layers, the scores that the gates begin with, and the number of passes that train gates, which is four and not
-# > twelve. We have not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`,
-# > with `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would
-# > close the gap as well.
+# > does not explain the four points. The start explains them. We changed three parts of the start together. The layers
+# > come from the softmax model, the gates begin with its scores, and only four passes train gates, not twelve. We have
+# > not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`, with
+# > `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would close
+# > the gap as well.
 
 # %% tags=["check"]
 if is_ours:

@@ -111,9 +111,9 @@ if is_ours:
     assert per_seed.loc[0.9, "min"] > per_seed.loc[0.3, "max"], "in every seed"
 
 # %% [markdown]
-# At its own correlation the model is right, however large the correlation is. So a test split that was drawn like the
-# training texts tells you nothing. On reviews without the correlation it is wrong far more often, and so is the model
-# that reads every word.
+# On texts with the same correlation as in training, the model is right, even if this correlation is large. So a test
+# split that was drawn like the training texts tells you nothing. On reviews without the correlation it is wrong far
+# more often, and so is the model that reads every word.
 #
 # But this time the rationale has warned you. The more the aspects are correlated, the more of the selected words speak
 # of *another* aspect. You need no gold rationales to notice that a model which scores the look reads about the smell.
@@ -172,8 +172,8 @@ if is_ours:
 # few meaningful words could tell. So if you chose the model with the best accuracy on dev, as we usually do, you would
 # choose a failed rationale.
 #
-# Look also at what the first gate tells at the end of the training. After the weaker skew, you can tell the class of
-# little more than half of the texts from it. But the failed models are right on nearly all texts. So in these models,
+# Look also at what the first gate tells at the end of the training. After the weaker skew, it tells you the class of
+# only a little more than half of the texts. But the failed models are right on nearly all texts. So in these models,
 # other gates pass on most of the class, although we taught this to the first gate only. Training has found a code of
 # its own.
 #

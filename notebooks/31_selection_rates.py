@@ -502,7 +502,7 @@ assert len(default) == 3 and default.std() < 0.2 * cells["vectors as they are"][
 # %% [markdown]
 # The mean of ten seeds agrees with the accuracy that the paper reports. The mean of the three seeds with the expected
 # share in the constraint does not. But these three are so much alike only by chance, because ten seeds differ more than
-# five times as much. The interval of three such seeds is too narrow.
+# five times as much. So the interval that we compute from these three seeds is too narrow.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
@@ -834,8 +834,8 @@ if len(apart):
 # gate do we see a difference between the constraint and the price. So the *gate* is the likelier source of a difference
 # in accuracy, and this difference is small. The difference in the paper is larger than the upper end of our interval,
 # so something else may contribute to it, which we have not tested. The paper's Bernoulli gates have one draw, no
-# baseline, and a price that is counted on the draw (section 8). Ours have two draws, a baseline, and a price in closed
-# form.
+# baseline, and a price that is counted on the draw (section 8). Our gates have two draws, a baseline, and a price in
+# closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
