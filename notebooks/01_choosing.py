@@ -336,12 +336,12 @@ figures.save_figure(fig, folder, "one_draw")
 fig
 
 # %% [markdown]
-# You see that the two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get
-# the exact gradient, although no draw has seen more than one row of the table. The whiskers show how far a single
-# draw is usually off, which is its *noise*. The title gives one number for all three words. It is the root of the sum
-# of their variances, divided by the length of the exact gradient. So it says how many times longer than the gradient
-# the error of one draw usually is. For every word the whiskers reach across zero, so one draw often pushes us in the
-# wrong direction.
+# You see that the two bars of each word agree. This is what *unbiased* means: if you average enough draws, you get the
+# exact gradient, although no draw has seen more than one row of the table. The whiskers show how far a single draw is
+# usually off, which is its *noise*. The title gives one number for all three words. It is the root of the sum of their
+# variances, divided by the length of the exact gradient. If this number is 3, for example, the error of one draw is
+# usually three times as long as the gradient. For every word the whiskers reach across zero, so one draw often pushes
+# us in the wrong direction.
 #
 # ## 5. Measure the noise
 #

@@ -86,7 +86,7 @@ steps = range(1, 1 + p.num_steps)
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, steps, by_price, title="A price opens the gate or shuts it",
                    xlabel="training step", ylabel="expected rate", target=p.selection, size=(9, 4.4),
-                   save=folder / "prices")
+                   beside=True, save=folder / "prices")
 
 # %% tags=["check"]
 ends = torch.stack([rate[-50:].mean() for rate in by_price.values()])
@@ -187,9 +187,9 @@ figures.draw_panel(figures.draw_bars, names, {"share of the push": log_nonzero.g
 # $$\ln \bar S = \ln \frac1B \sum_i \frac1{n_i} \sum_t e^{\ln P(z_{it} \ne 0)}, \qquad \frac{\partial \ln \bar
 # S}{\partial \ln P(z_{it} \ne 0)} = \frac{P(z_{it} \ne 0)}{B\, n_i\, \bar S}. \tag{S7}$$
 #
-# > You can check that the derivatives on the right sum to one. So the $\ln P(z_{it} \ne 0)$ of a batch always receive
-# > the same gradient in total, however firmly its gates are shut. Most of it goes to the gates that are least shut,
-# > and these open first.
+# > You can check that the derivatives on the right sum to one. So the total gradient that the gates of a batch receive
+# > is always the same, even if all of them are nearly shut. Most of it goes to the gates that are least shut, and these
+# > open first.
 
 # %% tags=["check"]
 in_full = log_nonzero.detach().double()
@@ -292,8 +292,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # beyond the price before the gate moves. Once the gate does move, it runs past the target and shuts, because the
 # multiplier cannot come back down in time.
 #
-# Here is the rule. We write $m$ for the smoothed violation, which starts from 0, $\alpha$ for the share of the past
-# in it, and $\eta$ for the step of the multiplier:
+# Here is the rule. We write $m$ for the smoothed violation, which starts from 0. At each step, it keeps the share
+# $\alpha$ of its old value. We write $\eta$ for the step size of the multiplier:
 #
 # $$m \leftarrow \alpha m + (1 - \alpha)(S - \tau), \qquad \lambda \leftarrow \lambda\, e^{\eta m}, \qquad
 # \text{loss} = \ell + \lambda\,(S - \tau). \tag{S9}$$

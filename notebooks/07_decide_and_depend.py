@@ -276,13 +276,14 @@ for row in (-1, 0):
 # *after anything but a zero*.
 #
 # > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
-# > this the **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1}
-# > = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. If two gates had these masses and did not depend on each
-# > other, this would be the probability of a switch. A change of $\omega$ moves it only through the masses of the
-# > second gate, which hardly change, so its line is nearly flat. The **look-ahead** advances the memory twice, for all
-# > words at once. It does so once with $z_t = 0$, and once with a draw given $z_t \ne 0$. The second draw uses the
-# > uniform number of the first once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have
-# > a gradient, and neither changes what was drawn.
+# > this the **plug-in**. Its average over the draws of $z_t$ is
+# > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. If
+# > two gates had these masses and did not depend on each other, this would be the probability of a switch. A change of
+# > $\omega$ moves it only through the masses of the second gate, which hardly change, so its line is nearly flat. The
+# > **look-ahead** advances the memory twice, for all words at once. In one of the two passes the memory receives
+# > $z_t = 0$, and in the other it receives a draw given $z_t \ne 0$. For this draw we use the uniform number of $z_t$
+# > once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have a gradient, and neither
+# > changes what was drawn.
 
 # %%
 figures.show_source(log_switches)

@@ -18,8 +18,8 @@
 # - which part of the gradient needs no draws, and how that can do harm;
 # - how we train gates that depend on earlier gates.
 #
-# **You need** `01_choosing`; no data, no GPU. The notebook runs in about three minutes, and you will need about an
-# hour to read it and to do the two exercises.
+# **You need** `01_choosing`. You need no data and no GPU. The notebook runs in about three minutes, and you will need
+# about an hour to read it and to do the two exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of toy texts, first weights and draws

@@ -359,8 +359,8 @@ fig
 # this factor is above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that
 # phase in few steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three
 # times as fast as in their code. For *less noise* we keep this multiplier, but take the package's estimator, with
-# leave-one-out and the price in closed form. For *signed* we take this estimator, too, and the package's rule for the
-# multiplier, which may then become negative.
+# leave-one-out and the price in closed form. For *signed* we take the same estimator, but we let the multiplier follow
+# the package's rule, by which it may become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}

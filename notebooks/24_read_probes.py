@@ -401,9 +401,9 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
-# quarters of the positions (*dropped*). Ours drop more than nine tenths at the paper's margin, and about as many as the
-# paper's at the smaller margin. So if you compare the sizes of the masks, the smaller margin is nearer to the paper's
-# table. At this margin the paper's order does not hold.
+# quarters of the positions (*dropped*). At the paper's margin, our masks drop more than nine tenths of the positions.
+# At the smaller margin they drop about as many as the masks of the paper. So if you compare the sizes of the masks, the
+# smaller margin is nearer to the paper's table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with the smallest ones, also

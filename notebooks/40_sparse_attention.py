@@ -464,7 +464,7 @@ cloud = 0.7 * scores_of(1500, 3)
 fig, axes = figures.new_figure(ncols=3, nrows=2, size=(12, 8))
 for ax, (name, y) in zip(axes.flat, all_mappings(cloud, lam=0.2).items(), strict=True):
     share = (y == 0).any(-1).double().mean()
-    figures.draw_simplex(y, ax, title=f"{in_words(name)}\nsome weight 0: {share:.0%}")
+    figures.draw_simplex(y, ax, title=f"{in_words(name)}:\n{share:.0%} have a weight of 0")
 figures.save_figure(fig, folder, "simplex")
 figures.show(fig)
 

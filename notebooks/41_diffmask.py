@@ -460,7 +460,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad
 # \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
-# Guan et al. add as much noise as the output allows, with a size $\rho_i$ for each position and $\eta$ standard normal:
+# Guan et al. add as much noise as they can without changing the output much. The noise at position $i$ has the size
+# $\rho_i$, and $\eta$ is standard normal:
 #
 # $$\min_\rho\; \mathbb{E}\,\lVert f(h + \rho\, \eta) - f(h) \rVert^2 - \tfrac1T \textstyle\sum_i \ln \rho_i,
 # \qquad a_i = 1 / \rho_i. \tag{D10}$$

@@ -13,9 +13,8 @@ from rationale.runs.sweeps import read_sweep
 from rationale.runs.workspace import root
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+def _parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m rationale.sweeps",
         description=DESCRIPTION,
@@ -58,6 +57,13 @@ def main(argv: list[str] | None = None) -> int:
         help="print only the runs' commands, one per line, for a queue of your own or for `tr '\\n' '\\0' | "
         "xargs -0 -P2 -I{} sh -c '{}'`",
     )
+    return parser
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = _parser()
     args = parser.parse_args(argv)
     if args.jobs is not None and args.jobs < 1:
         parser.error("--jobs: give a whole number of at least 1")

@@ -1,8 +1,11 @@
 """The book: a small one, of two notebooks made here and the whole package, is built once and walked through."""
 
 import base64
+import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import griffe
@@ -370,3 +373,30 @@ def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Pa
         nbformat.write(cells, folder / "run.ipynb")
         os.utime(folder / "run.ipynb", (1e9 + age, 1e9 + age))
     assert executed(notebook, tmp_path).name == "good"
+
+
+PHONE = """
+const changed = [];
+globalThis.matchMedia = () => ({matches: true});
+globalThis.document = {
+  querySelectorAll: () => given.map((textContent, i) =>
+    ({textContent, replaceWith: box => { changed[i] = box.lines; }})),
+  createElement: () => ({lines: [], append(line) { this.lines.push(line.textContent); }}),
+};
+globalThis.window = globalThis;
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_on_a_phone_the_parts_of_an_equation_stand_below_each_other_and_no_part_is_torn() -> None:
+    whole = [r"\[a = b\]", r"\[\begin{cases} 0 & x, \qquad y \end{cases}\]", r"\[f\left(a, \qquad b\right)\]"]
+    given = [r"\[a < b, \qquad c = \{d\},\quad x = \frac{1}{2}.\]", *whole]
+    script = (root() / "tools" / "book" / "book.js").read_text("utf-8")
+    program = f"const given = {json.dumps(given)};{PHONE}{script}\nconsole.log(JSON.stringify(changed));"
+    done = subprocess.run([shutil.which("node"), "-e", program], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [[r"\[a < b,\]", r"\[c = \{d\},\]", r"\[x = \frac{1}{2}.\]"]]
+
+
+def test_no_rule_of_the_style_has_a_pseudo_element_where_browsers_ignore_it() -> None:
+    style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
+    assert not re.findall(r":is\([^()]*::[^()]*\)", style), "the legend of `choose` had other colours than its dots"

@@ -196,6 +196,20 @@ def test_a_band_lies_behind_its_line_and_reaches_from_its_lower_to_its_upper_edg
     assert tuple(band.get_facecolor()[0][:3]) == matplotlib.colors.to_rgb(ax.lines[0].get_color())
 
 
+def test_a_legend_beside_the_axes_covers_no_line():
+    fig, ax = figures.new_figure(size=(6, 3))
+    steps = range(100)
+    lines = {
+        "open": [1.0] * 100,
+        "half": [0.5 + step / 300 for step in steps],
+        "shut": [1 - step / 99 for step in steps],
+    }
+    figures.draw_lines(steps, lines, ax, target=0.4, beside=True)
+    figures.to_png(fig, dpi=40)
+    legend = ax.get_legend().get_window_extent()
+    assert ax.bbox.x1 <= legend.x0 and legend.x1 <= fig.bbox.x1, "it is beside the axes and inside the picture"
+
+
 def test_lines_are_named_beside_them_in_their_order_and_no_two_names_overlap():
     fig, ax = figures.new_figure()
     figures.draw_lines([0, 1, 2], {"low": [0, 1, 0], "high": [0, 9, 0], "nearly low": [0, 1.01, 0]}, ax)

@@ -138,7 +138,7 @@ function render({ model, el }) {
         set: v => setScore(i, v),
       }),
     );
-  const gamma = slider("gamma", {
+  const gamma = slider("γ", {
     min: -1,
     max: 1,
     step: 0.02,
@@ -147,7 +147,7 @@ function render({ model, el }) {
     get: () => model.get("gamma"),
     set: v => put({ gamma: v }),
   });
-  const lam = slider("lam", { min: 0, max: 1, step: 0.01, get: () => model.get("lam"), set: v => put({ lam: v }) });
+  const lam = slider("λ", { min: 0, max: 1, step: 0.01, get: () => model.get("lam"), set: v => put({ lam: v }) });
   const pictures = element("div", { class: "row" }),
     numbers = element("div", { class: "numbers", "aria-live": "polite" });
   area.append(
@@ -163,7 +163,7 @@ function render({ model, el }) {
     const x = model.get("scores"),
       settings = [model.get("gamma"), model.get("lam")];
     const size = Math.floor((width - 24 * (width >= 640 ? 2 : 1)) / (width >= 960 ? 3 : width >= 420 ? 2 : 1)) - 8;
-    const all = Object.entries(MAPS).map(([name, map]) => [name, map(x, ...settings)]);
+    const all = Object.entries(MAPS).map(([name, map]) => [name.replaceAll("_", "-"), map(x, ...settings)]);
     pictures.replaceChildren(...all.map(([name, y]) => bars(name, y, size)));
     const zeros = all.map(([name, y]) => `${name} ${y.filter(v => v === 0).length}`).join(", ");
     const warning = isFlat(x, ...settings) ? " Fusedmax gives equal weights here and has no gradient." : "";

@@ -44,6 +44,7 @@ def draw_lines(
     xscale: str = "linear",
     yscale: str = "linear",
     bands: Mapping[str, tuple[Sequence, Sequence]] | None = None,
+    beside: bool = False,
 ) -> Axes:
     """Lines over a shared x, distinguished by colour, dashes and (with `markers`) markers.
 
@@ -59,6 +60,8 @@ def draw_lines(
     xscale, yscale : "linear" or "log"
     bands : label -> two sequences [N]
         The lower and the upper edge of an area behind the line with this label, such as the range over seeds.
+    beside : bool
+        Whether the legend stands at the right of the axes, where it covers no line.
     """
     x = check_numbers(x, "x")
     bases = [label.partition(", ")[0] for label in lines]
@@ -82,7 +85,7 @@ def draw_lines(
         if scale == "log":
             _set_sparse_log_ticks(axis)
     if any(lines):
-        ax.legend()
+        ax.legend(**{"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if beside else {})
     return set_labels(ax, title, xlabel, ylabel)
 
 

@@ -124,9 +124,8 @@ def _folder(text: str) -> Path:
     return Path(text)
 
 
-@command
-def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
-    """The command line; returns the exit code. `execute` is that of `run`; None: a kernel that starts at once."""
+def _parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m rationale.runs",
         epilog=HELP,
@@ -153,6 +152,13 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
         help="computing threads (default: OMP_NUM_THREADS, or 1; more only if nothing else runs)",
     )
     add("--quiet", action="store_true", help="show only notes and errors: no progress, no results")
+    return parser
+
+
+@command
+def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
+    """The command line; returns the exit code. `execute` is that of `run`; None: a kernel that starts at once."""
+    parser = _parser()
     args = parser.parse_intermixed_args(argv)
     if args.threads is not None and not 1 <= args.threads <= MOST_THREADS:
         parser.error(f"--threads: give a whole number from 1 to {MOST_THREADS}")

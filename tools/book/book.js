@@ -1,5 +1,25 @@
 // Equations: MathJax from this site's own folder; wide ones break into lines. A jump to an equation is made again when
-// all are set, because they have moved the page by then.
+// all are set, because they have moved the page by then. On a phone, the parts of an equation stand below each other.
+const isWhole = part => {
+  const bare = part.replace(/\\[{}]/g, "");
+  const equal = (one, other) => (bare.match(one) || []).length === (bare.match(other) || []).length;
+  return equal(/{/g, /}/g) && equal(/\\left(?![a-z])/g, /\\right(?![a-z])/g) && !/\\begin|\\\\|&/.test(bare);
+};
+if (matchMedia("(max-width: 600px)").matches)
+  for (const equation of document.querySelectorAll("div.arithmatex")) {
+    const latex = equation.textContent.trim().slice(2, -2);
+    const parts = latex.split(/\s*\\qquad(?![A-Za-z])\s*|(?<=,)\s*\\quad(?![A-Za-z])\s*/).filter(part => part.trim());
+    if (parts.length < 2 || !parts.every(isWhole)) continue;
+    const box = document.createElement("div");
+    box.className = "parts";
+    for (const part of parts) {
+      const line = document.createElement("div");
+      line.className = "arithmatex";
+      line.textContent = `\\[${part}\\]`;
+      box.append(line);
+    }
+    equation.replaceWith(box);
+  }
 window.MathJax = {
   messageStyle: "none",
   tex2jax: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]], ignoreClass: ".*|", processClass: "arithmatex" },
