@@ -16,7 +16,7 @@
 # that later notebooks read.
 #
 # **You will learn** what one run consists of, and how you see whether the constraint holds. You will also see how far
-# the expected rate lies from the rate of the test-time rule.
+# the expected rate is from the rate that the test-time rule gives.
 #
 # **You need** the SST trees and a file of word vectors in the data folder (`python -m rationale.data list`). You need
 # no GPU. The training takes about 5 minutes on one CPU core.

@@ -79,8 +79,8 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
 # %% [markdown]
 # ## 1. Models that read everything
 #
-# How well can you predict the ratings from the whole text? The answer is Table 1. It holds the mean squared error of
-# the predicted scores, which lie in $[0, 1]$, or the accuracy if a corpus has two classes.
+# How well can you predict the ratings from the whole text? Table 1 tells you. It holds the mean squared error of the
+# predicted scores, which lie in $[0, 1]$, or the accuracy if a corpus has two classes.
 #
 # We average over seeds, and over nothing else. The standard deviation is that between the seeds, so a row with one
 # seed has none. A model has a second row if some of its runs had another encoder or other gates. Every table of this
@@ -224,9 +224,10 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 # %% [markdown]
 # ### What the committed runs say
 #
-# - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network from all of them,
-#   after equally many epochs. But the network that reads everything had not finished learning (section 1), and HardKuma
-#   nearly had. At each target HardKuma's error is below that of the Bernoulli gates (one to three seeds).
+# - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network does from all
+#   words, if both are trained for the same number of epochs. But the network that reads everything had not finished
+#   learning (section 1), and HardKuma nearly had. At each target HardKuma's error is below that of the Bernoulli
+#   gates (one to three seeds).
 # - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
 #   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
 #   share of gold words. In training, nothing tells the selector that people count `the` and `is`, and do not count
