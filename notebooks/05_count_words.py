@@ -25,8 +25,8 @@
 # - how you count the switches between selected and unselected words;
 # - why the average rate of the texts is not the share of all words.
 #
-# **You need** `03_hardkuma` (masses and samples); no data and no GPU. The cells run in less than a minute, and
-# reading takes about 45 minutes with the exercises.
+# **You need** `03_hardkuma` (masses and samples). You need no data and no GPU. The cells run in less than a minute,
+# and reading takes about 45 minutes with the exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of the words, the predictor and the samples

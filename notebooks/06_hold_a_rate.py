@@ -22,8 +22,8 @@
 # - how the authors' multiplier and a signed multiplier move, and why the first cannot undo an overshoot;
 # - what *winding up* is, and when to limit it.
 #
-# **You need** `05_count_words` (the bound, the expected rate); no data and no GPU. The cells run in about a minute,
-# and reading takes an hour with the exercises.
+# **You need** `05_count_words` (the bound, the expected rate). You need no data and no GPU. The cells run in about a
+# minute, and reading takes an hour with the exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of the toy texts and the draws
@@ -166,7 +166,7 @@ assert torch.allclose(violation[near], share[near] - p.selection, atol=second_or
 # A batch has many gates, and for $c$ we then need the logarithm of their *mean* rate $\bar S$. If all gates are shut,
 # each probability may be too small for a float, and the mean underflows to 0. Take three such gates, with
 # $\ln P(z \ne 0)$ equal to $-200$, $-205$ and $-230$. We compute the logarithm of their mean with `log_mean`, which
-# stays in logarithms throughout. Which of the three do you think is pushed most?
+# never leaves the scale of logarithms. Which of the three do you think is pushed most?
 
 # %%
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
@@ -299,8 +299,8 @@ print(f"the rate stays above the target for {above} steps and ends at {swing.rat
 # \text{loss} = \ell + \lambda\,(S - \tau). \tag{S9}$$
 #
 # The authors' code updates the multiplier first and then uses it. The value that it adds to the loss is $\lambda m$,
-# with the smoothed violation in place of $S - \tau$. But the gradient of this term is the one of (S9),
-# $\lambda\, \partial S$.
+# with the smoothed violation in place of $S - \tau$. But the gradient of this term is that of $\lambda\,(S - \tau)$,
+# as in (S9).
 #
 # How long do we have to wait until such a multiplier has an effect? Let it start at $\lambda_0$, and let the violation
 # have the constant value $g$. Then it reaches 1 after
@@ -402,8 +402,8 @@ for target, trace in held.items():
 # then on the rate stays there, and only the multiplier still moves.
 #
 # Each multiplier ends at a number of about the same size as the price of section 3, but not at the price itself. We
-# computed that price for a gate that is either 0 or 1. Our trained gates still have mass between 0 and 1, and for such
-# a gate one more unit of rate is worth something else.
+# computed that price for a gate that is either 0 or 1. Our trained gates still have mass between 0 and 1. For such a
+# gate, one more unit of rate saves a different amount of loss.
 #
 # Here is the second rule. We write $g$ for the **gap** that moves the multiplier, which is a smoothed measurement of
 # $S - \tau$, and $\kappa$ for the weight of the quadratic term:
@@ -457,9 +457,9 @@ for settings in (authors, signed):
 # %% [markdown]
 # ### One sentence at three targets
 #
-# One gate has nothing to choose. So we also take the sentence of `05_count_words`, with one gate per word and the
-# worths that we made up there. The selector sees the worth of a word and nothing else. We train it at three targets,
-# which ask for one, three and six of the eight words. Which words do you expect at each target?
+# With one gate, there is nothing to choose. So we also take the sentence of `05_count_words`, with one gate per word
+# and the worths that we made up there. The selector sees the worth of a word and nothing else. We train it at three
+# targets, which ask for one, three and six of the eight words. Which words do you expect at each target?
 
 # %%
 sentence = toy_gates.sentence_texts(p.batch_size)
@@ -631,8 +631,8 @@ if settles:
 #
 # Two more settings change when the constraint acts. With `multiplier_min: 0` the multiplier never becomes negative,
 # so the term that it weights never rewards a higher rate. (The quadratic term still does.) With `constraint_from: 2`
-# the constraint acts from the second epoch on, and until then only the task moves the gates. In `23_read_nli` you see
-# what both do to a model that aligns the words of two sentences.
+# the constraint acts from the second epoch on, and until then only the task moves the gates. We have not tried these
+# two settings in any of our committed runs.
 
 # %% [markdown]
 # ## Summary

@@ -21,10 +21,11 @@
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
 # - how to count the switches of gates that depend on each other, for which we need to know the masses of the second
 #   gate in two cases, after a zero and after any other value;
-# - which shapes have a given rate, which of them pass most gradient to the task, and what a start there brings.
+# - which shapes have a given rate, which of them pass most gradient to the task, and whether it helps to start gates
+#   there.
 #
-# **You need** `05_count_words` and `06_hold_a_rate`; no data and no GPU. The cells run in less than a minute, and
-# reading takes an hour with the exercises.
+# **You need** `05_count_words` and `06_hold_a_rate`. You need no data and no GPU. The cells run in less than a
+# minute, and reading takes an hour with the exercises.
 
 # %% tags=["parameters"]
 seed: int = 0  # of the toy texts and the draws
@@ -489,8 +490,8 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #
 # ## Next
 #
-# `08_reinforce` trains gates that are only ever 0 or 1, through which no gradient flows. `12_train_sst` puts all of
-# it to work on real sentences, as `10_first_rationale` did on made-up ones.
+# In `08_reinforce` we train gates that are always 0 or 1, through which no gradient flows. In `12_train_sst` you use
+# HardKuma gates and the signed rule on real sentences, as you did on made-up reviews in `10_first_rationale`.
 
 # %% [markdown]
 # ## Exercises

@@ -198,8 +198,8 @@ print(f"is it biased? no: {p.num_samples:,} draws meet the exact sum within 4 st
       f"but the noise of one draw is {times:.0f} times the gradient")
 
 # %% [markdown]
-# The mean of the draws is the exact gradient. You can hardly see this gradient in the figure, because the whiskers,
-# which show the noise of a single draw, are so much longer. This is what a training step with one draw works with.
+# The mean of the draws agrees with the exact gradient. You can hardly see this gradient in the figure, because the
+# whiskers are so much longer. They show the noise of a single draw, and a training step with one draw has this noise.
 #
 # Does the same hold in a real training step, where the estimate goes through the network and through the package's
 # loss? The whole estimator is the one function below, with the baselines of the next section. To test it, we make a
@@ -259,17 +259,18 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
 # L. \tag{R5}$$
 #
-# We call such a number a *baseline*. A draw then counts as good or bad compared with what was to be expected, and not
-# compared with zero. The authors' code subtracts nothing. The package offers three baselines. *Average* is a moving
-# average of earlier costs. *Self-critical* is the cost of the test-time selection, in which each gate takes its
-# likelier value. *Leave-one-out* needs $K \ge 2$ draws, and is the mean cost of the other draws of the same text:
+# We call such a number a *baseline*. A draw is then good if its cost is below the baseline, and bad if its cost is
+# above. Without a baseline, every draw with a positive cost is bad. The authors' code subtracts nothing. The package
+# offers three baselines. *Average* is a moving average of earlier costs. *Self-critical* is the cost of the test-time
+# selection, in which each gate takes its likelier value. *Leave-one-out* needs $K \ge 2$ draws, and is the mean cost
+# of the other draws of the same text:
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
-# The paper does not say how many draws are taken; the released code takes one. Since we have the table of all costs, we
-# can compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed
-# over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can
-# only approach.)
+# The paper does not say how many draws are taken. The released code takes one. Since we have the table of all costs,
+# we can compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw,
+# summed over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts'
+# costs can only approach.)
 
 # %%
 def gradients_of(way, k):
@@ -311,11 +312,11 @@ fig
 #
 # ### Does less noise train better?
 #
-# Less noise is only a means. We want models that learn in fewer steps, or that select better words. To find out,
-# compare estimators that take the *same number of draws*, because each further draw takes time, too. If you compared
-# one draw without a baseline and two draws with leave-one-out, you could not tell whether the baseline or the second
-# draw had helped. We train with five seeds for each estimator, with the same model, price and number of steps. We note
-# after how many steps the task loss is below 0.2 nats, and which words the model selects at the end.
+# We do not want less noise for its own sake. We want models that learn in fewer steps, or that select better words.
+# To find out, compare estimators that take the *same number of draws*, because each further draw takes time, too. If
+# you compared one draw without a baseline and two draws with leave-one-out, you could not tell whether the baseline
+# or the second draw had helped. We train with five seeds for each estimator, with the same model, price and number of
+# steps. We note after how many steps the task loss is below 0.2 nats, and which words the model selects at the end.
 
 # %%
 compared = {1: ("none", "average", "self_critical"), **dict.fromkeys((2, 4, 16), ("none", "leave_one_out"))}
@@ -439,12 +440,12 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 # ### A price without noise, and a predictor that knows nothing yet
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
-# without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor knows any
-# word (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help, since $p (1 - p)$ is
-# then so small that nothing moves them much. With the parameter `entropy`, here $\beta$, we reward the entropy of a
-# gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$. Take a word that lowers
-# the expected loss by $v$ nats if it is selected. Since $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$,
-# the chain rule gives
+# without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor has learned
+# anything about the words (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help,
+# since $p (1 - p)$ is then so small that nothing moves them much. With the parameter `entropy`, here $\beta$, we
+# reward the entropy of a gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$.
+# Take a word that lowers the expected loss by $v$ nats if it is selected. Since
+# $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the chain rule gives
 #
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
 # \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
@@ -484,11 +485,11 @@ fig
 # without moving the mean, as long as it does not depend on the draw itself. Whether a model then trains better is a
 # question of its own, and you have to measure it with equal numbers of draws and with several seeds. The expected
 # price of independent gates needs no draws at all. A reward for entropy keeps this price from shutting gates too
-# early. Gates may depend on earlier gates; then the probability of a selection is a product, and the estimator stays
+# early. Gates may depend on earlier gates. Then the probability of a selection is a product, and the estimator stays
 # the same.
 #
 # ## Next
 #
 # In `09_questions` we ask eight questions about this model and its paper, and answer each with an experiment on the
-# same toy. `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST; `31_selection_rates` puts it beside
-# HardKuma, with the authors' recipes.
+# same toy. `12_train_sst` with `params/sst/bernoulli.yaml` trains the model on SST. In `31_selection_rates` we
+# compare it, and the authors' recipes, with HardKuma.

@@ -215,13 +215,14 @@ fig
 # %% [markdown]
 # **The answer.** For the binary gates of the paper the question does not arise, because the three norms are one. For
 # gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower
-# accuracy, as you see in brackets. L0 counts a gate that is only a little open as a whole word. So at a mean
-# of 0.1 the constraint shuts most gates early, before the predictor knows which words matter, and a class whose
-# signal is shut then gets no gradient. Under L1 and L2 a gate that is partly open costs only a part. It can stay
-# partly open and keep its gradient until the predictor has learned. Second, L1 and L2 have a disadvantage. Under
+# accuracy, as you see in brackets. L0 counts a gate that is only a little open as a whole word. So at a mean of 0.1
+# the constraint shuts most gates early, before the predictor knows which words matter, and a class whose signal is
+# shut then gets no gradient. Under L1 and L2, a gate that is partly open counts only in part. So it can stay partly
+# open, and keep its gradient, until the predictor has learned the task. Second, L1 and L2 have a disadvantage. Under
 # them, the mean of 0.1 does not bound the number of selected words. On this toy nearly all gates end at 0 or 1, so
-# you do not see it in the figure; Exercise 1 shows how far it can go. Only L0 counts what a reader sees. This is why
-# Bastings et al. constrain the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
+# you do not see this in the figure. In Exercise 1 you compute how many gates can be open. Only L0 counts what a
+# reader sees. This is why Bastings et al. constrain the expected L0, and why `07_decide_and_depend` is so careful
+# about how gates start.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the
 # largest value $v$ that *all* gates of a text can have under a constraint of 0.1 per word (`all_open`, a dict from
@@ -639,9 +640,9 @@ if settles:
 
 # %% [markdown]
 # **The answer.** If unselected words become zero vectors, you can read off nearly everything about the length of the
-# text from a state that has seen no word at all. If we remove them, you can read off nothing. A length can be a strong
-# feature: short reviews may be angry ones. So a model may predict from something that its rationale does not show you.
-# If that matters for your data, use `predictor: compact`.
+# text from a state that has seen no word at all. If we remove them, you can read off nothing. The length can tell
+# much about the label. For example, short reviews may be angry ones. So a model may predict from something that its
+# rationale does not show you. If that matters for your data, use `predictor: compact`.
 #
 # ## 8. Is the evaluation ambiguous?
 #
@@ -686,10 +687,10 @@ fig
 
 # %% [markdown]
 # **The answer.** It depends on the measure that you take. Precision does not punish a model that stops when it has
-# enough: what it selects is right. Recall does, because it asks for all the evidence that there is, and F1 does in
-# part. You see that the three selections that have not read the text have the precision of chance, which is the share
-# of gold words. So report precision beside the share of selected words and beside chance, and read recall as "how
-# complete", not as "how right". Lei et al. report precision and the share of selected words.
+# enough, because all selected words are right. Recall punishes it, because it asks for all the evidence that there
+# is. F1 punishes it in part. You see that the three selections that have not read the text have the precision of
+# chance, which is the share of gold words. So report precision beside the share of selected words and beside chance,
+# and read recall as "how complete", not as "how right". Lei et al. report precision and the share of selected words.
 #
 # ## Summary
 #
