@@ -306,9 +306,10 @@ figures.save_figure(fig, folder, "variance")
 fig
 
 # %% [markdown]
-# With a fixed baseline, or without one, you see the variance fall as $1/K$. Leave-one-out falls faster at first,
-# because its baseline is itself a mean of $K - 1$ draws and becomes better. With a baseline you change the height of
-# the line. Subtracting a suitable number is worth as much as many draws, and it costs nothing.
+# With a fixed baseline, or without one, you see the variance fall as $1/K$. With leave-one-out it falls faster at
+# first, because this baseline is a mean of $K - 1$ costs, and with more draws it is nearer to the expected cost. A
+# fixed baseline only moves the line down or up. Subtracting a suitable number is worth as much as many draws, and it
+# costs nothing.
 #
 # ### Does less noise train better?
 #

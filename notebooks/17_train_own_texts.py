@@ -297,10 +297,10 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 # %% [markdown]
 # Then we measure it, if your labels are classes. Here is what the rows of the table mean.
 #
-# - *Sufficiency* is by how much the probability of the answer drops when the model reads only the rationale. If it is
+# - *Sufficiency* says how much the probability of the answer drops when the model reads only the rationale. If it is
 #   near 0, the rationale is enough.
-# - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
-#   the other words would have been enough, too.
+# - *Comprehensiveness* says how much this probability drops when the model reads the text without the rationale. If
+#   it is near 0, the other words would have been enough, too.
 # - *Count tells* is the share of the answers that you can predict from the number of selected words alone. *Answer
 #   share* is the share of the most frequent answer. If the first is far above the second, the rationale is a code.
 #   Then it matters little which words it contains.

@@ -181,8 +181,8 @@ def authors_table() -> str:
         "Most of the gain on SST comes from batches of texts of similar length. On the same random batches, the ratio "
         f"is {one} on one thread and {two} on two.",
         "All ratios are those of the processor on which they were measured.",
-        f"The ratio of the dependent RCNN needs closed gates. It is {closed} where 13 % of the gates are open, and "
-        f"{ratio(parts['rcnn_open']['unknown'])} with the gates as they are initialised.",
+        f"For the dependent RCNN, a large ratio needs closed gates. It is {closed} where 13 % of the gates are open, "
+        f"and {ratio(parts['rcnn_open']['unknown'])} with the gates as they are initialised.",
     ]
     return f"{table}\n\n{textwrap.fill(' '.join(notes), 120)}"
 
