@@ -120,7 +120,9 @@ assert len(splits["dev"]) < 100 or 0.05 * spoken_of < gold_rate < 0.3, "of that 
 # selector through it. A HardKuma gate is *exactly* 0 with some probability, *exactly* 1 with some probability, and
 # otherwise a number between them. Still, it passes a gradient to the selector. You will see in `01_choosing` why this
 # is hard, and in `03_hardkuma` how it is done. The papers call such a gate a *latent variable*, because it is random
-# and its value is never in the data. We only ever see the text and its score.
+# and its value is never in the data. We only ever see the text and its score. (Lei et al. (2016) proposed the first
+# model of this kind. Their gates are tosses of a coin, which are 0 or 1 and nothing between. In `01_choosing` you see
+# how one trains them.)
 #
 # In the package, the two parts are called one after the other. You need not follow each line of the method below. One
 # line calls `self.selector`, which gives the gates `z`, and a later line gives them to `self.predictor`. The other
