@@ -154,8 +154,8 @@ fig
 # The score now decides how the coin is loaded: word $t$ is selected with probability
 # $p_t = \sigma(o_t) = 1/(1 + e^{-o_t})$, independently of the others. So the score $o_t$ is the *logit* of this
 # probability. A single toss is still a choice without a slope. But the cost *on average* is a sum over the eight rows
-# of our table, each times its probability, and the probabilities are smooth functions of the scores. We call this
-# average the *expected* cost, $\mathrm E[c]$:
+# of our table, in which we multiply the cost of each row by its probability. The probabilities are smooth functions
+# of the scores. We call this average the *expected* cost, $\mathrm E[c]$:
 #
 # $$\mathrm E[c] = \sum_{z \in \{0, 1\}^n} p(z)\, c(z), \qquad p(z) = \prod_t p_t^{z_t} (1 - p_t)^{1 - z_t}. \tag{C3}$$
 #

@@ -17,8 +17,8 @@
 # people have marked.
 #
 # **You will learn** what a recurrent convolution is, and how we hold the rate *and* the number of switches at the
-# same time. You will also learn to judge a precision. You compare it with the precision of selections that never
-# looked at the text.
+# same time. You will also learn to judge a precision. You compare it with the precision of selections that are made
+# without looking at the text.
 #
 # **You need** nothing for the default, which is a corpus of made-up reviews. On one core, an epoch takes about six
 # seconds per thousand reviews. Other corpora come from the data folder (`python -m rationale.data list`). The owner
@@ -88,8 +88,8 @@ figures.highlight_html(example.tokens[:150], flags[:150], title=title)
 # ## 2. A network that skips
 #
 # How can a network read a text in which most words are missing? Lei et al. use a recurrent convolution. It keeps two
-# running averages, $c^1$ of single words and $c^2$ of pairs of words. A gate $g$ decides how much of the past stays
-# in them:
+# running averages, $c^1$ of single words and $c^2$ of pairs of words. The share of the past that stays in them is
+# $g$, which the network computes at each word:
 #
 # $$g = \sigma(W_g x + U h + b_g),\quad c^1 \leftarrow g\, c^1 + (1 - g)\, W_1 x,\quad c^2 \leftarrow g\, c^2 + (1 - g)
 # (c^1_{\text{before}} + W_2 x),\quad h = \tanh(c^2 + b). \tag{V1}$$
@@ -160,11 +160,11 @@ figures.show(fig)
 # ## 4. How good is it?
 #
 # We measure the *precision*, which is the share of the selected words that belong to the gold rationale, over all
-# reviews that have one. When is a precision good? You cannot know until you see what a selection of the same size
-# reaches without looking at the text. The last rows of the table give you this comparison. They are for random words,
-# for a random run of words, and for the beginning and the end of each review, and we compute these precisions exactly.
-# Some measures have two rows. For the one called *mean over texts*, we compute the measure of each review and take the
-# mean. For the other one, we count the words of all reviews together.
+# reviews that have one. When is a precision good? To judge this, you need the precision of a selection of the same
+# size that is made without looking at the text. The last rows of the table give you this comparison. They are for
+# random words, for a random run of words, and for the beginning and the end of each review, and we compute these
+# precisions exactly. Some measures have two rows. For the one called *mean over texts*, we compute the measure of
+# each review and take the mean. For the other one, we count the words of all reviews together.
 
 # %%
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")})
@@ -200,11 +200,11 @@ for i in [i for i, z in enumerate(evaluation.z) if (z != 0).any()][:3]:
     display(figures.highlight_html(e.tokens[part], evaluation.z[i][part].tolist(), marked, title=title))
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches. *Predict*
-# what happens to the precision if you fill all such gaps (`guess`, "up" or "down", which we compare with the result and
-# do not grade). *Change* the rationales of the test set in this way. Call the result `filled`, a list with one bool
-# tensor per review. *Explain* which rationales the constraint on the switches favours, and what `transitions=null`
-# would change.
+# **Exercise 1** (predict, change, explain; 10 minutes). A gap of one word in a rationale costs two switches.
+# *Predict* what happens to the precision if you fill all such gaps (`guess`, "up" or "down"). We compare your guess
+# with the result, but we do not grade it. *Change* the rationales of the test set in this way. Call the result
+# `filled`, a list with one bool tensor per review. *Explain* which rationales the constraint on the switches favours,
+# and what `transitions=null` would change.
 
 # %% tags=["prediction"]
 guess = "down"

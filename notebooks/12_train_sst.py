@@ -16,7 +16,7 @@
 # that later notebooks read.
 #
 # **You will learn** what one run consists of, and how you see whether the constraint holds. You will also see how far
-# the expected rate lies from the rate of the test-time rule.
+# the expected rate is from the rate that the test-time rule gives.
 #
 # **You need** the SST trees and a file of word vectors in the data folder (`python -m rationale.data list`). You need
 # no GPU. The training takes about 5 minutes on one CPU core.
@@ -101,8 +101,8 @@ scores = saved.save_run(folder, result, p, labels)
 
 # %% [markdown]
 # After the training, we judge the rationales of the test sentences. We measure how faithful they are, and how much
-# information reaches the predictor in another way (`09_questions`). You can choose with the setting `judge` which
-# sentences are judged. It is `test`, `all` (dev as well) or `none`.
+# the predictor learns about a sentence other than through the selected words (`09_questions`). You can choose with
+# the setting `judge` which sentences are judged. It is `test`, `all` (dev as well) or `none`.
 
 # %%
 worth = faithfulness.measure_faithfulness(folder, p.judge)
@@ -142,9 +142,9 @@ if target is not None:
     display(figures.show(fig))
 
 # %% [markdown]
-# Did the constraint do its work? In the picture above, the gap is the difference that the multiplier reacts to. It is
-# a short moving average, and you see its value at the end of each epoch. With `dynamics: signed` the multiplier may
-# be negative too, so we can push the rate up as well as down.
+# Did the constraint do its work? In the picture above, the gap is the measured rate minus the target, as a moving
+# average over a few steps. This is the number that moves the multiplier, and you see its value at the end of each
+# epoch. With `dynamics: signed` the multiplier may be negative too, so we can push the rate up as well as down.
 #
 # Now you can read the scores of the epoch that we keep. The first rows have the accuracy, the losses and the two
 # rates. *Sufficiency*, *comprehensiveness* and *length leak* are those of `09_questions`. The rows *of words* compare
@@ -180,10 +180,10 @@ with torch.no_grad():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Suppose that each sentence keeps *as many* words as its
-# rationale has, but other words. *Predict* the accuracy that is left (`guess`, which we compare with the result and do
-# not grade). *Change* the gates `own.z` of a hundred dev sentences, `sentences`. Put the values of the words of each
-# row into another, random order, and call the result `shuffled`. *Explain* what the difference says about the words,
-# and what the remaining accuracy says about their number.
+# rationale has, but other words. *Predict* the accuracy that is left (`guess`). We compare your guess with the
+# result, but we do not grade it. *Change* the gates `own.z`, which are those of the hundred dev sentences in
+# `sentences`. In each row, put the values of the real words into a random order, and call the result `shuffled`.
+# *Explain* what the difference says about the words, and what the remaining accuracy says about their number.
 
 # %% tags=["prediction"]
 guess = 0.3

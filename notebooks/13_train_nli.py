@@ -57,8 +57,8 @@ require_vectors(p.vectors)  # before anything is read
 #
 # The first sentence of a pair is the *premise*, and the second is the *hypothesis*. Does the hypothesis follow from
 # the premise (entailment), does it contradict the premise, or neither? We put a word without a meaning, `@@NULL@@`,
-# before both sentences. It is there for words that have no counterpart in the other sentence. You will see them align
-# with it.
+# before both sentences. Words that have no counterpart in the other sentence can align with `@@NULL@@`, and you will
+# see that they do.
 
 # %%
 corpus_read = read_alignment(p)
@@ -120,19 +120,20 @@ figures.show_source(shown.forward)
 # %% [markdown]
 # ## 3. Training
 #
-# The loop is the one that trains the rationale extractors, and a cell takes the place of a word. So the rate of a pair
-# is $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate` holds
-# this rate at its target. In our runs with `measure: training`, which is the authors' measure, the expected share was a
-# tenth. But this tenth was spread over so many cells that the likeliest value of nearly every cell was 0. So next to
-# nothing was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this is a finding about
-# our runs and not about the measure. With `measure: selected`, the default, the constraint holds the share of cells
-# that the rule opens.
+# The loop is the one that trains the rationale extractors, and a cell takes the place of a word. So the rate of a
+# pair is $\frac{1}{\lvert p\rvert \lvert q\rvert}\sum_{ij} P(z_{ij} \ne 0)$, and the constraint of `06_hold_a_rate`
+# holds this rate at its target. In our runs with `measure: training`, which is the authors' measure, the expected
+# share was a tenth. But nearly every cell was open with a small probability, so its most likely value was 0.
+# Therefore hardly any cell was open at test time. The paper reports 8.5 % of the cells at a target of 10 %, so this
+# is a finding about our runs and not about the measure. With `measure: selected`, the default, the constraint holds
+# the share of cells that the rule opens.
 #
-# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. The aligner with gates then
-# starts from the layers of this one. With `start: target` its network $F$ also becomes $A$, and we set the bias of the
-# first shape so that the expected rate of the cells is the target. As a rule, a gate is then more likely to be open if
-# its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of gates with all cells
-# shut. The difference between `accuracy` and `accuracy_shut` tells you what the open cells add.
+# With `warm_start: 8` an aligner with softmax attention is trained first, for eight epochs. The aligner with gates
+# then starts from the layers of this one. With `start: target` its network $F$ also becomes $A$, and we set the bias
+# of the first shape so that the expected rate of the cells is the target. Mostly, a gate is then more likely to be
+# open if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of the same
+# model if we shut all cells. The difference between `accuracy` and `accuracy_shut` tells you how much the open cells
+# contribute.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)
@@ -196,11 +197,11 @@ if p.model != "recurrent":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight to
-# `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns", which we compare with the result and
-# do not grade)? *Change* from one pair to the whole test set. For each premise word, compute the mean weight in the
-# column of NULL (`of_null`, a dict). The dict stays empty for the recurrent model, which has no alignment. *Explain*
-# why a map needs NULL more than a gate does.
+# **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
+# to `@@NULL@@`. Are they words like *a*, or are they nouns (`guess`, "a" or "nouns")? We compare your guess with the
+# result, but we do not grade it. *Change* from one pair to the whole test set. For each premise word, compute the
+# mean weight in the column of NULL (`of_null`, a dict). The dict stays empty for the recurrent model, which has no
+# alignment. *Explain* why a map needs NULL more than a gate does.
 
 # %% tags=["prediction"]
 guess = "a"
@@ -232,8 +233,8 @@ if p.model != "recurrent":
 # ## Summary
 #
 # You trained one model in one loop, and you chose whether a map or a gate decides which pairs of words are compared.
-# With a map each word has to give away a weight of 1. With HardKuma gates a word may keep all of its gates shut, and
-# a constraint holds the share of open cells.
+# With a map, the weights of each word have to sum to 1. With HardKuma gates a word may keep all of its gates shut,
+# and a constraint holds the share of open cells.
 #
 # ## Next
 #

@@ -23,9 +23,10 @@
 # `pretrained` and about an hour on one core. (`minilm` comes with the extra and needs no network.)
 #
 # With `params/probes/squad.yaml` you get the paper's model at full size, with 24 layers of 1,024 units on up to 384
-# pieces, fine-tuned by others. We have only counted what this costs, and we have not measured it. A step of 8
-# questions takes about 8 TFLOP, for one run without gradients and one with gradients. An epoch has 11,000 steps, so
-# it takes half an hour to an hour at 25 to 50 TFLOP per second. The states take about 15 GB.
+# pieces, fine-tuned by others. We have only counted what this costs, and we have not measured it. A step on 8
+# questions runs the model twice, once without gradients and once with gradients, and takes about 8 TFLOP. An epoch
+# has 11,000 steps, so it takes half an hour to an hour on a device that computes 25 to 50 TFLOP per second. The
+# states need about 15 GB of memory.
 
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
@@ -98,9 +99,9 @@ for layer, state in enumerate(states):
 # %% [markdown]
 # ## 2. Every method, the same call
 #
-# We can now ask all methods about this frozen model. `states` and `inputs` are probes. We train them on all texts,
-# under the constraint that masking changes the answer by no more than the margin. The other methods look at one text
-# and one answer at a time.
+# We can now ask all methods about this frozen model. `states` and `inputs` are probes. We train them on all texts.
+# Their constraint is that the masks do not change the answer by more than the margin. The other methods look at one
+# text and one answer at a time.
 #
 # Here is how a probe computes its masks. Below, every method is called in the same way.
 
@@ -147,13 +148,13 @@ for one in found.values():
 # ## 3. What came out
 #
 # What you see in the table depends on the task. For the toy task, the columns *KL* and *JS* measure how far the
-# attributions are from the truth. (For this, both are scaled to sum to 1.) The columns with *layer 1* belong to
-# layer 1, whose states have seen the query. At layer 0 no state knows the query yet, so there the right answer is to
-# keep everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
+# attributions are from the truth. (For this, both are scaled to sum to 1.) The columns with *layer 1* belong to layer
+# 1, whose states depend on the query. At layer 0 no state depends on the query yet, so there the right explanation
+# keeps everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
 #
-# > For erasure we give no KL. If an attribution is exactly 0 at a position that belongs to the truth, its divergence
-# > from the truth is infinite. The column *empty* is the share of texts of which a method keeps nothing. For erasure
-# > this happens when the empty sequence has the same answer.
+# > Erasure has no KL. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from the
+# > truth is infinite. The column *empty* is the share of texts for which a method keeps no position. For erasure this
+# > happens when the model gives the same answer to the empty sequence.
 
 # %%
 rows = {method: one.metrics["test"] | {"seconds": one.seconds} for method, one in found.items()}

@@ -78,9 +78,10 @@ for name, part in targets.splits.items():
 # ## 2. Attention at every word
 #
 # How does such a model write? A bidirectional LSTM of two layers first reads the source into states $s$. Then a
-# decoder, which also has two layers, writes one word at a time. At each step we feed it the word before and its own
-# output of the step before, which is called *input feeding*. The decoder then looks back at the source. It compares
-# its state $h_t$ with all states $s$ by a bilinear score, and the map $\Pi_\Omega$ makes weights of these scores:
+# decoder, which also has two layers, writes one word at a time. At each step its input is the previous word together
+# with its own previous output, which is called *input feeding*. The decoder then looks back at the source. It
+# compares its state $h_t$ with all states $s$ by a bilinear score, and the map $\Pi_\Omega$ makes weights of these
+# scores:
 #
 # $$h_t = \text{decoder}\big([e(y_{t-1}); o_{t-1}], h_{t-1}\big), \qquad w_t = \Pi_\Omega(h_t^\top W s), \tag{Q1}$$
 # $$o_t = \tanh\big(W_c\,[\textstyle\sum_i w_{ti} s_i;\; h_t]\big), \qquad
@@ -102,11 +103,11 @@ figures.show_source(models.Seq2Seq.step)
 # (Q3), and the share of words whose attention is settled. You know from (A10) in `40_sparse_attention` that such an
 # attention has no gradient any more.
 #
-# To write a text, we search with a beam. At each step we keep the `beam` likeliest beginnings. A finished text
-# competes with the others by its log-probability per word. For translations we compare the result with the references
-# by BLEU, which counts common runs of one to four words. For summaries we use ROUGE. ROUGE-1 counts common words, and
-# ROUGE-2 common pairs of neighbours. All of these scores go from 0 to 100. `zeros` is the share of attention weights
-# that are exactly 0.
+# To write a text, we search with a beam. At each step we keep the `beam` most likely beginnings. We compare finished
+# texts by their log-probability per word. For translations we compare the result with the references by BLEU, which
+# counts common runs of one to four words. For summaries we use ROUGE. ROUGE-1 counts common words, and ROUGE-2 common
+# pairs of neighbours. All of these scores go from 0 to 100. `zeros` is the share of attention weights that are
+# exactly 0.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)
@@ -162,11 +163,11 @@ for found in said:
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). This exercise is for a run with a sparse map, such as
 # `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights that are
-# exactly 0 grows with the length of the source (`guess`, True or False, which we compare with the result and do not
-# grade). *Change* the texts that you look at. Take the test texts for which the model wrote something, and divide them
-# into those that are at most as long as the median and those that are longer. Compute the mean share of zeros of each
-# half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
-# computes, and say what a smaller `gamma` would change.
+# exactly 0 grows with the length of the source (`guess`, True or False). We compare your guess with the result, but
+# we do not grade it. *Change* the texts that you look at. Take the test texts for which the model wrote something,
+# and divide them into those that are at most as long as the median and those that are longer. Compute the mean share
+# of zeros of each half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the
+# projection that a map computes, and say what a smaller `gamma` would change.
 
 # %% tags=["prediction"]
 guess = True
@@ -195,9 +196,9 @@ print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long 
 # %% [markdown]
 # ## Summary
 #
-# You trained an encoder-decoder whose attention is one line of code, and you saw its alignments. With exact zeros you
-# can read off which states of the source have no influence on a step of the attention. Note that these are states of
-# an LSTM, so a word with weight 0 may still act through the states of its neighbours.
+# You trained an encoder-decoder and chose its attention by one setting. You saw its alignments. If a weight is
+# exactly 0, you know that this state of the source has no influence on this step of the attention. Note that these
+# are states of an LSTM, so a word with weight 0 may still act through the states of its neighbours.
 #
 # ## Next
 #

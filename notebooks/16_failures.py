@@ -10,12 +10,13 @@
 # # Make rationales fail
 #
 # A model can predict well although its rationale explains nothing. On real texts you would hardly notice, because
-# nobody knows the true reasons. We know them on this page, because our reviews are made up. So we can make a rationale
-# fail on purpose, and look on.
+# nobody knows the true reasons. On this page we know the reasons, because our reviews are made up. So we can make a
+# rationale fail on purpose, and watch what happens.
 #
-# There are two ways to fail. The *data* may mislead the model. If beers that look good also smell good, the smell tells
-# the look. Or *selector and predictor* may agree on a code. Then the selector finds the class and opens gates that say
-# which one it is, and the words behind these gates mean nothing.
+# A rationale can fail in two ways. First, the *data* may mislead the model. If beers that look good also smell good,
+# a model can predict the look from words about the smell. Second, *selector and predictor* may agree on a code. Then
+# the selector works out the class by itself. It shows the class to the predictor by which gates it opens, and it does
+# not matter which words have these gates.
 #
 # **You will** train an extractor on reviews whose aspects are correlated, or from a start in which one of its parts has
 # learned the wrong words. You will see which words it selects, and whether one of three remedies helps.
@@ -71,7 +72,7 @@ folder = results_folder("16_failures")
 # leave out the reviews between them.
 #
 # The split `uncorrelated` is a second test split. Its aspects are independent, whatever `correlation` says about the
-# other splits. With it, you can ask what a model does when the world changes.
+# other splits. With it, you can ask what a model does when the correlation of its training texts no longer holds.
 
 # %%
 column = synthetic.ASPECTS.index(p.aspect)
@@ -97,10 +98,10 @@ assert len(splits["train"]) < 1000 or abs(share_good - 0.5) < 0.05, "neither cla
 # %% [markdown]
 # ## 2. Data that mislead
 #
-# Reviewers who like the look of a beer may also like its smell. In our grammar, each aspect has a random variable with
-# a normal distribution, and the judgement of the aspect is good if this variable is positive. Let $A$ and $B$ be the
-# variables of two aspects, and $\rho$ their correlation. If you know only whether the smell is good, how often do you
-# guess right whether the look is?
+# Reviewers who like the look of a beer may also like its smell. In our grammar, each aspect has a random variable
+# with a normal distribution, and the judgement of the aspect is good if this variable is positive. Let $A$ and $B$ be
+# the variables of two aspects, and $\rho$ their correlation. Suppose that you know only whether the smell is good,
+# and guess that the look is the same. How often are you right?
 #
 # $$P(A > 0, B > 0) + P(A < 0, B < 0) = \frac{1}{2} + \frac{\arcsin \rho}{\pi} \tag{F1}$$
 #
@@ -125,10 +126,10 @@ for rho, share in told.items():
 assert told[0.0] == 0.5, "independent aspects tell nothing"
 
 # %% [markdown]
-# At a correlation of 0.9, you guess right far more often than by chance. So does a model that reads only the smell, and
-# no term of our objective says that it should not. A word about the smell costs as much as a word about the look. If
-# the two aspects of tomorrow's reviews are not correlated, the model will often be wrong. Then we can only hope that we
-# saw this in its rationales beforehand.
+# At a correlation of 0.9, you guess right far more often than by chance. A model that reads only about the smell can
+# do the same, and no term of our objective keeps it from doing so. A word about the smell costs as much as a word
+# about the look. If the two aspects of tomorrow's reviews are not correlated, the model will often be wrong. Then we
+# can only hope that we saw this in its rationales beforehand.
 #
 # ## 3. Parts that agree on a code
 #
@@ -137,9 +138,9 @@ assert told[0.0] == 0.5, "independent aspects tell nothing"
 #
 # $$\min_{\text{predictor}} \mathbb{E}\left[-\ln p(y \mid z \odot x)\right] = H(Y \mid z \odot x). \tag{F2}$$
 #
-# This is the trap. The selector reads the whole review, so it can find the class by itself. Suppose that it opens the
-# gate of the *first word* if the class is 1, and shuts it if the class is 0. Then $H(Y \mid z \odot x) = 0$, whichever
-# word comes first. The loss is as small as it can be, and the rationale is worthless.
+# This is the problem. The selector reads the whole review, so it can work out the class by itself. Suppose that it
+# opens the gate of the *first word* if the class is 1, and shuts it if the class is 0. Then $H(Y \mid z \odot x) =
+# 0$, whichever word comes first. The loss is as small as it can be, and the rationale is worthless.
 #
 # How many words does such a code select? It selects one word in half of the texts, which is far below any target that
 # we would set. So neither the loss nor the constraint prevents it, as you can confirm below.
@@ -161,13 +162,14 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # %% [markdown]
 # ## 4. Three remedies
 #
-# **One encoder for both.** Liu et al. (2022) let selector and predictor share their encoder. The loss of the predictor
-# then also shapes the features that the selector decides with. This changes no term of our objective, only the number
-# of parameters.
+# **One encoder for both.** Liu et al. (2022) let selector and predictor share their encoder. The loss of the
+# predictor then also trains the features from which the selector computes its gates. This changes no term of our
+# objective, only the number of parameters.
 #
-# **A second predictor.** Yu et al. (2021) add a predictor that reads *every* word, weighted by the probability that its
-# gate is open. We train its prediction $y''$ as well, and we hold the two predictions close by their Jensen-Shannon
-# divergence $\mathrm{JS}$. The price $c$ of this divergence is the setting `closeness`:
+# **A second predictor.** Yu et al. (2021) add a predictor that reads *every* word, weighted by the probability that
+# its gate is open. We train its prediction $y''$ as well. A further term, the Jensen-Shannon divergence
+# $\mathrm{JS}$, keeps the two predicted distributions $p'$ and $p''$ close to each other. The price $c$ of this
+# divergence is the setting `closeness`:
 #
 # $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + c\, \mathrm{JS}(p', p''). \tag{F3}$$
 #
@@ -234,8 +236,9 @@ figures.show(fig)
 #
 # - *Accuracy*, and the accuracy on *uncorrelated* reviews.
 # - *Told by the first gate*: how often the first gate alone gives the class.
-# - *Our opinions*: the share of the selected words that carry the class of our aspect. *Rest of our phrases*: the
-#   other gold words. *Other aspects*: words of phrases about another aspect. *Other words*: all that is left.
+# - Four shares of the selected words. *Our opinions* are the words that carry the class of our aspect, and *rest of
+#   our phrases* are the other gold words. *Other aspects* are words of phrases about another aspect, and *other
+#   words* are all that are left.
 # - *Recall: informative words*: of the words that carry the class, the share that is selected.
 
 # %%
@@ -292,17 +295,17 @@ for label, i in sorted(first_of_class.items()):
 
 # %% [markdown]
 # With the default settings, we skewed the selector and used no remedy. If the coloured words are not the underlined
-# ones, ask yourself how the model can be right at all. It can, because the selector has read the review. It then opens
+# ones, how can the model be right at all? It can be right because the selector has read the review. It then opens
 # other gates for class 1 than for class 0, and the predictor learns from the open gates what the selector has found.
-# The accuracy does not tell you so.
+# You cannot see this from the accuracy.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). Which part of the model needs the words that carry the class?
-# You can find out by taking these words away. *Predict* when the share of right classes falls to about a half: if the
-# gates are *held* as they were in the unchanged review, or if the selector decides them *anew* (`guess`, "held" or
-# "anew", which we compare with the result and do not grade). *Change* the test split. Call it `changed`, a list of
-# examples in which each `informative` word is replaced by the word `the` (`replace(example, tokens=...)` gives you a
-# changed example). Then compute the two shares `held` and `anew`. The batches of both splits come in the same order.
-# *Explain* what the pair of numbers says about the rationale.
+# You can find out by taking these words away. The gates may be *held* as they were in the unchanged review, or the
+# selector may decide them *anew*. *Predict* in which of the two cases the share of right classes falls to about a
+# half (`guess`, "held" or "anew"). We compare your guess with the result, but we do not grade it. *Change* the test
+# split. Call it `changed`, a list of examples in which each `informative` word is replaced by the word `the`
+# (`replace(example, tokens=...)` gives you a changed example). Then compute the two shares `held` and `anew`. The
+# batches of both splits come in the same order. *Explain* what the pair of numbers says about the rationale.
 
 # %% tags=["prediction"]
 guess = "held"
@@ -341,11 +344,12 @@ if claims.apply_to(p, "16_failures", only_defaults=True):
 # %% [markdown]
 # ## Summary
 #
-# You made a rationale fail. Correlated data let a model read the wrong aspect, and a skewed start lets selector and
-# predictor agree on a code. You saw that the accuracy shows neither. You also know three remedies. They tie the
-# selector to features that both parts use, to a predictor that reads everything, or to gold words.
+# You made a rationale fail. If the data are correlated, a model may read the wrong aspect. After a skewed start,
+# selector and predictor may agree on a code. You saw that you notice neither of these from the accuracy. You also
+# know three remedies. In the first, both parts share an encoder. In the second, another predictor reads everything.
+# In the third, the selector learns from some gold rationales.
 #
 # ## Next
 #
-# In `26_read_failures` you compare many such runs: how much correlation it takes, how strong a skew, and how often each
-# remedy rescues a rationale.
+# In `26_read_failures` you compare many such runs. You see how much correlation, or how much skew, makes a rationale
+# fail, and how often each remedy prevents it.

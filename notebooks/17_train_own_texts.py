@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Train a rationale extractor on your own texts
 #
-# You have a table of texts with labels, and you would like to know which words decide about the label. On this page you
-# train a model that shows you.
+# You have a table of texts with labels, and you would like to know which words a model needs to predict the label. On
+# this page you train a model that shows you.
 #
 # **You will** take a table of labelled texts, train a model that shows which words it used, and get a page of your
 # texts with these words highlighted.
@@ -61,8 +61,8 @@ training.require_words(p)  # before anything is read
 # You can use any table that is `.csv`, `.tsv`, `.jsonl` or `.parquet` and has one text per row. You can also use a
 # folder with files named `train`, `dev` and `test`, or a data set on the hub of Hugging Face
 # (`corpus=hub:owner/name`). If you have only one file, we set a tenth of its texts aside for *dev*, with which we
-# choose the epoch. Another tenth becomes *test*, which you look at once, at the end. The file `splits.csv` in the
-# folder of the run tells you to which split each text belongs.
+# choose the epoch. Another tenth becomes *test*. Look at its results only once, at the end. The file `splits.csv` in
+# the folder of the run tells you to which split each text belongs.
 #
 # The notes below say what we concluded from the columns. Please read them, because a column of stars, for example,
 # can be meant as classes or as scores.
@@ -96,9 +96,9 @@ if labels:
 # ## 2. Choose a rate
 #
 # How many words does your task need? A linear model can tell you in seconds. We fit it to whole texts, and then we
-# let it read only the words with its largest weights. Where its curve becomes flat, more words add little. Now
-# compare it with the curve of random words. If the two are equally high, nearly any words will do, and a rationale
-# will not say much about your texts.
+# let it read only the words with its largest weights. Where its curve becomes flat, more words improve the score
+# little. Now compare this curve with that of random words. If both are equally high, you can predict the label from
+# nearly any words, and then a rationale says little about your texts.
 
 # %%
 rates = [0.02, 0.05, 0.1, 0.2, 0.4, 1.0]
@@ -141,8 +141,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
-# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`), and a
-# line tells you at which epoch it converged, or that it still improves at the last of the `epochs`.
+# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`). A line
+# then tells you at which epoch it converged. If the score still improves in the last of the `epochs`, the line says
+# so.
 #
 # An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
 # your texts, so it has other defaults. It is trained for four epochs with smaller steps, and the lower half of its
@@ -212,13 +213,14 @@ if claims.apply_to(p, "17_train_own_texts"):
 # (`vectors=glove.6B.50d`) or a pretrained encoder (`encoder=minilm`, or `encoder=owner/name` from the hub), train for
 # more epochs, or ask for more words.
 #
-# A pretrained encoder does not by itself make a rationale faithful. In our run of MiniLM on SST at 20 % of the words,
-# the *number* of selected words tells most of the answers (`31_selection_rates`, section 16). Section 5 shows you
-# whether the same happens on your texts.
+# A rationale is not faithful only because the encoder was pretrained. In our run of MiniLM on SST at 20 % of the
+# words, you can tell most of the answers from the *number* of selected words alone (`31_selection_rates`, section
+# 16). In section 5 you see whether the same happens on your texts.
 #
-# With a transformer, a selector may also stop learning: its gates shut or open in the first epochs and stay so. We
-# looked for this with a small transformer that was not pretrained, on 750 made-up reviews. Each line below is one run.
-# Its gates start at zero biases or at the target (`start=target`), and the dotted line is the target.
+# With a transformer, a selector may also stop learning. Then all its gates shut, or all open, in the first epochs,
+# and they stay so. We looked for this with a small transformer that was not pretrained, on 750 made-up reviews. Each
+# line below is one run. Its gates start at zero biases or at the target (`start=target`), and the dotted line is the
+# target.
 
 # %% tags=["figure"]
 trial = pd.read_csv(reference_folder() / TRANSFORMER_START)
@@ -239,9 +241,9 @@ figures.show_table(trial[["model", "start", "seed", "best_epoch", "test_accuracy
 assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gates collapsed"
 
 # %% [markdown]
-# In none of these runs have the gates collapsed, whatever their start. All of them hold the rate by the constraint, and
-# we have not tried gates without one here. With two seeds per start we cannot tell which start is better
-# (`python -m tools.small_transformer` repeats the runs).
+# In none of these runs have all gates shut or all gates opened, whatever their start was. In all of them a constraint
+# holds the rate. We have not tried gates without a constraint here. With two seeds per start we cannot tell which
+# start is better (`python -m tools.small_transformer` repeats the runs).
 #
 # You need not tune the constraint to the size of your file. We compute its weights from your labels and from the
 # number of training steps per epoch (`multiplier_rate` and `quadratic` are null). So the rate should end within about
@@ -265,8 +267,8 @@ for answer in answers[:3]:
 
 # %% [markdown]
 # Which words does the model select most often? The table has one column per answer, with the words that stand in the
-# largest number of rationales. Look for a name, a date or a punctuation mark. If you find one, this word or mark often
-# gives the label away in your texts, although it is no reason for the label, and the model has learned to use it.
+# largest number of rationales. Look for a name, a date or a punctuation mark. If you find one, it probably goes
+# together with a label in your texts, although it is no reason for the label, and the model has learned to use it.
 
 # %%
 words = {}
@@ -279,8 +281,8 @@ figures.show_table(pd.DataFrame(most), quoted=True)
 # %% [markdown]
 # ## 5. Is the rationale faithful?
 #
-# We test this first by construction. We replace every word that was not selected and hold the gates. The prediction
-# must not change.
+# We first test what the construction of the model promises. We replace every word that was not selected and hold the
+# gates. The prediction must not change.
 
 # %% tags=["check"]
 batch = next(batches.Batches(splits["dev"], result.vocabulary, 64).in_order())
@@ -299,9 +301,9 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 #   near 0, the rationale is enough.
 # - *Comprehensiveness* is by how much it drops when the model reads the text without the rationale. If it is near 0,
 #   the other words would have been enough, too.
-# - *Count tells* is how well you can predict the answer from the number of selected words alone. *Answer share* is
-#   the share of the most frequent answer. If the first is far above the second, the rationale is a code, and it
-#   matters little which words it contains.
+# - *Count tells* is the share of the answers that you can predict from the number of selected words alone. *Answer
+#   share* is the share of the most frequent answer. If the first is far above the second, the rationale is a code.
+#   Then it matters little which words it contains.
 # - *Calibration error* compares the probability of the answers with the share of them that are right, in groups of
 #   texts with similar probabilities.
 
@@ -314,9 +316,9 @@ figures.show_table(pd.DataFrame({"test": [worth.get(name, np.nan) for name in me
 # A faithful rationale need not be the one that a person would give. If your file has a column in which people marked
 # words (`rationale`), the next table compares the two. Precision, recall and F1 count words. The *F1 of passages*
 # counts unbroken passages, and a selected passage is right if it shares at least half of its words with a marked one
-# (intersection over union). For the AUPRC (the area under the curve of precision against recall), we rank all words by
-# their probability of being selected. These are the measures of the ERASER benchmark. Random words of the same number
-# have the precision of the last row.
+# (intersection over union). For the AUPRC (the area under the curve of precision against recall), we rank all words
+# by their probability of being selected. These are the measures of the ERASER benchmark. The last row has the
+# precision of equally many random words.
 
 # %%
 agreement = ["precision", "recall", "f1_macro", "span_f1_macro", "auprc", "blind_random_words"]
@@ -350,8 +352,9 @@ print(own, [span.text for span in own.rationale][:5])
 # %% [markdown]
 # A service may have no room for torch. `export` writes the model and its words as one file for onnxruntime. Beside it
 # stands `rationale_reader.py`, which splits a text as the package does and calls the model. These two files,
-# onnxruntime and numpy are enough (a transformer also needs the package tokenizers). The next cell exports an LSTM. For
-# a transformer, whose file takes hundreds of megabytes, `python -m rationale.predict RUN --export model.onnx` does it.
+# onnxruntime and numpy are enough (a transformer also needs the package tokenizers). The next cell exports an LSTM.
+# The file of a transformer takes hundreds of megabytes, so we do not write it here. You can do so with `python -m
+# rationale.predict RUN --export model.onnx`.
 #
 # ```python
 # from rationale_reader import load
@@ -374,9 +377,9 @@ if exported:
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). Show the model its own rationales as if they were texts.
-# *Predict* the share of answers that change (`changes`). *Change* the texts. Ask `fitted` about the passages of each
-# answer in `answers`, joined by spaces (`again`, the new answers in the same order). *Explain* why an answer may
-# change although the predictor had seen nothing else before.
+# *Predict* the share of answers that change (`changes`). *Change* the texts. For each answer in `answers`, join its
+# passages by spaces, and call `fitted` with these new texts (`again`, the new answers in the same order). *Explain*
+# why an answer may change although the predictor had not seen any other words the first time.
 
 # %% tags=["prediction"]
 changes = 0.1

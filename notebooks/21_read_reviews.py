@@ -81,13 +81,13 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 #
 # This is the *micro* precision. The *macro* precision is the mean of the precisions of the single reviews.
 #
-# A selection that never looks at the text has a precision too. Such a selection may be a random run of as many words,
-# or always the beginning of the review. Compare the precision of a model with these numbers, and not with 0. They are
-# the last rows of the table.
+# A *blind* selection, which is made without looking at the text, has a precision, too. It may consist of equally many
+# neighbouring words at a random place, or of the first words of each review. The last rows of the table have the
+# precision of such selections. Compare the precision of a model with these numbers, and not with 0.
 #
-# Made-up reviews have a second gold rationale. It consists of those words of the first one that carry the score, which
-# are opinion words and the words that negate or grade them. The rows *words that carry the score* compare the
-# selection with these words.
+# Made-up reviews have a second gold rationale. It consists of those gold words that carry the score. These are
+# opinion words and the words that strengthen, weaken or negate them. The rows *words that carry the score* compare
+# the selection with these words.
 
 # %%
 share = torch.cat(chosen).double().mean().item()
@@ -113,9 +113,10 @@ if judged:
     display(figures.show(fig))
 
 # %% [markdown]
-# The reviews of the corpus `hotels` have no gold rationale. But for three aspects of the corpus, people have marked
-# words in other reviews of hotels (Bao et al. 2018). If you have the files of these reviews, the saved model now reads
-# them, and you see the same measures. If not, the cell prints where you can get them.
+# The reviews of the corpus `hotels` have no gold rationale. But there are other reviews of hotels in which people
+# have marked words, for three of the aspects of our corpus (Bao et al. 2018). If you have the files of these reviews,
+# the saved model now reads them, and you see the same measures. Otherwise, the cell prints where you can get the
+# files.
 
 # %%
 if marked.marked_for(source) is not None:
@@ -129,10 +130,10 @@ else:
 # %% [markdown]
 # ## 3. Where in the review?
 #
-# We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute the
-# share of selected words in each part. A selector may prefer a place because the gold rationales of people are there.
-# It may also prefer a place because the selector and the predictor agree on a place more easily than on a reason. In
-# the second case the curve of the selected words differs from the curve of the gold words.
+# We divide each review into ten parts, from its first word (position 0) to its last word (position 1), and compute
+# the share of selected words in each part. A selector may prefer a place because most gold words are there. Or it may
+# prefer a place because the selector and the predictor have agreed on this place, and not on a reason. In the second
+# case the curve of the selected words differs from the curve of the gold words.
 
 
 # %%
@@ -240,12 +241,13 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], marked, title=title))
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the rationales are better in reviews with
-# many or with few selected words, relative to their length (`guess`, "much" or "little", which we compare with the
-# result and do not grade). *Change* from all reviews to halves. The list `judged` has the numbers of the reviews to
-# look at. Divide it into two lists, `little` and `much`. The reviews in `little` have a selected share of at most the
-# median, and those in `much` a larger one. Compute the precision of each half, `precision_little` and `precision_much`
-# (0 where nothing is selected). *Explain* what follows from a budget that holds only on average.
+# **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the precision is higher in reviews in which
+# a large share of the words is selected or in those with a small share (`guess`, "much" or "little"). We compare your
+# guess with the result, but we do not grade it. *Change* from all reviews to two halves. The list `judged` has the
+# numbers of the reviews to look at. Divide it into two lists, `little` and `much`. The reviews in `little` have a
+# selected share of at most the median, and those in `much` a larger one. Compute the precision of each half,
+# `precision_little` and `precision_much` (0 where nothing is selected). *Explain* what follows from a budget that
+# holds only on average.
 
 # %% tags=["prediction"]
 guess = "little"
@@ -277,7 +279,7 @@ print(f"precision: little {precision_little:.1%}, much {precision_much:.1%}; you
 # ## Summary
 #
 # You compared a precision with the precision of blind selections. From the positions and the spans you saw whether a
-# model found reasons or places.
+# model selects reasons, or only places.
 #
 # ## Next
 #

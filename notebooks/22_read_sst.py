@@ -105,8 +105,8 @@ figures.show(fig)
 # %% [markdown]
 # You see that most of the dropped words are neutral. But most of *all* words are neutral, so this says little by
 # itself. Compare the shares above the bars instead. If a model selected words at random, it would keep the same share
-# in each group. So the differences between the shares show you what the selector learned about single words, although
-# it never saw a label of a single word.
+# in each group. So the differences between the shares show you what the selector has learned about single words
+# without their labels.
 
 # %% [markdown]
 # ## 3. How much of each sentence?
@@ -150,10 +150,10 @@ for row in [*right.itertuples(), *wrong.itertuples()]:
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* whether longer sentences have a lower selection rate
-# (`guess`, True or False, which we compare with the result and do not grade). *Change* from all sentences to halves.
-# Make a flag for each sentence, True if it is at most as long as the median (`shorter`). Then compute the mean of
-# `rates` where it is True (`shorter_rate`) and where it is not (`longer_rate`, 0 if no sentence is longer). *Explain*
-# what the constraint holds and what it leaves free.
+# (`guess`, True or False). We compare your guess with the result, but we do not grade it. *Change* from all sentences
+# to two halves. Make a flag for each sentence, which is True if the sentence is at most as long as the median
+# (`shorter`). Then compute the mean of `rates` where it is True (`shorter_rate`) and where it is not (`longer_rate`,
+# 0 if no sentence is longer). *Explain* which rate the constraint holds, and which rates may be anything.
 
 # %% tags=["prediction"]
 guess = False
@@ -188,8 +188,8 @@ explore_sentence(saved_models, command=command)
 # %% [markdown]
 # ## Summary
 #
-# You answered three questions and read rationales, and for this we needed only the files of a run. We needed the model
-# only for your own sentence.
+# You answered three questions and read rationales. For this we needed only the files of a run. Only for your own
+# sentence did we also need the model.
 #
 # ## Next
 #

@@ -48,16 +48,17 @@ export.show_runs()
 # How much accuracy do you lose if you close most cells? The table answers this on the test set. It corresponds to
 # Table 3 of Bastings et al. (2019) and to Table 1 of Niculae and Blondel (2017). Here is how you read it.
 #
-# - *Open cells* is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0.
-#   A map has weights in both directions, and we count those that a premise word gives to the hypothesis.
+# - *Open cells* is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0. A map gives
+#   weights in both directions, from the premise to the hypothesis and back. We count those that premise words give to
+#   hypothesis words.
 # - *Target* is the share of open cells that we set as the target of HardKuma's constraint. No other model has a target,
 #   so you find the column empty in its row.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
-# - *Behind softmax* is the accuracy of softmax on the same corpus minus that of the row. *Its deviation* is the
-#   standard deviation over the seeds, and *network* says
-#   what differs from the default. In the row *from softmax*, the gates start from softmax attention (section 4), and in
-#   the row *expected share held* the constraint has `measure: training`.
+# - *Behind softmax* is the accuracy of softmax on the same corpus minus the accuracy of the row. *Its deviation* is
+#   the standard deviation of the row's accuracy over the seeds, and *network* says which settings are not the default
+#   ones. In the row *from softmax*, the gates start from softmax attention (section 4), and in the row *expected
+#   share held* the constraint has `measure: training`.
 # - *Known*, in the table of published numbers, says which numbers we read in the paper, and which we wrote down from
 #   memory.
 #
@@ -110,18 +111,18 @@ if len(table):
     display(export.figure(fig, "accuracy_against_cells"))
 
 # %% [markdown]
-# *Reading* (means of three seeds, but four for softmax and for gates that start *from softmax*, and one seed for
-# *recurrent* and for *expected share held*). Oscarmax is level with softmax, and every other sparse map is less than
-# two points behind it, with a sixth to three fifths of the cells open. In Niculae and Blondel's table every sparse map
-# is *ahead* of softmax by up to one point, which we do not find. Fusedmax opens a fifth of the cells in one seed. In
-# the other two it opens three quarters. Rows that stayed uniform would explain this. They are in the region (A9) of
-# `40_sparse_attention`, in which all weights are equal and have no gradient. With runs of your own, you can count such
-# rows in section 3 (*settled*).
+# *Reading*. (These are means of three seeds. For softmax and for gates that start *from softmax* there are four
+# seeds, and for *recurrent* and *expected share held* there is one.) Oscarmax is about as accurate as softmax, and
+# every other sparse map is less than two points behind it. These maps open a sixth to three fifths of the cells. In
+# Niculae and Blondel's table every sparse map is *ahead* of softmax by up to one point, which we do not find.
+# Fusedmax opens a fifth of the cells in one seed. In the other two it opens three quarters. A possible explanation is
+# that many rows stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are
+# equal and pass no gradient. With runs of your own, you can count such rows in section 3 (*settled*).
 #
-# A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
-# about one point. Section 4 shows that gates which start from softmax attention lose less than two here. The number of
-# cells that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as with a fifth.
-# The recurrent baseline, which aligns nothing, is six points behind.
+# A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al.
+# report about one point. Section 4 shows that gates which start from softmax attention lose less than two here. The
+# number of cells that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as
+# with a fifth. The recurrent baseline, which does not align words, is six points behind softmax.
 #
 # The row *expected share held* is different. We trained its gates from scratch, too, but its constraint holds the
 # expected share of open cells and not the share at test time. You see that hardly any cell is open at test time
@@ -157,7 +158,7 @@ if is_ours:
 #
 # Now you see the alignments themselves (Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel). In each row
 # you see a premise word, and in each column a word of the hypothesis. Grey cells are exactly 0, and neighbours of
-# exactly equal weight have no border between them. Each picture has its own scale. Without `runs` you see two
+# exactly equal weight have no border between them. Each picture has its own colour scale. Without `runs` you see two
 # committed pictures.
 
 # %%
@@ -222,10 +223,10 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which label needs the most open cells (`guess`, one
-# of `LABELS`, which we compare with the result and do not grade). *Change* from one pair to all pairs of a run. For the
-# runs in `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names to lists of three,
-# with nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment has to contain for
-# each label.
+# of `LABELS`). We compare your guess with the result, but we do not grade it. *Change* from one pair to all pairs of
+# a run. For the runs in `read`, compute the mean share of open cells by label (`open_by_label`, a dict of run names
+# to lists of three, with nan where a label has no pair). Without runs, the dict is empty. *Explain* what an alignment
+# has to contain for each label.
 
 # %% tags=["prediction"]
 guess = "contradiction"
@@ -251,15 +252,15 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why do gates cost four to five points, where a sparse map costs less than two? More
-# open cells would not help, because in section 1 gates with twice as many open cells were no better. So we change how
-# the gates start. In the runs with `warm_start: 8`, we first train softmax attention for eight epochs. Then we train
-# gates on the layers of this model for four epochs. With `start: target`, the expected share of open cells is a tenth
-# before the gates are trained. As a rule, a gate is then more likely to be open if its cell has a larger score
-# (`13_train_nli`, section 3). All runs that you see in the table have made twelve passes over the pairs. *All shut* is
-# the accuracy that we get from the same model if we set every cell to 0. We did not measure it in the older runs. The
-# second table has one row per run. We noted the multiplier at the end of each epoch, and you see the smallest and the
-# largest of these values.
+# Section 1 leaves a question open. Why are the gates four to five points behind softmax, when a sparse map is less
+# than two points behind it? It is not because the gates open too few cells. In section 1, gates with twice as many
+# open cells were no better. So we change how the gates start. In the runs with `warm_start: 8`, we first train
+# softmax attention for eight epochs. Then we train gates on the layers of this model for four epochs. With `start:
+# target`, a tenth of the cells is expected to be open when the training of the gates begins. Mostly, a gate is then
+# more likely to be open if its cell has a larger score (`13_train_nli`, section 3). All runs in the table have made
+# twelve passes over the pairs. *All shut* is the accuracy that we get from the same model if we set every cell to 0.
+# We did not measure it in the older runs. The second table has one row per run. We noted the multiplier at the end of
+# each epoch, and you see the smallest and the largest of these values.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -286,24 +287,24 @@ else:
     print("no table of multipliers: it is made from the committed runs; those of your runs are in their history.csv")
 
 # %% [markdown]
-# *Reading* (three seeds from scratch, four with the warm start, and one in which the expected share is held). Compare
-# runs of the same seed. After the same number of passes, gates that start from softmax attention lose less than two
-# points on test, and gates from scratch four to six. If we shut all cells, the models with the warm start are right on
-# fewer than half of the pairs (a third would be chance). So their accuracy depends on the few cells that are open. You
-# also see a difference in the multiplier. In the three runs from scratch it is negative in every epoch, so the
-# constraint rewards open cells throughout. With the warm start it stays near 0, and the constraint has little left to
-# do.
+# *Reading*. (There are three seeds from scratch, four with the warm start, and one whose constraint holds the
+# expected share.) Compare runs of the same seed. After the same number of passes, gates that start from softmax
+# attention are less than two points behind softmax on test. Gates from scratch are four to six points behind it. If
+# we shut all cells, the models with the warm start are right on fewer than half of the pairs (a third would be
+# chance). So their accuracy depends on the few cells that are open. You also see a difference in the multiplier. In
+# the three runs from scratch it is negative in every epoch, so the constraint rewards open cells throughout. With the
+# warm start it stays near 0, so the constraint changes the gates little.
 #
 # The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
 # Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
 # the expected share of open cells and not the share at test time.
 #
-# > The four runs with the warm start and the three from scratch have about the same share of open cells, so this share
-# > does not explain the four points. The start explains them. We changed three parts of the start together. The layers
-# > come from the softmax model, the gates begin with its scores, and only four passes train gates, not twelve. We have
-# > not changed them one at a time. Nor have we trained gates from scratch with `multiplier_min: 0`, with
-# > `constraint_from: 2`, with several draws (`samples`) or for more epochs. We do not know whether these would close
-# > the gap as well.
+# > The four runs with the warm start are more accurate than the three from scratch. Both have about the same share of
+# > open cells, so this share does not explain the difference. The start explains it. But three things differ between
+# > the two starts: the layers, the scores with which the gates begin, and the number of passes in which gates are
+# > trained, which is four and not twelve. We have not changed one of them at a time. Nor have we trained gates from
+# > scratch with `multiplier_min: 0`, with `constraint_from: 2`, with several draws (`samples`) or for more epochs. We
+# > do not know whether these would close the gap as well.
 
 # %% tags=["check"]
 if is_ours:
@@ -329,7 +330,8 @@ if is_ours:
 # ## Summary
 #
 # You choose HardKuma's rate before the training. The rate of a map is a result of the training. In section 1 you saw
-# what each of them costs, and in section 4 that HardKuma's cost depends on where its gates start.
+# how much accuracy you lose with each of them. In section 4 you saw that for HardKuma, this loss depends on where its
+# gates start.
 #
 # ## Next
 #

@@ -13,7 +13,7 @@
 # we compare the results.
 #
 # **You will** compare the attributions with the truth over several seeds, and look at one sequence of digits through
-# every method. You will also see which words each layer of a transformer can do without.
+# every method. You will also see which words each layer of a transformer does not need.
 #
 # **You will learn** how far an explanation of a single answer can be from what a model does. And you will see why an
 # attribution for each *layer* tells you more than one for the input.
@@ -70,12 +70,13 @@ print(f"{results['run'].nunique()} runs of the toy task")
 # We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
 # digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
 # the truth, in nats (*KL* and *JS*). We average each of them over those test texts that contain a digit of the query,
-# and then over the seeds. The columns with ± have the standard deviation over seeds. The paper gives no spread.
+# and then over the seeds. The columns with ± hold the standard deviation over the seeds. The paper does not report
+# how much its numbers vary.
 #
 # > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
-# > truth. If erasure keeps nothing, there is no distribution at all. The column *empty* has the share of such texts.
-# > The paper's row for erasure comes from a rule in its code and not from a search. This rule keeps one digit, the
-# > first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
+# > truth. For some texts erasure keeps no digit, and then there is no distribution at all. The column *empty* has the
+# > share of these texts. The paper's row for erasure comes from a rule in its code and not from a search. This rule
+# > keeps one digit, the first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
 
 # %%
 def by_method(metrics, split="test"):
@@ -119,9 +120,9 @@ if len(table):
     display(export.figure(fig, "distance_toy"))
 
 # %% [markdown]
-# The paper's numbers are mostly those of one run. So we should not ask whether they are our means. We ask instead where
-# *one more run* of ours would lie, with a probability of 95 % (`rationale.statistics.run_interval`). You see this in
-# the next table, for each method with three seeds or more.
+# Most of the paper's numbers come from one run. So we should not ask whether they are equal to our means. We compute
+# an interval instead, in which *one more run* of ours would lie with a probability of 95 %
+# (`rationale.statistics.run_interval`). You see this in the next table, for each method with three seeds or more.
 
 # %%
 one_more, usual = [], differences.defaults_of("14_train_probes")
@@ -152,20 +153,22 @@ if is_ours:
     assert bottleneck[500] - bottleneck[200] > 0.3, "with the authors' number of steps, it is further from the truth"
 
 # %% [markdown]
-# One published number is far from ours, the divergence of the information bottleneck after 200 steps, which is our
-# default for fits to single texts. With the 500 steps of the authors' code (`params/probes/toy_fitted.yaml`) it agrees.
-# So our fit had not converged. You also see that more steps take the bottleneck *further* from the truth. Our guess is
-# that it drops more of what this one answer does not need. The two other methods hardly change with the steps.
+# One published number is far from ours. It is the divergence of the information bottleneck. We fitted the bottleneck
+# in 200 steps, which is our default for fits to single texts. With the 500 steps of the authors' code
+# (`params/probes/toy_fitted.yaml`) our number agrees with theirs, so after 200 steps our fit had not converged. You
+# also see that with more steps, the bottleneck is *further* from the truth. Our guess is that it then drops more of
+# what this one answer does not need. For the two other methods, the number of steps makes hardly any difference.
 #
 # The paper's 0.00 for `states` lies at the lower end of where we expect one more run of ours, and its number for
-# additive noise at the upper end. So the seed alone can explain what you see there, although our means exclude both.
+# additive noise at the upper end. So another seed alone could explain these two differences, although the intervals
+# of our means exclude both numbers.
 #
 # ## 2. One sequence, every method (Figure 3)
 #
-# The table gave you a distance. Now look at a sequence. Each row is scaled by its largest value, and grey cells are
-# exactly zero. The row `truth` shows the gold positions. The two rows of `states` are the two layers of one probe. At
-# layer 0, which holds the embeddings of the digits, the probe can drop hardly anything, because the embeddings do not
-# depend on the query.
+# The table gave you mean distances from the truth. Now look at one sequence. Each row is scaled by its largest value,
+# and grey cells are exactly zero. The row `truth` shows the gold positions. The two rows of `states` are the two
+# layers of one probe. At layer 0, which holds the embeddings of the digits, the probe can drop hardly anything,
+# because the embeddings do not depend on the query.
 #
 # Without `runs`, you see committed pictures in this section and in the next.
 
@@ -196,10 +199,11 @@ for path in folders["toy"][:1]:
 # ## 3. What the states of the second layer show (Figure 12)
 #
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
-# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. Its title says how
-# well straight lines separate the three kinds. We fit the lines to the digits of dev. The percentage in the title is
-# the share of the test digits that are on the correct side, averaged over the three kinds. So this layer works as a
-# filter. This is why we take the positions of *n* and *m* as the truth.
+# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. You also see how
+# well straight lines separate the three kinds. We fit these lines to the digits of the dev split. The percentage in
+# the title is the share of the test digits that are on the correct side of their line, averaged over the three kinds.
+# So this layer separates the digits of the query from all others, and this is why we take the positions of *n* and
+# *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits.
 
@@ -240,12 +244,13 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). Some methods look at one answer only. You saw that they do not
-# give their whole attribution to *n* and *m*. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no",
-# which we compare with the result and do not grade). *Change* from one sequence to the test texts of the first toy run
-# that contain a digit of the query. For each method, compute the mean share of layer 1's attribution that goes to *m*,
-# separately for the texts with either answer (column `label`). Call the result `to_m`, a dict of methods to dicts of
-# "yes" and "no". Without runs, it is empty. *Explain* why the answer makes a difference.
+# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer do not give their whole
+# attribution to *n* and *m*. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no"). We compare
+# your guess with the result, but we do not grade it. *Change* from one sequence to all test texts of the first toy
+# run that contain a digit of the query. For each method, compute the mean share of layer 1's attribution that goes to
+# *m*, once for the texts with the answer "yes" and once for those with "no" (column `label`). Call the result `to_m`.
+# It is a dict from each method to a dict with the keys "yes" and "no", and without runs it is empty. *Explain* why
+# the answer makes a difference.
 
 # %% tags=["prediction"]
 guess = "no"
@@ -297,17 +302,18 @@ for path in folders["toy"][:1]:
 # of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (*by released score*, which the paper calls
-# > "REINFORCE+"). If we put $\lambda$ back, it is *by score*. Our embeddings, sentences and model are not the paper's.
-# > The released method does not use the margin. It has a fixed weight for the sparsity, which suits only one margin.
+# > "REINFORCE+"). With $\lambda$ put back, we call the method *by score*. Our embeddings, sentences and model are not
+# > the paper's. The released method does not use the margin. It has a fixed weight for the sparsity, which suits only
+# > one margin.
 #
-# Two things have to be true of a mask before such a comparison means anything. It has to *meet the margin*, because
-# otherwise it may be small for the wrong reason. And the fit has to be *finished*. The multiplier begins at 0.1 and
-# grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see four more
-# columns in the table. *Meets the margin* is the share of sentences whose mask does, if we keep the words with
-# $P(z \ne 0) > 1/2$ and no others. *Its draws do* is the share of sentences for which the mean divergence over the
-# draws meets the margin, which is what the constraint asks for. These draws are those of the last quarter of the steps.
-# *Settled* is the share of masks that this last quarter did not change, and in *smallest* you find the mean number of
-# word pieces in a smallest mask.
+# Such a comparison makes sense only under two conditions. First, a mask has to *meet the margin*, because otherwise
+# it may be small only because it changes the answer. Second, the fit has to be *finished*. The multiplier begins at
+# 0.1 and grows by at most 5 % per step, so after a few hundred steps many masks still change. This is why you see
+# four more columns in the table. *Meets the margin* is the share of sentences whose divergence is within the margin
+# if we keep exactly the words with $P(z \ne 0) > 1/2$. *Its draws do* is the share of sentences for which the mean
+# divergence over the draws is within the margin. This mean is what the constraint is about. These draws are those of
+# the last quarter of the steps. *Settled* is the share of masks that did not change in this last quarter. *Smallest*
+# is the mean number of word pieces in the smallest masks.
 
 # %%
 searched = committed.search_rows(everything)
@@ -347,11 +353,12 @@ if len(table):
     display(export.figure(fig, "search"))
 
 # %% [markdown]
-# Which gradient is better? All methods of a run explain the same model, and we compare them with the same smallest
-# masks. So we take the difference to the relaxed gate (*free masks*) sentence by sentence. For its interval we resample
-# sentences and runs (`31_selection_rates` explains the paired bootstrap). We do this after each quarter of the steps.
-# The differences in the table are in percentage points. Where one is positive, the score function is ahead of the
-# relaxed gate.
+# Which gradient is better, that of the relaxed gate (*free masks*) or that of a score function? All methods of a run
+# explain the same model, and we compare them with the same smallest masks. So we can take the difference of the two
+# methods for each sentence, and then the mean of these differences. For its interval we resample sentences and runs
+# (`31_selection_rates` explains this paired bootstrap). We do this after each quarter of the steps. The differences
+# in the table are in percentage points. If a difference is positive, the score function finds the smallest mask more
+# often than the relaxed gate.
 
 # %%
 ahead = committed.search_steps(searched, texts_scored)
@@ -379,18 +386,18 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     display(export.figure(fig, f"search_steps_{margin}"))
 
 # %% [markdown]
-# *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this for
-# the result. At the larger margin, which is the paper's, this lead only shows that the score function needs fewer
-# steps. After all steps we find no difference between the two at this margin, because every interval contains 0. The
+# *Reading*. After the first quarter of the steps, the score function is ahead at each margin, and we once took this
+# for the result. At the larger margin, which is the paper's, this lead only shows that the score function needs fewer
+# steps. At the end we see no difference between the two at this margin, because every interval contains 0. The
 # relaxed gate masks too much at first, since its multiplier is still small, and many of its masks do not meet the
-# margin yet. The released score function keeps too much at this margin. More of its masks meet the margin, but far
-# fewer of them are among the smallest. So the paper's order holds for the released score function. This order vanishes
-# once the score function is multiplied by $\lambda$ again.
+# margin yet. At this margin, the released score function keeps too many word pieces. More of its masks meet the
+# margin, but far fewer of them are among the smallest. So the paper's order holds for the released score function.
+# This order vanishes once the score function is multiplied by $\lambda$ again.
 #
-# At the smaller margin, where a mask needs more word pieces, both score functions are ahead of the relaxed gate at the
-# end, too, and the released one most of all. The single weight of the released one for the sparsity happens to suit
-# this margin. The masks of the relaxed gate meet the margin more often than those of the score function with $\lambda$,
-# but they keep more word pieces than they need.
+# At the smaller margin, a mask needs more word pieces. There, both score functions are still ahead of the relaxed
+# gate at the end. The released score function is the furthest ahead, because its fixed weight for the sparsity
+# happens to suit this margin. The masks of the relaxed gate meet the margin more often than those of the score
+# function with $\lambda$, but they keep more word pieces than they need.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
@@ -399,9 +406,9 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # smaller margin is nearer to the paper's table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
-# mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with smallest masks, report the
-# share that meets the margin, too. We have measured all this with one GRU, so the intervals cover the
-# choice of the sentences and not that of the model.
+# mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with the smallest ones, also
+# report the share of masks that meet the margin. We have measured all this with one GRU. So the intervals tell you
+# what other sentences would change, and not what another model would change.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
@@ -430,10 +437,10 @@ if is_ours:
 # ## 5. A transformer on SST
 #
 # Which words does each layer of a transformer need? The first table has the published numbers. In the tables of our
-# probes, *kept* is the expected share of positions that are kept. We then draw the masks of a layer. *Divergence* is
-# how far the answer moves, in nats, *agreement* is the share of texts whose answer stays the same, and *macro-F1 after
-# masking* is the macro-F1 that is left. You can compare it with the macro-F1 of the model alone. A probe that was
-# trained *once more* is a second probe of the same model.
+# probes, *kept* is the expected share of positions that are kept. We then draw the masks of a layer. *Divergence*
+# says how far the distribution of the answer moves, in nats. *Agreement* is the share of texts whose answer stays the
+# same, and *macro-F1 after masking* is the macro-F1 of the answers under the masks. You can compare it with the
+# macro-F1 of the model alone. A probe that was trained *once more* is a second probe of the same model.
 #
 # There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
 # `states`, only the states of this one layer are masked.
@@ -480,10 +487,10 @@ if by_layer:
     display(export.figure(fig, "kept_sst"))
 
 # %% [markdown]
-# Here is one sentence through every method, layer by layer (Figures 5 and 7). Dropped positions are grey. The `masks`
-# are free numbers of this one sentence (Figure 7d). If the sentence also has a baseline of its own
-# (`masks_with_baseline`), more is masked (Figure 7c). In the paper, everything is then masked. Some attributions are
-# not probabilities, and we scale these by the largest of their layer.
+# Here you see what every method attributes to the words of one sentence, layer by layer (Figures 5 and 7). Dropped
+# positions are grey. The `masks` are free numbers, which were fitted to this one sentence (Figure 7d). If a baseline
+# was fitted to the sentence, too (`masks_with_baseline`), more is masked (Figure 7c). In the paper, everything is
+# masked in this case. Some attributions are not probabilities, and we scale these by the largest of their layer.
 #
 # Without `runs`, you see committed pictures of the probes here and in the rest of the section.
 
@@ -586,14 +593,14 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
         print(f"{method}: {values.std(0, ddof=1).mean():.4f} over {len(paths)} runs")
 
 # %% [markdown]
-# Five probes of the transformer take a night on one core. So we have also asked a small model, a GRU on the same word
-# embeddings (`make sweep SWEEP=probes_gru`, a few minutes per run). It has one probed layer, the embeddings. We trained
-# five probes of the same GRU. Each row of the table below has one number over the four further probes, with its 95 %
-# interval:
+# Five probes of the transformer take a night on one core. So we have also trained probes of a small model, which is a
+# GRU on the same word embeddings (`make sweep SWEEP=probes_gru`, a few minutes per run). It has one probed layer, the
+# embeddings. We trained five probes of the same GRU. Each row of the table below has one number over the four further
+# probes, with its 95 % interval.
 #
 # - *deviation*: how far the masks of a probe are from those of the first one, as the standard deviation of the two;
-# - *gap by speech*: by how much the less kept of adjectives and nouns is kept more than the most kept of determiners,
-#   pronouns and punctuation (probabilities);
+# - *gap by speech*: a difference of two mean keep probabilities. The first is the smaller one of adjectives and
+#   nouns, and the second is the largest one of determiners, pronouns and punctuation;
 # - *gap by sentiment*: the same for words with a sentiment and neutral words.
 #
 # The last two rows are about masks that are fitted to single sentences, over two seeds. They have the expected share of
@@ -620,13 +627,13 @@ if is_ours:
 
 # %% [markdown]
 # You see that the masks of the GRU's inputs are as stable as the paper's. They also keep the kinds of words that the
-# paper names: by far more adjectives and nouns than function words, and by far more words with a sentiment than neutral
-# words. And as in the paper, we can mask nearly everything if we let a sentence fit a baseline of its own. Then its
-# baseline alone gives the answer, and you learn nothing from such a mask.
+# paper names. These are far more adjectives and nouns than function words, and far more words with a sentiment than
+# neutral words. And as in the paper, we can mask nearly everything if we also fit a baseline to each single sentence.
+# Then the baseline alone leads to the answer, and you learn nothing from such a mask.
 #
-# Masking costs our models two to four points of accuracy, and the paper's none. Is our margin the cause? In the next
-# table you can compare the same GRU at our margin and at a fifth of it. *Lost* is the accuracy that we lose by masking,
-# in points.
+# Through masking, our models lose two to four points of accuracy, and the paper's models lose none. Is our margin the
+# cause? In the next table you can compare the same GRU at our margin and at a fifth of it. *Lost* is the accuracy
+# that we lose by masking, in points.
 
 # %%
 rows = everything[everything["settings"].str.contains("reader=gru") & everything["settings"].str.contains("subject=")]
@@ -648,12 +655,14 @@ if is_ours:
     assert margins.loc[0.02, "kept"] > 0.8 > 0.4 > margins.loc[0.1, "kept"], "but far more is kept"
 
 # %% [markdown]
-# It is the margin, at least for inputs. At a fifth of it, we lose hardly any accuracy. But then the probe keeps most of
-# the words. So you cannot have both. A large margin gives you few words, and a small one keeps the accuracy.
+# At least for inputs, the margin is the cause. At a fifth of our margin, we lose hardly any accuracy. But then the
+# probe keeps most of the words. So by setting the margin, you choose whether the probe keeps few words or changes few
+# answers.
 #
-# And for hidden states? We have no probe of states at another margin. But the layers of one probe use different parts
-# of it, so we can ask whether a layer with a larger divergence loses more. In the table you see the probe of states of
-# the transformer, on both splits. The last row has the correlation between the two columns, over the layers.
+# And for hidden states? We have no probe of states at another margin. But the layers of one probe have different
+# divergences. So we can ask whether a layer with a larger divergence loses more accuracy. In the table you see the
+# probe of states of the transformer, on both splits. The last row has the correlation between the two columns, over
+# the layers.
 
 # %%
 of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")
@@ -677,14 +686,14 @@ if is_ours:
 
 # %% [markdown]
 # On test, a layer that changes the answers more also loses more, and the last layer, which changes them least, loses
-# least. On dev there is no such relation. So the layers of one probe do not decide it, and the cause remains open until
-# somebody trains a probe of states at a smaller margin.
+# least. On dev there is no such relation. So the layers of one probe do not answer the question for states. It stays
+# open until somebody trains a probe of states at a smaller margin.
 
 # %% [markdown]
 # ## 6. Questions and answers
 #
-# In this task the model finds the answer to a question in a paragraph. Our model is a weak one. It was fine-tuned on
-# only 40 articles. You see its exact match and its F1, which are SQuAD's official scores. To probe the paper's model,
+# In this task the model finds the answer to a question in a paragraph. Our model was fine-tuned on only 40 articles,
+# so it is weak. You see its exact match and its F1, which are SQuAD's official scores. To probe the paper's model,
 # use `params/probes/squad.yaml`.
 
 # %%
@@ -732,7 +741,7 @@ for method in (m for m in PROBE_TARGETS if m in texts):
 # ## 7. Go through the layers
 #
 # Choose one of the committed texts, and move the slider through the layers. Underlined digits belong to the truth. A
-# digit is bold if the chosen method gives it a number above one half. Compare the methods with the menu. Which of them
+# digit is bold if the chosen method gives it a number above one half. Compare the methods with the menu. Which method
 # marks all digits of the query, and in which layers?
 
 # %% tags=["interactive"]

@@ -48,8 +48,9 @@ export.show_runs()
 # %% [markdown]
 # ## 1. Scores
 #
-# Niculae and Blondel (2017) train on news in ten pairs of languages. There all maps are within one BLEU point of the
-# best. The authors also train on the headlines of Gigaword (their Table 2, which you see below ours).
+# Niculae and Blondel (2017) train on news in ten pairs of languages. In their results, all maps are within one BLEU
+# point of the best map. The authors also train on the headlines of Gigaword (their Table 2, which you see below
+# ours).
 #
 # We do not have these data. Instead of the news we take the captions of **Multi30k**. Instead of the headlines we take
 # the subject lines of e-mails in **AESLC**, which have references by several people. So you should not compare our
@@ -108,10 +109,10 @@ for (task, corpus, pair), table in tables.items():
     print(f"{figures.in_words(corpus)} {pair}".strip() + f", {told}")
 
 # %% [markdown]
-# *Reading* (one seed of each). We find a larger difference than the paper. With the paper's `gamma` of 1, every sparse
-# map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one point.
-# The exception is sparsemax from French, which is much further behind. In the picture of section 3, its attention never
-# leaves the first words of the source.
+# *Reading* (one seed per row). The differences here are larger than in the paper. With the paper's `gamma` of 1,
+# every sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are
+# within one point. The exception is sparsemax from French, which is much further behind. In the picture of section 3,
+# its attention never leaves the first words of the source.
 #
 # Why? The rows of weights are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10),
 # `40_sparse_attention`). Once a sparse map has put all weight on one word, there is no gradient that could change this.
@@ -119,7 +120,8 @@ for (task, corpus, pair), table in tables.items():
 # captions from French, all four sparse maps are level with softmax or ahead of it, as in the paper, and about nine of
 # ten weights are still exactly 0.
 #
-# On e-mails all models are weak, with a ROUGE-1 of 13, and all but oscarmax are within half a point of softmax.
+# On e-mails all models are weak. Their ROUGE-1 is about 13, and all maps but oscarmax are within half a point of
+# softmax.
 
 # %% tags=["check"]
 if is_ours:
@@ -140,11 +142,11 @@ if is_ours:
 # %% [markdown]
 # ## 2. Time
 #
-# What does a projection cost? The paper computes it on the CPU. Measured in words per second, training with its maps is
-# at least three quarters as fast as with softmax. We measured one training step of the encoder-decoder with
-# `make bench` (`outputs/reference/bench.json`). We timed the maps one after the other, and repeated this several times.
-# For each repetition we divide the time of a map by that of softmax. Below you see the median of these ratios. (This is
-# not the ratio of the medians.)
+# How much time does a sparse map take? The paper computes its maps on the CPU. Measured in words per second, its
+# training with these maps is at least three quarters as fast as with softmax. We measured one training step of the
+# encoder-decoder with `make bench` (`outputs/reference/bench.json`). We timed the maps one after the other, and
+# repeated this several times. For each repetition we divide the time of a map by that of softmax. Below you see the
+# median of these ratios. (This is not the ratio of the medians.)
 
 # %%
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
@@ -203,19 +205,19 @@ for names in together.values():
 #
 # For each run we look at all words that it wrote for the test set. The table has these columns.
 #
-# - *Words seen* is the number of words of the source that get weight when one word is written. You find its mean and
-#   its median.
+# - *Words seen* is the number of source words whose weight is not 0 when one word is written. You find the mean and
+#   the median of this number.
 # - *Neighbours fused* is the share of pairs of neighbours with exactly equal weight, among the pairs in which both
 #   weights are not 0.
-# - *Settled* is the share of written words whose weights that are not 0 form one group. Such a word passes no gradient
+# - *Settled* is the share of written words whose nonzero weights form a single group. Such a word passes no gradient
 #   back to the scores ((A10), `40_sparse_attention`).
 # - *Different words* tells you whether the attention moves. Each written word has a source word with the largest
 #   weight. We count how many of these source words are different, and divide by the number of written words. At 1 each
 #   written word has a different source word. Near 0 all written words have the same source word, so the attention is
 #   stuck.
-# - *Cut off* is the share of texts that reached the limit (`longest`). The search judges a text by its
-#   log-probability per word. If a model repeats itself with certainty ("! ! ! !"), each further word improves this
-#   number. You do not see this in ROUGE, because it does not count punctuation.
+# - *Cut off* is the share of texts that reached the limit (`longest`). The search compares texts by their
+#   log-probability per word. If a model is certain of a repetition ("! ! ! !"), each further word raises this number,
+#   so the search prefers the longer text. You do not see this in ROUGE, because it does not count punctuation.
 
 # %%
 facts = []
@@ -247,9 +249,10 @@ for name, rows in read.items():
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
 # *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map, which we compare with the result and do not grade). *Change* the weights in this way and count again.
-# Call the result `fused_rounded`, a dict of runs to the share of equal neighbours, among neighbours that are both not 0
-# after rounding. Without runs, it is empty. *Explain* why exactly equal and equal in print differ.
+# (`guess`, a map). We compare your guess with the result, but we do not grade it. *Change* the weights in this way
+# and count again. Call the result `fused_rounded`. It is a dict from each run to the share of equal neighbours, among
+# the neighbours that are both not 0 after rounding. Without runs, it is empty. *Explain* why weights that are equal
+# in print need not be exactly equal.
 
 # %% tags=["prediction"]
 guess = "softmax"
@@ -277,8 +280,8 @@ for name, rows in read.items():
 # %% [markdown]
 # ## Summary
 #
-# You can change the map of an attention by one parameter. In sections 1, 2 and 4 you saw what this does to the
-# scores, to the time and to the zeros.
+# You can change the map of an attention by one parameter. You saw how this changes the scores (section 1), the time
+# (section 2) and the number of zeros (section 4).
 #
 # ## Next
 #

@@ -64,10 +64,11 @@ figures.show_table(in_words(kinds_of_runs.unstack()))
 # ## 1. Correlated aspects: the rationale warns you
 #
 # Two models were trained on reviews whose aspects are correlated. One of them selects about a tenth of the words, and
-# the other one reads every word. In the table below you find one row per model and correlation. From left to right, you
-# first see two accuracies, on test reviews with the same correlation and on reviews without any. Then follow the shares
-# of the selected words that speak of our aspect, of another aspect and of neither, and the number of seeds. We average
-# over the seeds that were trained at every correlation.
+# the other one reads every word. In the table below you find one row per model and correlation. From left to right,
+# you first see two accuracies. The first is measured on test reviews with the same correlation, and the second on
+# reviews without correlation. Then follow three shares of the selected words. They are the words about our aspect,
+# about another aspect, and about neither. The last column is the number of seeds. We average over the seeds that were
+# trained at every correlation.
 
 # %%
 plain = measured[(measured["start"] == NOT_SKEWED) & (measured["remedy"] == NO_REMEDY)]
@@ -111,9 +112,9 @@ if is_ours:
     assert per_seed.loc[0.9, "min"] > per_seed.loc[0.3, "max"], "in every seed"
 
 # %% [markdown]
-# On texts with the same correlation as in training, the model is right, even if this correlation is large. So a test
-# split that was drawn like the training texts tells you nothing. On reviews without the correlation it is wrong far
-# more often, and so is the model that reads every word.
+# On reviews with the same correlation as its training texts, the model is accurate, however large this correlation
+# is. So you notice nothing on a test split that was drawn like the training texts. On reviews without the correlation
+# it is wrong far more often, and so is the model that reads every word.
 #
 # But this time the rationale has warned you. The more the aspects are correlated, the more of the selected words speak
 # of *another* aspect. You need no gold rationales to notice that a model which scores the look reads about the smell.
@@ -163,19 +164,19 @@ if is_ours:
     assert noticed["accuracy"].max() < 0.65, "hardly better than a guess"
 
 # %% [markdown]
-# Runs fail in two ways. After a skewed predictor some runs fail, and even without a skew it has happened once. These
-# runs warn you. They are hardly better than a guess, so nobody would use them. Selector and predictor have learned
-# nothing together.
+# Runs fail in two ways. After a skewed predictor some runs fail, and even without a skew one run failed. In these
+# runs, selector and predictor have learned nothing together. They warn you, because they are hardly better than a
+# guess, so nobody would use them.
 #
-# After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs without
-# a skew. This is possible because the selector reads the whole review. A code may pass on more about the class than a
-# few meaningful words could tell. So if you chose the model with the best accuracy on dev, as we usually do, you would
-# choose a failed rationale.
+# After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs
+# without a skew. This is possible because the selector reads the whole review. It can tell the class by which gates
+# it opens, and we call this a *code*. With a code, it may pass on more about the class than a few meaningful words
+# could. So if you chose the model with the best accuracy on dev, as we usually do, you would choose a failed
+# rationale.
 #
-# Look also at what the first gate tells at the end of the training. After the weaker skew, it tells you the class of
-# only a little more than half of the texts. But the failed models are right on nearly all texts. So in these models,
-# other gates pass on most of the class, although we taught this to the first gate only. Training has found a code of
-# its own.
+# Look at the columns of the first gate, too. In the runs with the weaker skew, this gate tells the class of only a
+# little more than half of the texts at the end of the training. Yet the failed models are right on nearly all texts.
+# So mostly, other gates pass on the class, and not the gate that we had skewed. Training has found another code.
 #
 # ## 3. Three remedies
 #
@@ -211,10 +212,11 @@ if is_ours:
     assert weak["some gold words"] > 0.85 and strong["some gold words"] > 0.85, "nearly all"
 
 # %% [markdown]
-# The remedies differ greatly. With a shared encoder, nearly all runs recover from the weaker skew, and about half from
-# the stronger one. With gold words for a tenth of the texts, nearly all recover from both. A second predictor rescues
-# hardly any run whose selector was skewed, at the price of 1 that we tried. Why it does not is open. Our guess is that
-# this predictor, which weights each word by the probability of its gate, learns to read the code as well.
+# The remedies differ greatly. With a shared encoder, nearly all runs recover from the weaker skew, and about half
+# from the stronger one. With gold words for a tenth of the texts, nearly all recover from both. A second predictor
+# rescues hardly any run whose selector was skewed. (We tried it at a price of 1 only.) We do not know why. This
+# predictor weights each word by the probability of its gate, and our guess is that it learns to read the code as
+# well.
 #
 # > Liu et al. and Yu et al. report rescues from skewed starts on real reviews, with other networks and other degrees of
 # > skew. Our runs are on made-up reviews and have small networks. What we have measured is that a model can recover
@@ -249,20 +251,20 @@ if is_ours:
 
 # %% [markdown]
 # A low accuracy shows you the runs that learned nothing. It does not show you the codes, which are more accurate than
-# the others. The seeds of some codes also agree with each other more than those of some good rationales. The first gate
-# is a sign of a code here. In every run that did not fail, you could tell the class of less than 65 % of the texts from
-# this gate. (By tossing a coin, you would be right for half of them.) In most runs that failed after a skewed selector,
-# you could tell more classes. But we looked at this gate because we had skewed it. On real texts, you would not know
-# which word to look at.
+# the others. The seeds of some codes also agree with each other more than those of some good rationales. The first
+# gate is a sign of a code here. In every run that did not fail, this gate alone tells the class of less than 65 % of
+# the texts (and tossing a coin tells half of them). In most runs that failed after a skewed selector, it tells the
+# class of more texts than that. But we looked at this gate because we had skewed it. On real texts, you would not
+# know which word to look at.
 #
 # What is left is to look at the rationales, and to ask what happens when the words change.
 #
 # ## 5. Change the words that carry the class
 #
-# In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads these
-# words, it is now wrong for about half of the reviews, even if the gates are *held* as they were. If only the selector
-# reads them, the model is wrong only if the gates are decided *anew*. We measure both shares in newer runs only. So the
-# table has one run that failed, and the others are runs with gold words that did not fail.
+# In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads
+# these words, it is now wrong for about half of the reviews, even if the gates are *held* as they were. If only the
+# selector reads them, the model is wrong only if the gates are decided *anew*. Only our newer runs measured both
+# shares. So the table holds one run that failed. All its other runs were trained with gold words and did not fail.
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
@@ -285,18 +287,19 @@ if is_ours:
     assert (others["accuracy_held"] - others["accuracy_anew"]).between(-0.05, 0.16).all(), "little better held than new"
 
 # %% [markdown]
-# In the run that failed, the predictor is as accurate as before if the gates are held. It does not read the words that
-# carry the class. The selector does, because with new gates the model is hardly better than a guess. In the runs that
-# did not fail, the accuracy falls already if the gates are held, in most of them by more than forty points. If the
-# gates are decided anew, it hardly falls any further. So there the prediction rests mostly on words that the rationale
-# shows. One run that failed is little evidence. But you need no gold rationale for this test. It is enough to know some
-# words that ought to matter.
+# In the run that failed, the predictor is as accurate as before if the gates are held. So the predictor does not read
+# the words that carry the class. But the selector reads them, because the model is hardly better than a guess if the
+# gates are decided anew. In the runs that did not fail, the accuracy already falls if the gates are held, and in most
+# of these runs it falls by more than forty points. If the gates are decided anew, it hardly falls any further. So
+# there the prediction rests mostly on words that the rationale shows. One run that failed is little evidence. But you
+# need no gold rationale for this test. It is enough to know some words that ought to matter.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells the
-# class of more than a share $t$ of the texts. You choose the smallest $t$ at which you raise no false alarm among our
-# runs. *Predict* which share of the failed runs you miss (`guess`, a number between 0 and 1, which we compare with the
-# result and do not grade). *Change* the rule into numbers: compute `threshold` and `missed` from the table `groups`.
-# *Explain* why such a warning would be of little use on real texts.
+# class of more than a share $t$ of the texts. You choose the smallest $t$ at which you do not warn of any run that
+# did not fail. *Predict* which share of the failed runs you miss (`guess`, a number between 0 and 1). We compare your
+# guess with the result, but we do not grade it. *Change* the rule into numbers, and compute $t$ (`threshold`) and the
+# share that you miss (`missed`) from the table `groups`. *Explain* why such a warning would be of little use on real
+# texts.
 
 # %% tags=["prediction"]
 guess = 0.5
@@ -318,9 +321,10 @@ if len(groups[groups["fails"]]) and len(groups[~groups["fails"]]):
 # %% [markdown]
 # ## Summary
 #
-# You compared runs in which the data misled the model with runs in which its parts agreed on a code. In the first case
-# the rationale warns you, because it shows what the model reads. In the second it does not, and neither does the
-# accuracy. An encoder that both parts share helps often, and gold words for a few texts help nearly always.
+# You compared runs in which the data misled the model with runs in which its parts agreed on a code. In the first
+# case the rationale warns you, because it shows what the model reads. In the second case neither the rationale nor
+# the accuracy warns you. An encoder that both parts share often prevents the failure, and gold words for a few texts
+# nearly always prevent it.
 #
 # ## Next
 #

@@ -78,12 +78,13 @@ assert not both.duplicated(keys).any(), "one row per setting"
 # %% [markdown]
 # ## 2. Accuracy against selected text
 #
-# Here is the paper's Figure 4. If a model comes close to the accuracy of the full text with few words, its rationales
-# are good in one respect, because the predictor needed no more. The band is the full-text mean with two standard
-# deviations over seeds.
+# Here is the paper's Figure 4. If a model with few words is nearly as accurate as a model that reads the full text,
+# its rationales are good in one respect, because the predictor needed no more. The band shows the mean accuracy on
+# the full text, plus and minus two standard deviations over seeds.
 #
-# Note how we set the rate of the two kinds of gates. We ask HardKuma for a rate. We give the Bernoulli gates, which
-# are trained by the score function (`08_reinforce`), a price per word, and their rate is a result of the training.
+# Note that we set the rates of the two kinds of gates in different ways. For HardKuma gates, we choose a rate. The
+# Bernoulli gates are trained by the score function (`08_reinforce`). For them we choose a price per word, and their
+# rate is a result of the training.
 
 # %%
 main_vectors = results["vectors"].value_counts().index[0]
@@ -176,8 +177,8 @@ if bars:
 # %% [markdown]
 # ## 4. Did the runs keep to their targets?
 #
-# HardKuma's constraint compares one of the two rates with the target, and you choose which one by `measure`. The
-# other rate is free. The bars show both rates minus the target, on the test split.
+# HardKuma's constraint compares one of the two rates with the target, and the setting `measure` says which one. The
+# other rate may end anywhere. The bars show how far both rates are from the target, on the test split.
 
 # %%
 off = extractors.assign(
@@ -312,9 +313,9 @@ if len(worth):
 # %% [markdown]
 # How far can you trust these curves? Sufficiency and comprehensiveness are computed with each run's own predictor. It
 # was trained on rationales and has never read a whole text. If a run keeps little, its predictor is bad on whole
-# texts (`accuracy_whole`), so you should compare runs at equal rates only. In mode `zero` the length of a text leaks
-# completely. Even if no word is selected, we can read the length off the predictor's state by a linear regression,
-# and `length_leak` is its $R^2$ (R15).
+# texts (`accuracy_whole`), so you should compare runs at equal rates only. With `predictor: zero`, where unselected
+# words become zero vectors, the predictor's state gives away the length of a text completely. Even if no word is
+# selected, a linear regression from this state finds the length, and `length_leak` is its $R^2$ (R15).
 #
 # ## 7. Zero vectors or no vectors
 #
@@ -352,10 +353,10 @@ if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
 # %% [markdown]
 # ## 8. The authors' Bernoulli recipe
 #
-# We now train Bernoulli gates as the authors do. Their code draws once, subtracts nothing, counts the price on the
-# draw, and puts the threshold at 1/2. You find these settings in `params/sst/bernoulli_authors.yaml`. The price is
-# 0.01, and we use three sets of word vectors. (*IMDb / 3* are the IMDb vectors divided by three.) Watch the first
-# epoch.
+# We now train Bernoulli gates as the authors do. Their code takes one draw, subtracts no baseline from its cost,
+# counts the selected words of this draw for the price, and selects the words whose probability is above 1/2 at test
+# time. You find these settings in `params/sst/bernoulli_authors.yaml`. The price is 0.01, and we use three sets of
+# word vectors. (*IMDb / 3* are the IMDb vectors divided by three.) Watch the first epoch.
 
 # %%
 history = committed.read_history()
@@ -398,17 +399,18 @@ if authors_on:
     display(export_committed.figure(fig, "collapse", pd.concat(authors_on.values())["run"]))
 
 # %% [markdown]
-# Why is nothing selected at first? Our explanation is a guess, which we have not tested, and each of these runs has one
-# seed. In the first epoch the predictor has learned nothing yet, and each word that it reads adds noise to its output.
-# So the probabilities of all gates fall below 1/2 together. A fifth to two fifths of the words are then drawn on
-# average, but by the threshold none is selected. The draws go on, so the predictor still learns, from random parts of
-# the text. Some probabilities may rise above 1/2 later, if one word improves the prediction by more than the noise of a
-# cost from which nothing is subtracted. With the IMDb vectors it happens after some epochs, also if we divide them by
-# three. With the shorter vectors of GloVe it does not happen at all.
+# Why is nothing selected at first? Our explanation is a guess, which we have not tested, and each of these runs has
+# one seed. In the first epoch the predictor has learned nothing yet, and each word that it reads adds noise to its
+# output. So the probabilities of all gates fall below 1/2 together. A fifth to two fifths of the words are then drawn
+# on average, but none has a probability above the threshold, so none is selected. The predictor still learns, because
+# in training it reads the words that are drawn. Later, the probabilities of some words may rise above 1/2, if these
+# words improve the prediction by more than the noise of the estimate. With the IMDb vectors this happens after some
+# epochs, and also if we divide these vectors by three. With the shorter vectors of GloVe it does not happen at all.
 #
-# Less noise alone is not enough, as the next picture shows. If the price is in closed form and acts from the first step
-# on, the gates shut. The price may be the only consistent signal while the predictor is still bad. So we add a reward
-# for entropy, which is the default of the package (`08_reinforce`, section 4).
+# An estimate with less noise alone is not enough, as the next picture shows. If we compute the expected price by a
+# formula, and it acts from the first step on, the gates shut. The price may be the only consistent signal while the
+# predictor is still bad. So we add a reward for entropy, which is the default of the package (`08_reinforce`, section
+# 4).
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -500,9 +502,10 @@ default = default[default["vectors"].eq("imdb.w2v.300d") & default["target"].eq(
 assert len(default) == 3 and default.std() < 0.2 * cells["vectors as they are"]["accuracy"].std(), "alike by chance"
 
 # %% [markdown]
-# The mean of ten seeds agrees with the accuracy that the paper reports. The mean of the three seeds with the expected
-# share in the constraint does not. But these three are so much alike only by chance, because ten seeds differ more than
-# five times as much. So the interval that we compute from these three seeds is too narrow.
+# The mean of ten seeds agrees with the accuracy that the paper reports. The mean of the three seeds whose constraint
+# holds the expected share does not. But the accuracies of these three are so close to each other only by chance,
+# because those of ten seeds differ more than five times as much. So an interval that is computed from these three is
+# too narrow.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
@@ -560,17 +563,18 @@ assert abs(difference) < 0.015, "buckets change the accuracy"
 # ## 13. A rationale that is a code
 #
 # At 5 % of the text HardKuma still predicts well above chance, and yet two seeds select hardly a word in common
-# (section 6). What do they select? The selector has read the whole sentence. So it can work out the answer and pass
-# it on by *how many* words it selects, whichever they are. We write $k_i$ for the number of selected words of
-# sentence $i$, and $\hat y_i$ for the model's own answer. How many answers can you guess from $k_i$ alone?
+# (section 6). What do they select? The selector has read the whole sentence. So it can work out the answer, and it
+# can pass this answer on by *how many* words it selects, whatever these words are. We write $k_i$ for the number of
+# selected words of sentence $i$, and $\hat y_i$ for the model's own answer. How many answers can you guess from $k_i$
+# alone?
 #
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
 # c\}}{N}. \tag{R16}$$
 #
-# On the right is the share that you reach if you always guess the commonest answer. The table below has this share as
-# `answer_share`, and the left side as `count_tells`. In it, five or more selected words count as one number. The
-# column `empty` is the share of sentences in which nothing is selected, and `first_words` is the share of the
-# selected words that are among the first two words of their sentence.
+# The right side is the share that you reach if you always guess the commonest answer. In the table below, the left
+# side of (R16) is the column `count_tells`, and the right side is `answer_share`. For `count_tells`, five or more
+# selected words count as one number. The column `empty` is the share of sentences in which nothing is selected, and
+# `first_words` is the share of the selected words that are among the first two words of their sentence.
 
 # %%
 code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "first_words"]
@@ -637,10 +641,10 @@ explore_rates([root() / p.runs_dir / name for name in p.runs])
 # %% [markdown]
 # ## 15. Do two models differ?
 #
-# A difference of two means says little until we know how far it would move with other seeds and with other test
+# A difference of two means says little until we know how much it would change with other seeds and with other test
 # sentences. `rationale.statistics` has two functions for this. **Welch's test** takes the accuracies of the seeds of
-# each model and asks whether their difference is large against the spread of the seeds. It needs two seeds of each
-# model, and it does not look at single sentences.
+# each model and asks whether their difference is large against the spread of the seeds. It needs at least two seeds
+# of each model, and it does not use the scores of single sentences.
 #
 # We compare each target of HardKuma with the Bernoulli gates whose share of selected words is the nearest. In each row,
 # `low` and `high` are the ends of the 95 % interval of the difference, in points. If 0 lies between them, the seeds do
@@ -671,14 +675,15 @@ for row in differences.to_dict("records"):
     assert row["significant"] == (row["p"] < 0.05), "the interval and the test say the same"
 
 # %% [markdown]
-# The **paired bootstrap** takes one score per sentence, for each seed. It draws the test sentences anew, with
-# replacement and the same for both models, and the seeds of each model, ten thousand times. The middle 95 % of the
-# differences are its interval. Sentences that are easy or hard for both models cancel, so a small difference can be
-# seen even with one seed. The interval then says how much the difference depends on the choice of the sentences. It
+# The **paired bootstrap** takes one score per sentence, for each seed. Ten thousand times, it draws as many test
+# sentences as there are, with replacement, and compares both models on the same drawn sentences. It also draws the
+# seeds of each model. The interval leaves out the smallest and the largest 2.5 % of the ten thousand differences.
+# Sentences that are easy or hard for both models do not change the difference, so you can see a small difference even
+# with one seed. With one seed, the interval says how much the difference depends on the choice of the sentences. It
 # says nothing about the seeds, and with another seed the difference may have the other sign.
 #
-# The scores by sentence come from your own runs, if `runs` names at least two. Otherwise we make up two models that
-# differ: both are right on the same 40 % of the sentences, and the second one on a few more.
+# If `runs` names at least two of your own runs, we take their scores of single sentences. Otherwise we make up two
+# models. Both are right on the same 40 % of the sentences, and the second model is right on a few more.
 
 # %%
 scored = [found for name in p.runs if (found := by_text.scores_by_text(root() / p.runs_dir / name)) is not None]
@@ -743,12 +748,12 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
           f"(random: {by_chance:.0%}), and their number tells {row['count_tells']:.0%} of the answers")  # fmt: skip
 
 # %% [markdown]
-# The runs of MiniLM are short. They have three epochs, and only the upper half of the layers is trained. Their settings
-# also differ from those of the LSTM in more than the encoder (`params/sst/minilm.yaml`), so this is no comparison of
-# encoders. But do look at the words. Compare `word_precision` with that of a random selection, and `count_tells` with
-# `answer_share`. This selector passes much of its answer on by the number of words that it selects, which is the code
-# of section 13, and here it appears at 20 % of the words. Neither the accuracy nor the rate shows you that these words
-# are no rationale. With one seed, we cannot say why this happens.
+# The runs of MiniLM are short. They have three epochs, and only the upper half of the layers is trained. Other
+# settings also differ from those of the LSTM (`params/sst/minilm.yaml`), so you cannot compare the encoders by these
+# runs. But look at the words. Compare `word_precision` with that of a random selection, and `count_tells` with
+# `answer_share`. You see that this selector passes on much of its answer by the number of words that it selects. This
+# is the code of section 13, and here it appears at 20 % of the words. Neither the accuracy nor the rate shows you
+# this. With one seed, we cannot tell why it happens.
 
 # %% [markdown]
 # ## 17. Is it the gate, or is it the control?
@@ -757,11 +762,11 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
 # the rate of HardKuma, and a price per word decides the rate of Bernoulli gates. So far we cannot say which of the two
 # makes a difference. The same is true of the paper's Figure 4.
 #
-# So we train each of the two gates with each of the two controls, and keep everything else the same
-# (`params/sst/control.yaml`). All four combinations have the same number of epochs and of draws, the same vectors and
-# the same reward for entropy. We chose the prices on dev, so that the share of selected words is near a target of the
-# constraint. These are small models on 50-dimensional vectors, so you should compare the four lines with each other,
-# and not with section 2.
+# So we train each of the two gates with a constraint and with a price, which we call the two *controls*. We keep
+# everything else the same (`params/sst/control.yaml`). All four combinations have the same number of epochs and of
+# draws, the same vectors and the same reward for entropy. We chose the prices on dev, so that the share of selected
+# words is near a target of the constraint. These are small models on 50-dimensional vectors, so you should compare
+# the four lines with each other, and not with section 2.
 #
 # In the table, *told by the number* is the left side of (R16), and *floor* is its right side.
 
@@ -829,13 +834,13 @@ if len(apart):
     assert low.loc["HardKuma", "agreement"] < low.loc["Bernoulli", "agreement"], "and the seeds of HardKuma agree less"
 
 # %% [markdown]
-# Near 40 % of the words HardKuma is ahead of Bernoulli gates with either control. With a price the interval excludes 0.
-# Under the constraint it does not, although the difference points the same way, so three seeds cannot tell. For neither
-# gate do we see a difference between the constraint and the price. So the *gate* is the likelier source of a difference
-# in accuracy, and this difference is small. The difference in the paper is larger than the upper end of our interval,
-# so something else may contribute to it, which we have not tested. The paper's Bernoulli gates have one draw, no
-# baseline, and a price that is counted on the draw (section 8). Our gates have two draws, a baseline, and a price in
-# closed form.
+# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control. With a price, the
+# interval of the difference excludes 0. Under the constraint, the difference has the same sign, but its interval
+# contains 0, so three seeds are not enough to tell. For neither gate do we see a difference between the constraint
+# and the price. So the *gate* is the likelier source of a difference in accuracy, and this difference is small. The
+# difference in the paper is larger than the upper end of our interval. So something else may contribute to it, but we
+# have not tested this. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the
+# draw (section 8). Ours have two draws, a baseline, and a price in closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -852,11 +857,11 @@ if len(apart):
 # > dev with one seed (see the table of tuned settings in RESULTS.md).
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which rate of HardKuma is the larger one at a target
-# of 10 % (`larger_at_10`, "expected" or "selected"), and whether the two rates are nearer to each other at 60 % than
-# at 25 % (`nearer_at_60`, True or False). *Change* the target along the table of section 4. For each target, compute
-# the selected minus the expected rate in points, on the test split, as the mean over its runs (`rate_gaps`, a dict of
-# targets to these numbers). *Explain* the sign of the difference, and why it becomes small.
+# **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which of HardKuma's two rates is larger at a target
+# of 10 % (`larger_at_10`, "expected" or "selected"), and whether the two rates are closer together at 60 % than at 25
+# % (`nearer_at_60`, True or False). *Change* the target to each one in the table of section 4. For each target,
+# compute the selected minus the expected rate in points, on the test split, as the mean over its runs (`rate_gaps`, a
+# dict of targets to these numbers). *Explain* the sign of the difference, and why it becomes small.
 
 # %% tags=["prediction"]
 larger_at_10, nearer_at_60 = "expected", True
@@ -883,8 +888,8 @@ if is_ours:
 # %% [markdown]
 # ## Summary
 #
-# You saw that a constraint keeps its target in expectation, and that the words that stay are those with sentiment.
-# Below a tenth of the text, a rationale may be a code. We read all numbers from the committed
+# You saw that a constraint holds the expected rate at its target, and that most selected words carry sentiment. Below
+# a tenth of the text, a rationale may be a code. We read all numbers from the committed
 # `outputs/reference/results.csv`, or from the runs of your own sweep.
 #
 # ## Next

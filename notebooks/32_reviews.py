@@ -79,14 +79,14 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
 # %% [markdown]
 # ## 1. Models that read everything
 #
-# How well can you predict the ratings from the whole text? Table 1 answers this with the mean squared error (of
-# scores in $[0, 1]$), or with the accuracy where there are two classes.
+# How well can you predict the ratings from the whole text? Table 1 tells you. It holds the mean squared error of the
+# predicted scores, which lie in $[0, 1]$, or the accuracy if a corpus has two classes.
 #
-# We average over seeds, and over nothing else. The deviation is that between seeds, so a single seed has none. A model
-# has a second row if some of its runs had another encoder or other gates. Every table of this notebook is also saved
-# for a paper, with further columns. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG of the figures in
-# `figures/`. Below our numbers you find the published ones. In such tables, *known* tells you which of them we read in
-# the paper, and which we wrote down from memory.
+# We average over seeds, and over nothing else. The standard deviation is that between the seeds, so a row with one
+# seed has none. A model has a second row if some of its runs had another encoder or other gates. Every table of this
+# notebook is also saved for a paper, with further columns. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG
+# of the figures in `figures/`. Below our numbers you find the published ones. In such tables, *known* tells you which
+# of them we read in the paper, and which we wrote down from memory.
 
 # %%
 errors = table(["mse", "accuracy", "rate_selected"])
@@ -135,10 +135,10 @@ if is_ours:
 
 # %% [markdown]
 # On the made-up reviews, on hotels and on movies, the loss of every network that reads everything was lowest in its
-# last epoch, and was still falling. So there we compare the SVM with networks that had not finished learning. On IMDb,
-# more epochs are not the answer. The loss of the LSTM was lowest in one of its first epochs and rose from there, which
-# means that it overfits. The SVM also reads pairs of words, and words that have no vector. We have not tested whether
-# these help it.
+# last epoch, and was still falling. So there we compare the SVM with networks that had not finished learning. On
+# IMDb, more epochs would not help. The dev loss of the LSTM was lowest in one of its first epochs and rose
+# afterwards, which means that the LSTM overfits. The SVM also reads pairs of words, and words that have no vector. We
+# have not tested whether these help it.
 
 # %% [markdown]
 # ## 2. Rationales against people's
@@ -148,11 +148,12 @@ if is_ours:
 # Precision alone does not tell you what was missed, so we add the recall, which is the share of the gold words that
 # were selected, and F1, the harmonic mean of both.
 #
-# The last column but one is the precision of a selection of the same size that never looked at the text. It takes words
-# that follow each other, from a random place. The worth of a rationale is how far its precision is above this number.
-# In the file `tables/rationales.csv` you find further columns. Those with `macro` are means over texts, and others take
-# the first or the last words of a text as the blind selection. For made-up reviews, `informative` compares with those
-# gold words that carry the score, if the runs measured it.
+# The last column but one has the precision of a *blind* selection, which is made without looking at the text. It has
+# the same size as the rationale, and consists of neighbouring words at a random place. The further the precision of a
+# rationale is above this number, the more the rationale is worth. In the file `tables/rationales.csv` you find
+# further columns. Columns with `macro` in their names are means over texts. For others, the blind selection consists
+# of the first or the last words of a text. For made-up reviews, the columns with `informative` compare the selection
+# with those gold words that carry the score, if the runs have measured this.
 
 # %%
 marks = ["rate_selected", "precision", "recall", "f1", "precision_macro", "recall_macro", "f1_macro"]
@@ -190,13 +191,14 @@ for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
 # ## 3. Error against selected text
 #
 # How much does the prediction suffer if the model reads less (Figure 3)? The star is the model that reads the full
-# text. Where it has several seeds, a band shows two standard deviations. Note that the horizontal axis is logarithmic.
-# Otherwise the points on the left would stand too close together. An aspect with one rate per model has no figure.
+# text. Where it has several seeds, a band shows two standard deviations. Note that the horizontal axis is
+# logarithmic. Otherwise the points on the left would be too close together. If we have only one rate per model for an
+# aspect, we draw no figure.
 #
 # Please note that the sweeps compare whole recipes, and not only gates. The HardKuma gates are dependent, with one
 # draw per step. The Bernoulli gates are independent, with two draws, a leave-one-out baseline, a small reward for
-# entropy, and one and a half times as many epochs on the made-up reviews. From the line *HardKuma, independent* you
-# can tell how much of the difference comes from dependence. You find the numbers of all models in the folder
+# entropy, and one and a half times as many epochs on the made-up reviews. The line *HardKuma, independent* shows how
+# much of the difference comes from the dependence of the gates. You find the numbers of all models in the folder
 # `tables/`, in `scores.csv`.
 
 # %%
@@ -222,13 +224,14 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 # %% [markdown]
 # ### What the committed runs say
 #
-# - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network from all of them,
-#   after equally many epochs. But the network that reads everything had not finished learning (section 1), and HardKuma
-#   nearly had. At each target HardKuma's error is below that of the Bernoulli gates (one to three seeds).
-# - A twentieth of the words is enough, and most of it is gold. If a selector has to select more than it needs, it
-#   selects the neighbours of these words, and the precision falls. This happens even if the target is the share of gold
-#   words. In training, nothing tells the selector that people count `the` and `is`, and do not count the comma after
-#   the phrase.
+# - On the made-up reviews, HardKuma predicts better from a tenth of the words than the same network does from all
+#   words, if both are trained for the same number of epochs. But the network that reads everything had not finished
+#   learning (section 1), and HardKuma nearly had. At each target HardKuma's error is below that of the Bernoulli
+#   gates (one to three seeds).
+# - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
+#   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
+#   share of gold words. In training, nothing tells the selector that people count `the` and `is`, and do not count
+#   the comma after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. The rationales of HardKuma contain gold words
 #   more than twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind
 #   selection, at a tenth of the words and above.
@@ -263,10 +266,10 @@ if is_ours:
 # %% [markdown]
 # ## 4. The same budget in each review, or over all of them
 #
-# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or we
-# can use one threshold for all reviews, which we find on dev. With one threshold, the baseline keeps more of the
-# reviews in which the weights are peaked. Note that attention sums to one in each review, so a long review has small
-# weights, and the threshold prefers short reviews.
+# The attention baseline keeps the words with the largest weights. We can give it the same share of every review. Or
+# we can use one threshold for all reviews, which we find on dev. With one threshold, the baseline keeps more words of
+# those reviews in which a few words have nearly all the weight. Note that attention sums to one in each review, so a
+# long review has small weights, and the threshold prefers short reviews.
 
 # %%
 both = table(["rate_selected", "precision", "global_rate_selected", "global_precision"])
@@ -279,9 +282,9 @@ figures.show_table(both[["corpus", "aspect", *numbers]].rename(columns=dict(zip(
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Take two models with the same rate and the same precision on
 # one corpus. Can they differ in recall? *Predict* it from the definitions (`can_differ`, True or False). *Change* the
-# definitions into a formula that gives the share of gold words in a corpus from the rate, the precision and the
-# recall of one row. Apply it to each row of `found` with a recall above 0 (`gold_shares`, a list). *Explain* which of
-# the three numbers you need not report.
+# definitions into one formula for the share of gold words in a corpus. It should contain only the rate, the precision
+# and the recall of one row. Apply it to each row of `found` with a recall above 0 (`gold_shares`, a list). *Explain*
+# which of the three numbers you need not report.
 
 # %% tags=["prediction"]
 can_differ = False
@@ -307,8 +310,8 @@ if is_ours:  # where few texts have a gold rationale, the rate over all texts is
 # %% [markdown]
 # ## Summary
 #
-# You judged each rationale relative to its size. We looked at the error that it costs, and at the words that it shares
-# with the reasons of people.
+# You compared each rationale with blind selections of the same size. You saw how much the prediction suffers if a
+# model reads only the rationale, and how many of its words people have marked, too.
 #
 # ## Next
 #

@@ -77,19 +77,21 @@ def in_words(name: str) -> str:
 # %% [markdown]
 # ## 1. The maximum, smoothed
 #
-# Let us start from a fact that you know in another form. The largest of $d$ scores is itself the value of a
-# maximisation over the simplex $\Delta = \{y \ge 0, \sum_i y_i = 1\}$, because
-# $\max(x) = \max_{y \in \Delta} y \cdot x$. The $y$ that attains this maximum puts all weight on the largest score. We
-# could use it as attention, but it jumps when two scores cross, and its gradient is 0 everywhere else. So we subtract a
-# penalty $\Omega$ that is largest at the corners of the simplex:
+# Let us start from a fact that you know in another form. We write $\Delta = \{y \ge 0, \sum_i y_i = 1\}$ for the set
+# of all weights that sum to 1, the *simplex*. A weighted mean of scores is never above the largest score. So the
+# largest of $d$ scores is itself the value of a maximisation, $\max(x) = \max_{y \in \Delta} y \cdot x$. The $y$ that
+# attains this maximum puts all weight on the largest score. We could use it as attention, but it jumps when two
+# scores cross, and its gradient is 0 everywhere else. So we subtract a penalty $\Omega$ that is largest at the
+# corners of the simplex:
 #
 # $$\max\nolimits_\Omega(x) = \max_{y \in \Delta}\; y \cdot x - \gamma\,\Omega(y), \qquad
 # \Pi_\Omega(x) = \nabla \max\nolimits_\Omega(x) = \arg\max_{y \in \Delta}\; y \cdot x - \gamma\,\Omega(y). \tag{A1}$$
 #
-# The maximiser *is* the gradient (Danskin's theorem). If you change $x$ a little, the maximiser moves too, but at a
-# maximum this move changes the value only in second order, so only the change of $y \cdot x$ counts. If $\Omega$ is
-# strictly convex, there is one maximiser, and it does not jump. So we have a map $\Pi_\Omega$ from scores to weights
-# for each penalty. This page is about six of them, in which $\lambda$, $p$ and $\alpha$ are numbers that you choose.
+# The maximiser *is* the gradient (Danskin's theorem). If you change $x$ a little, the maximiser $y$ moves, too. But
+# at a maximum, a small move of $y$ changes the value only in second order. In first order the value changes only
+# through the $x$ in $y \cdot x$, and the derivative of $y \cdot x$ by $x$ is $y$. If $\Omega$ is strictly convex,
+# there is one maximiser, and it does not jump. So each penalty gives us a map $\Pi_\Omega$ from scores to weights.
+# This page is about the six penalties in the table, in which $\lambda$, $p$ and $\alpha$ are numbers that you choose.
 #
 # | | $\Omega(y)$ |
 # |---|---|
@@ -101,9 +103,9 @@ def in_words(name: str) -> str:
 # | entmax | $\frac{1}{\alpha(\alpha-1)}\sum_i (y_i^\alpha - y_i)$, $\alpha > 1$ |
 #
 # For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. In the first
-# panel we plot by how much the smoothed maximum exceeds $\max(t, 0)$. For this we add the penalty of a corner,
-# $\gamma\,\Omega(1, 0)$, so that the excess is 0 where all weight is on one score. In the second panel you see the
-# weight of the first score.
+# panel we plot by how much the smoothed maximum exceeds $\max(t, 0)$. To each smoothed maximum we first add the
+# penalty of a corner, $\gamma\,\Omega(1, 0)$. Then the excess is 0 where all weight is on one score. In the second
+# panel you see the weight of the first score.
 
 # %%
 PENALTIES = {
@@ -159,7 +161,7 @@ figures.show(fig)
 # half the price.
 #
 # One property holds for every $\Omega$. If you add a constant to all scores, $y \cdot x$ grows by this constant for
-# every $y$ of the simplex, so the maximiser stays the same. We will use this shift invariance in section 4 to find a
+# every $y$ of the simplex, so the maximiser stays the same. In section 4, this *shift invariance* helps us to find a
 # mistake.
 
 # %% [markdown]
@@ -167,21 +169,23 @@ figures.show(fig)
 #
 # We begin with the two simplest penalties. At the maximum, the derivative of $y \cdot x - \gamma\,\Omega(y)$ by $y_i$
 # has one common value for all words with $y_i > 0$. For a word with $y_i = 0$ the derivative is at most this value.
-# Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives $\ln y_i =
-# x_i/\gamma + \text{const.}$, which is softmax at temperature $\gamma$. For half the squared norm the derivative is
-# $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this is positive,
-# and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see that this is
-# also the projection $P_\Delta$ of $x/\gamma$, which is the nearest point of the simplex:
+# Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives
+# $\ln y_i = x_i/\gamma + \text{const.}$, which is softmax at temperature $\gamma$. For half the squared norm the
+# derivative is $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where
+# this is positive, and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1),
+# you see that this $y$ is also the point of the simplex that is nearest to $x/\gamma$. We call it the projection
+# $P_\Delta$ of $x/\gamma$:
 #
 # $$\text{sparsemax}(x) = P_\Delta(x/\gamma) = (x/\gamma - \tau)_+, \qquad \tau:\; \sum_i (x_i/\gamma - \tau)_+ = 1.
 # \tag{A2}$$
 #
 # Sparsemax subtracts a threshold and cuts off what is negative. How do we find the threshold $\tau$? The words with
-# positive weight are called the *support*. We work in rounds, and in each round we suppose that all $m$ words that are
-# left belong to the support. Then $\tau$ is the mean of their $x_i/\gamma$ minus $1/m$. Words whose $x_i/\gamma$ does
-# not exceed this $\tau$ drop out, and we compute $\tau$ again from the others (Michelot 1986). Each round but the last
-# drops a score, so this ends, and no sorting is needed. Only scores within $\gamma$ of the largest can be in the
-# support, so we begin with these. In the code, `above` has the scores that are left, and `count` is their number.
+# positive weight are called the *support*. We work in rounds, and in each round we suppose that all $m$ words that
+# are left belong to the support. Then $\tau$ is the mean of their $x_i/\gamma$ minus $1/m$. Words whose $x_i/\gamma$
+# does not exceed this $\tau$ drop out, and we compute $\tau$ again from the others (Michelot 1986). Each round but
+# the last drops at least one word, so there are at most $d$ rounds, and we need not sort the scores. Only words whose
+# scores are within $\gamma$ of the largest one can be in the support, so we begin with these. In the code, `above`
+# holds the scores that are left, and `count` is their number.
 
 # %%
 figures.show_source(fast_rows.drop_below.py_func)
@@ -229,22 +233,24 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 #
 # Sparsemax ignores the order of words, but often we want whole phrases. With the penalty of fusedmax you make the
 # weights of neighbours equal. By Proposition 2 of the paper, we can solve it in two steps. We first smooth the scores
-# by $P_{TV}$, the proximal operator of the *total variation* (the sum of the differences of neighbours), and then
-# project. The projection subtracts a number and cuts off at 0, so neighbours that were equal stay equal:
+# by $P_{TV}$, and then project. The operator $P_{TV}$ looks for values that are near the scores and have a small
+# *total variation*, which is the sum of the absolute differences of neighbours. The projection subtracts the same
+# number from all values and cuts off at 0, so neighbours that were equal stay equal:
 #
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
 # We need $P_{TV}(x)$ only where it is above the threshold of the projection. Suppose first that we only want to know
-# where it is above a given level $\ell$. These places form a set $A$. Let each place in $A$ cost $\ell - x_i$, and
-# let each end of $A$ inside the text cost $\lambda$. Then $A$ is the set with the lowest total cost, and we find it
-# by dynamic programming, in one pass forward and one pass back. Now we need the right level. The sum of what is above
-# $\ell$ is the sum of $x_i - \ell$ over $A$, less $\lambda$ for each end, and at the threshold of the projection this
-# sum is 1. We find this threshold in rounds, as in section 2. We compute it from all places, drop the places that are
-# not above it, and repeat. The places that remain are the support. All places of a run of the support get the mean of
-# the run, unless the same search finds places of the run that are above this mean. Then the run breaks there, and we
-# treat each part in the same way. So if two neighbours are fused, you find them equal in all digits. Compare the last
-# two weights below.
+# where it is above a given level $\ell$. These places form a set $A$. Give each place in $A$ the cost $\ell - x_i$,
+# and each border of $A$ inside the text the cost $\lambda$. Then $A$ is the set with the lowest total cost, and we
+# find it by dynamic programming, in one pass forward and one pass back. Now we need the right level. Add up how far
+# the values of $P_{TV}(x)$ are above $\ell$. The result is the sum of $x_i - \ell$ over $A$, minus $\lambda$ for each
+# border of $A$. At the threshold of the projection it has to be 1. We find this threshold in rounds, as in section 2.
+# We compute it from all places, drop the places that are not above it, and repeat. The places that remain are the
+# support. In a run of neighbouring places of the support, all places get the same value. But if the same search finds
+# places of the run that are above this value, we divide the run there, and treat each part in the same way. If two
+# neighbours are fused, we have computed one value for both, so they are equal in all digits. Compare the last two
+# weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -258,8 +264,8 @@ print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 # they stand. On the simplex all $y_i \ge 0$. If we sort them, $y_{(1)} \ge \dots \ge y_{(d)}$, then $y_{(i)}$ is the
 # larger one in $d - i$ pairs. So the sum of the pairwise maxima is $\sum_i (d - i)\, y_{(i)}$, which is linear in the
 # *sorted* weights. Larger scores get larger weights, so sorting the scores also sorts the weights. We complete the
-# square as for sparsemax. What we look for is the point of the simplex that is nearest to
-# $x_{(i)}/\gamma - \lambda (d - i)$ among those with $y_{(1)} \ge \dots \ge y_{(d)}$:
+# square as for sparsemax. Among the points of the simplex with $y_{(1)} \ge \dots \ge y_{(d)}$, we look for the one
+# that is nearest to $x_{(i)}/\gamma - \lambda (d - i)$:
 #
 # $$\text{oscarmax}(x) = P_\Delta\big(\text{pooled}(x_{(i)}/\gamma - \lambda (d - i))\big), \qquad x_{(1)} \ge \dots \ge
 # x_{(d)}. \tag{A4}$$
@@ -283,10 +289,10 @@ for name, y, how in (("published", published, {"published": True}), ("signed (A4
 # %% [markdown]
 # ## 5. Are they the maximum?
 #
-# We now test all six maps. A concave function is maximal at $y$ if no direction leads up. From each $y$ we take a small
-# step towards each corner and towards random points of the simplex. No step may increase the objective. The table below
-# shows the largest increase that we found for each map, and the share of rows in which there was one. A value of the
-# size $10^{-9}$ or less is rounding.
+# We now test all six maps. A concave function is maximal at $y$ if it increases in no direction. From each $y$ we
+# take a small step towards each corner and towards random points of the simplex. No step may increase the objective.
+# The table below shows the largest increase that we found for each map, and the share of rows in which there was one.
+# A value of the size $10^{-9}$ or less is rounding.
 
 # %%
 d = 5
@@ -324,9 +330,10 @@ print(f"the published composition is not optimal on {behind['oscarmax, published
 #
 # Is there something between sparsemax and the maximum without a penalty? The squared $p$-norm gives sparsemax for
 # $p = 2$, and the maximum for $p \to 1$. The paper computes it by projected gradients, up to a tolerance. We solve
-# the optimality conditions instead. As in section 2, $x_i - \gamma\, \lVert y\rVert_p^{2-p}\, y_i^{p-1}$ has one
-# common value $\tau$ on the support. So $w_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, and with $q = p/(p-1)$ you find
-# $\lVert w\rVert_q = \lVert y\rVert_p$ and
+# the optimality conditions instead. As in section 2, the derivative
+# $x_i - \gamma\, \lVert y\rVert_p^{2-p}\, y_i^{p-1}$ has one common value $\tau$ on the support. We write
+# $w_i = \lVert y\rVert_p^{2-p}\, y_i^{p-1}$, which is then $(x_i - \tau)/\gamma$. With $q = p/(p-1)$ you find
+# $\lVert w\rVert_q = \lVert y\rVert_p$, and so
 #
 # $$y = \lVert w\rVert_q^{2-q}\, w^{q-1}, \qquad w = (x - \tau)_+/\gamma, \qquad \tau:\; \sum_i y_i = 1. \tag{A5}$$
 #
@@ -344,10 +351,10 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # %% [markdown]
 # ## 7. Entmax: between softmax and sparsemax
 #
-# Softmax never gives a weight of 0, and sparsemax gives many. Can we choose? Peters, Niculae and Martins (2019) take
-# $\Omega$ from the family of entropies of Tsallis, which is the last row of the table in section 1. As $\alpha \to 1$
-# it becomes $\sum_i y_i \ln y_i$, and the map becomes softmax. At $\alpha = 2$ it is $\frac12(\lVert y\rVert^2 - 1)$,
-# and the map is sparsemax.
+# Softmax never gives a weight of 0, and sparsemax gives many. Can we choose how many zeros we get? Peters, Niculae
+# and Martins (2019) take $\Omega$ from the family of Tsallis entropies, which is the last row of section 1's table.
+# As $\alpha \to 1$ it becomes $\sum_i y_i \ln y_i$, and the map becomes softmax. At $\alpha = 2$ it is
+# $\frac12(\lVert y\rVert^2 - 1)$, and the map is sparsemax.
 #
 # Where a weight is positive, the derivative of $y \cdot x - \gamma\,\Omega(y)$ must be the same for all words. We name
 # this common value so that the next line is simple, and write
@@ -356,9 +363,9 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # $$\text{entmax}_\alpha(x) = \big(1 + (\alpha - 1)(x/\gamma - u)\big)_+^{1/(\alpha-1)}, \qquad u:\; \sum_i y_i = 1.
 # \tag{A6}$$
 #
-# > The paper writes the bracket as $(\alpha-1)x - \tau$. With $u = (1+\tau)/(\alpha-1)$ it is the same map. In our form
-# > you can read off the limit at $\alpha = 1$. It is $e^{x/\gamma - u}$, which is softmax, with $u$ the logarithm of
-# > the sum.
+# > In the paper, the expression in the bracket is $(\alpha-1)x - \tau$. With $u = (1+\tau)/(\alpha-1)$ the two maps
+# > are the same. From our form you can see the limit at $\alpha = 1$. It is $e^{x/\gamma - u}$, which is softmax, and
+# > $u$ is then the logarithm of the sum of all $e^{x_i/\gamma}$.
 #
 # How do we find $u$? The sum of the weights decreases in $u$ with slope $-\sum_i y_i^{2-\alpha}$, and for
 # $\alpha \le 2$ it is convex. So Newton's method can start at the largest score, which is below the solution. From
@@ -425,8 +432,8 @@ for alpha in (1.2, 1.5, 1.8):
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). How far must the larger of two scores be ahead to get all the
 # weight? *Predict* this lead at $\gamma = 1$ for $\alpha = 1.5$ and for $\alpha = 1.25$ (`leads`, a list of two
-# numbers). *Change* the lead around your numbers. *Explain* with (A6) why no lead is enough for softmax, and what
-# $\gamma$ does.
+# numbers). *Change* the difference of the two scores, and try values near your numbers. *Explain* with (A6) why no
+# lead is enough for softmax, and what $\gamma$ does.
 
 # %% tags=["prediction"]
 leads = [2.0, 4.0]
@@ -447,10 +454,10 @@ for alpha, lead in zip((1.5, 1.25), leads, strict=True):
 # %% [markdown]
 # ## 8. Three scores: pictures on the simplex
 #
-# With three scores we can still draw everything. We send the same cloud of scores through every map and draw the
-# weights as points of a triangle. At a corner, one word has all the weight (red). On an edge, one word has none
-# (orange). Where a map makes two weights equal, the points fall on a line, and where it makes all three equal, they
-# fall on the centre.
+# With three scores we can still draw everything. We apply every map to the same random scores and draw the weights as
+# points of a triangle. At a corner, one word has all the weight (red). On an edge, one word has none (orange). Where
+# a map makes two weights equal, the points fall on a line, and where it makes all three equal, they fall on the
+# centre.
 
 # %% tags=["figure"]
 cloud = 0.7 * scores_of(1500, 3)
@@ -517,20 +524,21 @@ figures.show(fig)
 
 # %% [markdown]
 # With softmax, you see that every score moves every weight. With a sparse map, only scores in the support move any
-# weight, and words with equal weights move together. You can also read off the rank. It is the number of groups in the
-# support minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own. In
-# this example no scores are equal, so the groups are simply the different weights. Sparsemax gives equal weights to
-# equal scores, too, but each of these scores still has a gradient of its own.
+# weight, and words with equal weights move together. You can also read off the rank. It is the number of groups in
+# the support minus one, because the weights sum to 1. A word that is in no larger group counts as a group of its own.
+# In this example no scores are equal, so the groups are simply the different weights. Sparsemax also gives equal
+# weights to equal scores. But these words do not form a group, because the weight of each of them still changes with
+# its own score.
 
 # %% [markdown]
 # ## 10. Where fusedmax passes no gradient
 #
-# There is a danger in maps with groups. For which scores is fusedmax the uniform vector, with a Jacobian of exactly
-# 0? Suppose that all values of $P_{TV}(x/\gamma)$ are equal. They are then equal to the mean $\bar x/\gamma$. If you
-# add a small number to the first $k$ of them, only one difference of neighbours changes, which costs $\lambda$ per
-# unit. The squares change by $\sum_{i \le k} (\bar x - x_i)/\gamma$ per unit. So this sum must not exceed $\lambda$
-# in size. Every other change is a combination of such changes, and so this condition, for all $k$, is also
-# sufficient:
+# A map with groups may pass no gradient at all. For which scores does fusedmax give equal weights to all words, so
+# that its Jacobian is exactly 0? Suppose that all values of $P_{TV}(x/\gamma)$ are equal. They are then equal to the
+# mean $\bar x/\gamma$. If you add a small number to the first $k$ of them, only one difference of neighbours changes,
+# which costs $\lambda$ per unit. The squares change by $\sum_{i \le k} (\bar x - x_i)/\gamma$ per unit. So this sum
+# must not exceed $\lambda$ in size. Every other change is a combination of such changes, and so this condition, for
+# all $k$, is also sufficient:
 #
 # $$\max_k \Big\lvert \sum_{i \le k} (x_i - \bar x)\Big\rvert \le \gamma\lambda. \tag{A9}$$
 #
@@ -562,9 +570,9 @@ figures.draw_panel(figures.draw_lines, np.logspace(-3, 1, 25), shares,
                    size=(9, 4.4), save=folder / "dead_zone")
 
 # %% [markdown]
-# What can you do about it? Let $\lambda$ rise from 0 during the first steps, or scale the scores up, and watch the
-# share of dead rows. We try the first remedy on a toy problem. There are twelve noisy tokens, and a segment of three of
-# them carries the label.
+# What can you do about it? You can let $\lambda$ rise from 0 during the first steps, or scale the scores up. In both
+# cases, watch the share of dead rows. We try the first remedy on a toy problem. There are twelve noisy tokens, and a
+# segment of three of them carries the label.
 
 # %%
 figures.show_source(attend_to_segments)
@@ -664,8 +672,8 @@ for published in (False, True):
 # %% [markdown]
 # ## 12. What they cost
 #
-# How much time do you pay for a sparse map? We measure one pass forward and one pass backward over 512 rows of 64
-# scores. In the last column you find the time as a multiple of that of softmax. For more cases run `make bench`.
+# How much time does a sparse map take? We measure one pass forward and one pass backward over 512 rows of 64 scores.
+# In the last column you find the time as a multiple of that of softmax. For more cases run `make bench`.
 
 # %%
 many, direction = torch.randn(512, 64, requires_grad=True), torch.randn(512, 64)
@@ -682,9 +690,9 @@ figures.show_table(rows.rename(in_words).rename(columns={"multiple": "times soft
 
 # %% [markdown]
 # The authors of (A6) have written the package `entmax`. It has sparsemax, entmax15 and, by bisection, entmax for any
-# $\alpha$. How do our maps compare with it? To measure the errors of both, we compute the weights in a third way, by a
-# bisection in double precision that is written out below. (If you have not installed the package, this bisection takes
-# its place in the table.)
+# $\alpha$. How do our maps compare with it? To measure the errors of both, we compute the weights in a third way, by
+# a bisection in double precision that is written out below. (If you have not installed the package, the table shows
+# this bisection in its place.)
 
 # %%
 def bisected(x: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -787,9 +795,10 @@ assert only_swap == blind, f"2. not so for {', '.join(sorted(only_swap ^ blind))
 #
 # - Attention is the gradient of a regularised maximum (A1). The penalty decides which weights may be exactly 0 or
 #   equal.
-# - Sparsemax projects (A2). Fusedmax smooths first and then projects (A3). Oscarmax pools the *signed* scores and then
-#   projects (A4). The published oscarmax is not the maximum, and you can show it by adding a constant to the scores.
-# - The number $\alpha$ of entmax (A6) leads from softmax, at 1, to sparsemax, at 2. We can learn this number (A7).
+# - Sparsemax projects (A2). Fusedmax smooths first and then projects (A3). Oscarmax pools the *signed* scores and
+#   then projects (A4). The published oscarmax is not the maximum, as you see when you add a constant to the scores.
+# - With entmax (A6) you get softmax at $\alpha = 1$, sparsemax at $\alpha = 2$, and maps between them. We can learn
+#   $\alpha$ (A7).
 # - The backward passes are averages (A8). Where fusedmax is constant (A9) there is no gradient, so let its price rise
 #   during training. A row whose support is a single group has no gradient either (A10).
 #

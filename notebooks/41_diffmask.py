@@ -9,13 +9,14 @@
 # %% [markdown]
 # # Derive masks that explain a frozen model
 #
-# So far we have built models that select their own rationale. Often you have a model already, and you want to know
-# which words it needed. You may look into this model, but you may not change it. An obvious way is to erase words and
-# to watch the answer. This notebook begins by showing why that misleads.
+# So far we have built models that select their own rationale. Often you already have a model, and you want to know
+# which words it needed. You can read its hidden states, but you may not change the model. An obvious way is to erase
+# words and to see whether the answer changes. We first show why this is misleading.
 #
-# **You will** see what goes wrong when words are erased separately for each answer. Then you build DiffMask (De Cao et
-# al. 2020). It has gates that are computed from a model's own hidden states, and they say which positions the model can
-# do without. The small networks that compute the gates are called a *probe*. They are trained once and serve all texts.
+# **You will** see what goes wrong when words are erased separately for each answer. Then you build DiffMask (De Cao
+# et al. 2020). It computes gates from a model's own hidden states, and these gates say which positions the model does
+# not need. The small networks that compute the gates are called a *probe*. We train them once, and then they compute
+# the gates of any text.
 #
 # **You will learn**
 # - what hindsight is, on a task for which the truth is known
@@ -59,11 +60,11 @@ folder = results_folder("41_diffmask") / "figures"
 # %% [markdown]
 # ## 1. Hindsight
 #
-# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the smallest
-# set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**. Whoever chooses
-# it knows the answer already, but the model did not know it when it read the words. With hindsight you often need very
-# few words. A reader who does not know the answer yet needs more of them. To see this, we need a task for which we know
-# what must be read.
+# Suppose that a model has given an answer, and you want to know which words it needed. You could look for the
+# smallest set of words that gives the same answer. An explanation that is chosen in this way has **hindsight**. When
+# you choose it, you already know the answer, but the model did not know the answer when it read the words. With
+# hindsight, very few words are often enough. A reader who does not know the answer yet needs more words. To show
+# this, we need a task for which we know which words must be read.
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
 # of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
@@ -151,8 +152,8 @@ figures.draw_panel(figures.draw_bars, [str(n) for n in range(largest + 1)], by_s
                    save=folder / "hindsight")
 
 # %% [markdown]
-# The digits that count are the truth here, and you see that erasure keeps far fewer. This is not a
-# weakness of our search, because the search is exact. Hindsight comes from the problem (D2) that we solved.
+# The digits that count are the truth here, and you see that erasure keeps far fewer. Our search is exact, so this is
+# not a weakness of the search. Hindsight is a property of the problem (D2).
 #
 # The numbers in the paper come from a simpler rule in its code, which has hindsight too. It keeps the first $q_1$ if
 # the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with the truth, which is
@@ -247,23 +248,23 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # %% [markdown]
 # ## 4. Votes
 #
-# Which positions do we mask? Small networks decide this, and they read nothing but the model's states. There is one
+# Which positions do we mask? Small networks decide this, and their only input is the model's states. There is one
 # network per layer. The network of layer $k$ computes a logit for each position $i$, and we call the gate $v^{(k)}_i$
 # with this logit the layer's *vote*. The released code uses
 #
 # $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
 # c_k = 5 \text{ at first}. \tag{D4}$$
 #
-# The paper uses $\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k$ and
-# averages it with the mean over the layers before:
+# The paper uses $\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k$, and
+# takes the average of this number and of its mean over the earlier layers:
 #
 # $$\gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
 # \tag{D5}$$
 #
 # We use both formulas for the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
 # depth $\ell$ if no layer up to there votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then $P(z_i \ne 0)$ is
-# exactly the product of the $P(v^{(k)}_i \ne 0)$. But a factor that is not 0 is still *below* 1, so the product also
-# shrinks the inputs that it keeps. You can see how much in the figure below.
+# exactly the product of the $P(v^{(k)}_i \ne 0)$. But a vote that is not 0 is still *below* 1, so the product also
+# makes the inputs that it keeps smaller. The figure below shows how much.
 #
 # There is also a probe of *states*, which masks the states $h^{(\ell)}$ of one layer. Its network reads only these
 # states, and the vote of this layer is the gate itself, $z_i = v^{(\ell)}_i$.
@@ -291,8 +292,8 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 # %% [markdown]
 # ## 5. The constraint
 #
-# The probe should keep as little as possible, but the answer should stay. Let $y$ be the distribution that the model
-# predicts, and $\hat y$ the one that it predicts after masking. Their divergence $D$ may be at most a margin
+# The probe should keep as little as possible without changing the answer much. Let $y$ be the distribution that the
+# model predicts, and $\hat y$ the one that it predicts after masking. Their divergence $D$ may be at most a margin
 # $\epsilon$:
 #
 # $$\min_{\phi, b}\; \mathbb{E}\Big[\tfrac1T\textstyle\sum_i \mathbf{1}[z_i \ne 0]\Big] \quad\text{s.t.}\quad
@@ -306,9 +307,10 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 #
 # $$D(y, \hat y) = \text{KL}(y \,\|\, \hat y) = \textstyle\sum_j y_j \ln (y_j / \hat y_j). \tag{D7}$$
 #
-# If the model is sure of its answer, the two are very different. Let $\hat y$ become unsure. Then KL$(y \| \hat y)$
-# stays small. But KL$(\hat y \| y)$ has no bound, and the surer $y$ is, the larger it becomes. In the figure we take a
-# model whose answer has log-odds of 12.
+# If $y$ gives one answer a probability near 1, the two divergences are very different. Suppose that masking makes the
+# probabilities in $\hat y$ more equal. Then KL$(y \| \hat y)$ stays small. But KL$(\hat y \| y)$ has no bound. The
+# nearer the probability in $y$ is to 1, the larger it becomes. In the figure we take a model whose answer has
+# log-odds of 12.
 
 # %%
 sure = torch.tensor([[0.0, 12.0]], dtype=torch.float64)  # y: 12 nats of odds
@@ -353,14 +355,15 @@ assert max(push[-1] for push in pushes.values()) < 1e-3, "at an open one both ar
 
 # %% [markdown]
 # **How does $\lambda$ move?** In the released code $\lambda$ moves by a small multiple of the gap $D - \epsilon$ at
-# each step and is clipped to $[0, 200]$. At the beginning nothing is masked and the constraint holds with room to
-# spare, so $\lambda$ falls to 0. Then nothing keeps the gates open, and they shut. The constraint is violated,
+# each step and is clipped to $[0, 200]$. At the beginning nothing is masked and the divergence is far below the
+# margin, so $\lambda$ falls to 0. Then nothing keeps the gates open, and they shut. The constraint is violated,
 # $\lambda$ rises again, and so on. You can see this oscillation of the sparsity in the authors' notebook.
 #
 # We change two things. First, we let $\ln \lambda$ move, between $\ln 0.1$ and $\ln 200$. Its steps are a moving
 # average of the gap, divided by the margin and cut off at $-1$ and 5. Second, we add ten times the positive part of
-# this average (in nats) to $\lambda$, which damps the oscillation. To compare both, we take a single gate whose
-# masking costs 3 nats (and $3\,(1 - z)^2$ at a value $z$), with a margin of 0.1.
+# this average (in nats) to $\lambda$, which damps the oscillation. To compare the two rules, we take a single gate
+# with a margin of 0.1. If its value is $z$, the divergence is $3\,(1 - z)^2$ nats, so masking the word completely
+# costs 3 nats.
 
 # %%
 single = {name: toy_gates.hold_cost(3.0, margin=0.1, damped=damped, num_steps=3000)
@@ -383,9 +386,9 @@ assert abs(level - (1 - 0.1 / 3)) < 0.015, f"a gate of 0 or 1 is open in 97 %, t
 figures.show_source(explain.ProbeObjective.forward)
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 6 minutes). In section 5, a constraint holds the gate of a word that costs 3
-# nats to mask. *Predict* where it settles (`settles_at`, right to 0.03): which $P(z \ne 0)$ makes the mean cost equal
-# to the margin of 0.1, if $z$ is either 0 or 1? *Change* the cost of masking from 3 to 30 nats (`settled`, a dict of 3
+# **Exercise 1** (predict, change, explain; 6 minutes). In section 5, a constraint holds the gate of a word that costs
+# 3 nats to mask. Suppose that $z$ is either 0 or 1. *Predict* the $P(z \ne 0)$ at which the mean cost is equal to the
+# margin of 0.1 (`settles_at`, right to 0.03). *Change* the cost of masking from 3 to 30 nats (`settled`, a dict of 3
 # and 30 to that probability). *Explain* why even a word that is costly to mask is not kept with certainty.
 
 # %% tags=["prediction"]
@@ -410,10 +413,10 @@ assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `sett
 # ## 6. Train a probe
 #
 # You now have all parts of DiffMask. We train a probe of states on the digits, with one network for layer 0 and one
-# for layer 1. We let its networks read the states of the texts and never an answer. (The answers of the model enter
-# only through our loss (D6).) Recall what we expect. At layer 0 the probe cannot know the query, so it has to keep
-# nearly everything. At layer 1 it can drop every digit that does not count, and unlike erasure it has to keep those
-# that do.
+# for layer 1. The networks of the probe read only the states of the texts, and never an answer. (The answers of the
+# model are used only in our loss (D6).) What do we expect? At layer 0 the probe cannot know the query, so it has to
+# keep nearly everything. At layer 1 it can drop every digit that does not count. Unlike erasure, it has to keep all
+# digits that count.
 
 # %%
 with tempfile.TemporaryDirectory() as place:
@@ -449,9 +452,9 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # $$a_i = \Big| \textstyle\sum_d h_{id} \int_0^1 \frac{\partial f(\alpha h)}{\partial h_{id}}\, d\alpha \Big|.
 # \tag{D8}$$
 #
-# Schulz et al. replace information by noise and fit the amount of noise to one text. You see below that they keep the
-# share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard deviation
-# of the states of the training texts:
+# Schulz et al. replace information by noise and fit the amount of noise to one text. In the following equation, they
+# keep the share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard
+# deviation of the states of the training texts:
 #
 # $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T} \textstyle\sum_i
 # \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad
@@ -474,11 +477,11 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # > it is violated. With `explain.masks` you can estimate the gradient with $\lambda$ or without it, and
 # > `params/probes/sst_search.yaml` compares both with exact search.
 #
-# All of these fits see one answer. Only the probe of section 6 was trained on all texts. In the table below you see how
-# far each attribution is from the truth, after both are scaled to sum to 1. The columns are the mean KL divergence and
-# the mean Jensen-Shannon divergence, in nats. The last row is an attribution that gives the same value to every
-# position. A method should at least be nearer to the truth than that. (Erasure is missing, because its KL is infinite
-# wherever it drops a digit that counts.)
+# Each of these fits is made for one answer. Only the probe of section 6 was trained on all texts. In the table below
+# you see how far each attribution is from the truth. (We first scale both to sum to 1.) The columns are the mean KL
+# divergence and the mean Jensen-Shannon divergence, in nats. The last row is an attribution that gives the same value
+# to every position. A method should at least be nearer to the truth than that. (Erasure is missing, because its KL is
+# infinite wherever it drops a digit that counts.)
 #
 # For integrated gradients we also have a check. Without the absolute value, the parts of (D8) add up to the difference
 # between the output for the state and the output for zeros.
@@ -536,16 +539,16 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
 
 # %% [markdown]
 # DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the last row,
-# which gives the same value to every position. You can see why in the picture, in which the two digits of the question
-# are bold and each row is scaled by its largest value. Erasure drops digits that count. The methods that are fitted to
+# which gives the same value to every position. You can see why in the picture. The two digits of the query are bold
+# there, and each row is scaled by its largest value. Erasure drops digits that count. The methods that are fitted to
 # a single answer give weight to digits that do not count.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
-# for more, and let it keep the model's *distribution* up to a margin, as in (D6). *Predict* whether hindsight is then
-# gone, so that erasure keeps as many positions as there are digits that count (`hindsight_gone`, True or False).
-# *Change* the search to `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean number of
-# positions that it keeps for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of both).
-# *Explain* what a model that is sure of its answer can do without.
+# for more, and require that the model's *distribution* stays within a margin, as in (D6). *Predict* whether hindsight
+# is then gone, so that erasure keeps as many positions as there are digits that count (`hindsight_gone`, True or
+# False). *Change* the search to `explain.smallest_masks(frozen, some, layer=1, margin=...)`, and compute the mean
+# number of positions that it keeps for the margins None (the answer alone) and 0.03 nats (`kept_by_margin`, a dict of
+# both). *Explain* why such a model needs so few positions when its answer is nearly certain.
 
 # %% tags=["prediction"]
 hindsight_gone = False
@@ -572,9 +575,10 @@ if p.num_train >= 9_000:
 # %% [markdown]
 # ## Summary
 #
-# A mask that is chosen in view of one answer explains this answer and not the model. DiffMask reads states only. We
-# train its probe on all texts. Each position that it keeps has a price, and a constraint limits how much the predicted
-# distribution may change. On the digits you saw that it finds the truth where erasure keeps too little.
+# If you choose a mask because it keeps one answer, it explains this answer and not the model. DiffMask computes its
+# masks from states only. We train its probe on all texts. Each position that it keeps has a price, and a constraint
+# limits how much the predicted distribution may change. On the digits you saw that it finds the truth where erasure
+# keeps too little.
 #
 # ## Next
 #

@@ -118,6 +118,18 @@ def test_no_unselected_word_reaches_the_prediction(folders, name, mode):
     assert not torch.allclose(model.predictor(model.embed(selected), batch.mask, z), before), "selected words are read"
 
 
+@pytest.mark.parametrize("mode", ["zero", "compact"])
+def test_many_selections_of_a_text_are_read_as_one_after_the_other(folders, mode):
+    model, batch = extractor(folders["bert"], predictor=mode)
+    model.eval()
+    draws = torch.rand(20, *batch.mask.shape, generator=torch.Generator().manual_seed(4))
+    selections = (draws > torch.linspace(0, 1, 20).view(-1, 1, 1)) * draws * batch.mask  # from all words to none
+    found = model.predict_selected(batch.tokens, batch.mask, selections)  # 60 rows, more than are read at a time
+    with torch.no_grad():
+        each = [model.predictor(model.embed(batch.tokens), batch.mask, z) for z in selections]
+    torch.testing.assert_close(found, torch.stack(each), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("gate", GATES)
 def test_every_gate_and_the_weights_below_it_get_a_gradient(folders, gate):
     model, batch = extractor(folders["bert"], model=gate)

@@ -178,10 +178,10 @@ def authors_table() -> str:
     closed = " and ".join(ratio(parts["rcnn"][count]) for count in ("1", "2"))
     notes = [
         f"Measured on: {where_authors()}; {authors()['how']}.",
-        "Most of the gain on SST comes from batches of texts of similar length: on the same random batches, the ratio "
+        "Most of the gain on SST comes from batches of texts of similar length. On the same random batches, the ratio "
         f"is {one} on one thread and {two} on two.",
         "All ratios are those of the processor on which they were measured.",
-        f"The ratio of the dependent RCNN needs closed gates: it is {closed} where 13 % of the gates are open, and "
+        f"The ratio of the dependent RCNN needs closed gates. It is {closed} where 13 % of the gates are open, and "
         f"{ratio(parts['rcnn_open']['unknown'])} with the gates as they are initialised.",
     ]
     return f"{table}\n\n{textwrap.fill(' '.join(notes), 120)}"
@@ -208,7 +208,7 @@ def before_after_table() -> str:
     table = markdown([*heads, "times as fast, or as small", "aim"], rows)
     note = (
         "These rows compare two commits, measured in turn on one machine in one run. We show medians, and quartiles of "
-        "the ratio in brackets. The aims are those of the issue at whose time the first commit was made."
+        "the ratio in brackets. The aims are those of the issue that was open when the first commit was made."
     )
     return f"{textwrap.fill(note, 120)}\n\n{table}\n\n{machine_of(bench)}"
 

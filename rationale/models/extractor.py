@@ -31,6 +31,8 @@ from rationale.nn.rules import RULES, DecisionSettings, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.settings import OneOf, setting
 
+ROWS = 32  # that a transformer reads at a time, if many selections of a text are read
+
 # Extractors without gates; the pool of each, or None if the setting `pool` chooses it
 WHOLE_TEXT: dict[str, type[Pool] | None] = {"full_text": None, "attention": AttentionPool}
 
@@ -102,8 +104,10 @@ class Predictor(nn.Module):
         z : [R, T], in [0, 1]
         """
         if self.encoder.reads_pieces:  # each piece is read beside all others, so rows have nothing in common
-            read = self.read(F.embedding(tokens, vectors), mask, z)
-            return self.pool(*read)
+            read = mask & (z > 0) if self.mode == "compact" else mask
+            order = read.sum(1).argsort()  # rows of similar length are read together, with little padding
+            parts = [self.pool(*self.read(F.embedding(tokens[i], vectors), mask[i], z[i])) for i in order.split(ROWS)]
+            return torch.cat(parts)[order.argsort()]
         values, number = z.unique(return_inverse=True)  # sorted, so 0 comes first if it occurs
         inputs = (tokens * len(values) + number).masked_fill(z == 0, 0)  # [R, T]: all words that are not read are equal
         if self.mode == "compact":
