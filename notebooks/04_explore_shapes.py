@@ -382,8 +382,11 @@ assert [sequence[0] == "open", sequence[-1] == "closed"] == [ends[0] == 1, ends[
 # When we train, we draw $u \sim \mathrm{Uniform}(0, 1)$. Then we need to know how the sample $h(u)$ moves with $a$ and
 # $b$ while $u$ is fixed. You derived this in section 5 of `03_hardkuma`. With $k$ written out, (H6) says
 #
-# $$h(u) = \min(1, \max(0, t)), \quad t = l + (r - l)\,k, \quad k = \big(1 - (1 - u)^{1/b}\big)^{1/a}, \qquad
-# \frac{\partial h}{\partial a} = -(r - l)\,\frac{k \ln k}{a}, \quad
+# $$h(u) = \min(1, \max(0, t)), \quad t = l + (r - l)\,k, \quad k = \big(1 - (1 - u)^{1/b}\big)^{1/a},$$
+#
+# and where $0 < t < 1$, its slopes are
+#
+# $$\frac{\partial h}{\partial a} = -(r - l)\,\frac{k \ln k}{a}, \quad
 # \frac{\partial h}{\partial b} = (r - l)\,\frac{k^{1-a} (1 - u)^{1/b} \ln (1 - u)}{a\,b^2}.$$
 #
 # Where $t < 0$ or $t > 1$, both derivatives are *exactly* 0. A draw that is clipped gives its gate no gradient. In the

@@ -680,7 +680,7 @@ if settles:
 fig, ax = figures.new_figure(size=(10, 5))
 ours = measured["model"]
 finding = f"Any one signal decides: precision {ours['precision']:.0%}, recall {ours['recall']:.0%}"
-bars = {name: [row[name] for row in measured.values()] for name in ("precision", "recall", "f1")}
+bars = {word: [row[word.lower()] for row in measured.values()] for word in ("precision", "recall", "F1")}
 figures.draw_bars(list(measured), bars, ax, title=finding, ylabel="share of words", fmt="{:.2f}")
 figures.save_figure(fig, folder, "ambiguity")
 fig

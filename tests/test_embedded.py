@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from base64 import b64decode
 from html import unescape
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -46,6 +47,23 @@ def in_node(explorer: embedded.Embedded, function: str, points: list[dict]) -> l
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
+
+
+@needs_node
+def test_the_axes_of_explorers_have_few_and_round_numbers() -> None:
+    base = SimpleNamespace(_esm=embedded.module() + "export { roundNumbers };")
+    wanted = {
+        (0, 1): [0, 0.5, 1],
+        (-0.1, 1.1): [0, 0.5, 1],
+        (1, 18): [5, 10, 15],
+        (0, 0.12): [0, 0.05, 0.1],
+        (-0.016, 0.0064): [-0.01, 0],
+        (0.00325, 0.0047): [0.0035, 0.004, 0.0045],
+        (100, 110): [100, 105, 110],
+        (3, 3): [3],
+    }
+    found = in_node(base, "({low, high}) => m.roundNumbers(low, high)", [{"low": a, "high": b} for a, b in wanted])
+    assert found == list(wanted.values())
 
 
 def shapes_to_try() -> list[dict]:

@@ -24,6 +24,15 @@ function shown(value) {
   return size > 0 && (size < 0.001 || size >= 1e4) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }
 
+// Two to five numbers from `low` to `high`, whose steps are 1, 2 or 5 times a power of ten.
+function roundNumbers(low, high) {
+  if (!(high > low)) return [low];
+  const unit = 10 ** Math.floor(Math.log10((high - low) / 2));
+  const step = [5, 2, 1].map(factor => factor * unit).find(step => high - low >= 2 * step * (1 - 1e-9));
+  const [first, last] = [Math.ceil(low / step - 1e-6), Math.floor(high / step + 1e-6)];
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(6)));
+}
+
 // A slider with a label and its value; `to` and `from` change between its position and its value.
 function slider(label, { min, max, step, to = x => x, from = x => x, get, set }) {
   const input = element("input", { type: "range", min, max, step, "aria-label": label });
@@ -63,15 +72,13 @@ function panel(title, width, height, [left, right], [bottom, top], { logs = fals
   const y = v => south - ((south - north) * (along(v) - along(bottom))) / (along(top) - along(bottom));
   const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
   const ticks = (low, high) =>
-    logs ? [0.01, 0.1, 1, 10, 100].filter(v => v >= low && v <= high) : [low, (low + high) / 2, high];
+    logs ? [0.01, 0.1, 1, 10, 100].filter(v => v >= low && v <= high) : roundNumbers(low, high);
   picture.append(shape("text", { x: west, y: 16, class: "title" }, title));
   picture.append(shape("path", { d: `M${west},${north}V${south}H${east}`, class: "axis" }));
   for (const v of ticks(left, right))
     picture.append(shape("text", { x: x(v), y: south + 14, "text-anchor": "middle" }, shown(v)));
   for (const v of ticks(bottom, top))
-    picture.append(
-      shape("text", { x: west - 5, y: y(v) + 4, "text-anchor": "end" }, shown(Number(v.toPrecision(2)))),
-    );
+    picture.append(shape("text", { x: west - 5, y: y(v) + 4, "text-anchor": "end" }, shown(v)));
   picture.append(shape("text", { x: (west + east) / 2, y: height - 6, "text-anchor": "middle" }, xlabel));
   picture.append(
     shape(
