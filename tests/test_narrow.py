@@ -166,3 +166,16 @@ def test_on_a_phone_no_label_of_a_column_lies_on_the_heat_map():
         fig.draw_without_rendering()
         highest = max(label.get_window_extent().y1 for label in ax.get_xticklabels())
         assert highest <= ax.bbox.y0 + 1
+
+
+def test_names_of_three_lines_below_bars_do_not_lie_upon_each_other_on_a_phone():
+    names = [
+        f"free masks\nby {score} score\nε = {margin}" for score in ("no", "released", "our") for margin in (0.2, 0.5)
+    ]
+    fig, ax = figures.new_figure(size=(12, 5))
+    figures.draw_bars(names, {name: [72, 89, 79, 84, 61, 84] for name in ("F1", "optimality", "meets the margin")}, ax)
+    figures.to_png(fig)
+    with figures.style(), narrowed(fig):
+        fig.draw_without_rendering()
+        boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))

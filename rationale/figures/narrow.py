@@ -123,6 +123,9 @@ def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
     labels = [label for label in ax.get_xticklabels() if label.get_visible() and label.get_text()]
     if _overlap(labels):
         many = len(labels) > MANY
+        upright = many or any(
+            label.get_text().count("\n") > 1 for label in labels
+        )  # slanted, three lines lie on others
         if many and any("\n" in label.get_text() for label in labels):  # upright, each needs the width of one line
             ticks, texts = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
             undo.callback(ax.set_xticks, ticks, texts)
@@ -130,7 +133,7 @@ def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
         for label in ax.get_xticklabels():
             was = {"rotation": label.get_rotation(), "ha": label.get_ha(), "rotation_mode": label.get_rotation_mode()}
             undo.callback(label.set, **was)
-            label.set(rotation=90 if many else 35, ha="center" if many else "right", rotation_mode="default")
+            label.set(rotation=90 if upright else 35, ha="center" if upright else "right", rotation_mode="default")
     numbers = [text for text in ax.texts if text.get_ha() == "center" and text.get_text()]
     if _overlap(numbers, both_ways=True):
         for text in numbers:
