@@ -414,10 +414,12 @@ def own_texts_table(_: pd.DataFrame) -> str:
         near = sum(one.value >= -WITHIN["full text"] - ROUNDING for one in full)
         held = (part["rate_gap"] <= WITHIN["rate"]).sum()
         above = sum(one.value > 0 for one in part["tfidf"])
-        told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
+        told = (
+            f"With `{encoder}`, models that read a fifth of the words are above TF-IDF in {above} of {len(part)} runs"
+        )
         if full:
             told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
-        lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+        lines.append(f"{told}. The share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))
