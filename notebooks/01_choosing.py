@@ -137,9 +137,9 @@ fig
 
 # %% [markdown]
 # You see that gradient descent cannot move on the step. To the left of 0 the derivative is 0, to the right it is 0,
-# and at 0 itself there is none. A score of $-3$ and a score of $-0.1$ get the same derivative, although for one of
-# them a small step would be enough. This is the whole problem, and in the rest of the repository we look for ways
-# around it.
+# and at 0 itself there is none. A score of $-3$ and a score of $-0.1$ get the same derivative, although a small step
+# would be enough to make the second one positive. This is the whole problem, and in the rest of the repository we
+# look for ways around it.
 #
 # The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
 # number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what we have lost.

@@ -159,9 +159,9 @@ if is_ours:
 # also see that with more steps, the bottleneck is *further* from the truth. Our guess is that it then drops more of
 # what this one answer does not need. For the two other methods, the number of steps makes hardly any difference.
 #
-# The paper's 0.00 for `states` lies at the lower end of where we expect one more run of ours, and its number for
-# additive noise at the upper end. So another seed alone could explain these two differences, although the intervals
-# of our means exclude both numbers.
+# The paper's 0.00 for `states` lies at the lower end of the interval in which we expect one more run of ours. Its
+# number for additive noise lies at the upper end of this interval. So another seed alone could explain these two
+# differences, although the intervals of our means exclude both numbers.
 #
 # ## 2. One sequence, every method (Figure 3)
 #
@@ -296,10 +296,10 @@ for path in folders["toy"][:1]:
 # with the best F1. *Optimality* is the share of masks that are one of the smallest, and *dropped* is the share of
 # positions that a mask drops. All of these are means over sentences, in per cent.
 #
-# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of (D6)
-# in `41_diffmask`. So the search that solves the same problem is the one under $D(y, \hat y) \le \epsilon$. We also
-# compare with erasure, which keeps only the answer, and these columns begin with *answer*. The paper does not say which
-# of the two searches it used.
+# What should a mask keep? We ask the masks to keep the distribution of the answer within the margin $\epsilon$ of
+# (D6) in `41_diffmask`. So we compare them with the result of a search that has the same constraint,
+# $D(y, \hat y) \le \epsilon$. We also compare with erasure, which keeps only the answer, and these columns begin with
+# *answer*. The paper does not say which of the two searches it used.
 #
 # > The paper compares with a score function that leaves $\lambda$ out (*by released score*, which the paper calls
 # > "REINFORCE+"). With $\lambda$ put back, we call the method *by score*. Our embeddings, sentences and model are not

@@ -262,9 +262,9 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # \tag{D5}$$
 #
 # We use both formulas for the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
-# depth $\ell$ if no layer up to there votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then $P(z_i \ne 0)$ is
-# exactly the product of the $P(v^{(k)}_i \ne 0)$. But a vote that is not 0 is still *below* 1, so the product also
-# makes the inputs that it keeps smaller. The figure below shows how much.
+# depth $\ell$ if no layer up to layer $\ell$ votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then
+# $P(z_i \ne 0)$ is exactly the product of the $P(v^{(k)}_i \ne 0)$. But a vote that is not 0 is still *below* 1, so
+# the product also makes the inputs that it keeps smaller. The figure below shows how much.
 #
 # There is also a probe of *states*, which masks the states $h^{(\ell)}$ of one layer. Its network reads only these
 # states, and the vote of this layer is the gate itself, $z_i = v^{(\ell)}_i$.

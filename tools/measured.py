@@ -17,7 +17,10 @@ from rationale.runs.compare import KIND
 from rationale.statistics import Difference, share_difference, welch_test, wilson_interval
 
 SPREAD = "±: the standard deviation over the seeds."
-INTERVAL = "In brackets: a 95 % interval; that of a share of the texts, such as an accuracy, of one seed is Wilson's."
+INTERVAL = (
+    "In brackets: a 95 % interval. If a number is a share of the texts, such as an accuracy, and has one seed, this is "
+    "Wilson's interval."
+)
 BOOTSTRAP = "In brackets: a 95 % interval by the bootstrap over texts, and over seeds where there are several."
 NONE = "°: from one seed, and no interval can be computed from what is committed."
 ALIKE = "≈: not significantly different from {reference}, at 5 %, each test by itself ({tests})."

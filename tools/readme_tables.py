@@ -414,10 +414,12 @@ def own_texts_table(_: pd.DataFrame) -> str:
         near = sum(one.value >= -WITHIN["full text"] - ROUNDING for one in full)
         held = (part["rate_gap"] <= WITHIN["rate"]).sum()
         above = sum(one.value > 0 for one in part["tfidf"])
-        told = f"With `{encoder}`, a fifth of the words is above TF-IDF in {above} of {len(part)} runs"
+        told = (
+            f"With `{encoder}`, models that read a fifth of the words are above TF-IDF in {above} of {len(part)} runs"
+        )
         if full:
             told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
-        lines.append(f"{told}; the share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+        lines.append(f"{told}. The share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))
@@ -433,7 +435,7 @@ def agreement_table(table: pd.DataFrame) -> str:
     measures = {"f1_macro": "F1 of words", "span_f1_macro": "F1 of passages (IOU F1)", "auprc": "AUPRC"}
     rows = []
     for row in table[(table["model"] == "hardkuma") & table["f1_macro"].notna()].to_dict("records"):
-        cells = [row["corpus"], f"{row['encoder']}, seed {row['seed']}", f"{100 * row['test_rate']:.1f}"]
+        cells = [row["corpus"], f"{row['encoder']}, seed {row['seed']}", f"{100 * row['test_rate']:.1f}°"]
         for name in measures:
             half = 1.96 * row[f"{name}_error"]
             cells.append(with_interval(Difference(row[name], row[name] - half, row[name] + half), scale=100))
@@ -443,10 +445,11 @@ def agreement_table(table: pd.DataFrame) -> str:
         values = part.set_index("metric")["value"]
         found = [f"{100 * values[name]:.1f}" if name in values else "" for name in measures]
         known = "" if (part["known"] == "read").all() else " (recalled, not read)"
-        rows.append([corpus, f"{source}{known}", "", *found])
+        rows.append([corpus, f"published: {source}{known}", "", *found])
     said = (
-        "Agreement with the words that people marked, at a target of 20 %: means over the texts of test, with 95 % "
-        "intervals. Our models have seen no marks. The published test split is another one."
+        "The next table shows how well the selected words agree with those that people marked, at a target of 20 %. "
+        "The numbers are means over the texts of test, in per cent, with 95 % intervals. Our models have seen no "
+        "marks. The published numbers are those of another test split."
     )
     return f"{said}\n\n{markdown(['corpus', 'model', 'selected', *measures.values()], rows)}"
 
