@@ -1,4 +1,4 @@
-"""Figures on dark pages in a real browser: of a run, and of the book, whose switch they follow."""
+"""Pages of the book in a real browser, from a file: their figures on dark, as in a run, and what they offer."""
 
 import json
 import re
@@ -84,3 +84,14 @@ def test_figures_of_the_book_follow_its_switch(started, pages):
     page.evaluate("document.body.setAttribute('data-md-color-scheme', 'slate')")
     after = seen(page)
     assert before["page"] != after["page"] and before["letters"] != after["letters"]
+
+
+def test_a_page_that_is_a_file_gives_itself_as_a_notebook(pages):
+    with browser.browser() as started:
+        page = started.new_page()
+        page.goto(pages["book"].as_uri())
+        with page.expect_download() as waiting:
+            page.locator("a.download").first.click()
+        given = waiting.value
+        assert given.suggested_filename == "01_first.ipynb"
+        assert Path(given.path()).read_bytes() == pages["book"].with_suffix(".ipynb").read_bytes()

@@ -38,7 +38,7 @@ from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
 from tools.book.choose import choose_page
 from tools.book.drawings import draw_in_pages
-from tools.book.links import broken, link_equations
+from tools.book.links import broken, embed_downloads, link_equations
 from tools.book.pages import (
     blocks,
     download,
@@ -243,6 +243,7 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
             write_text(site / f"{old}.html", MOVED.format(page=f"{new}.html", name=new))
     linked = link_equations(site)
     draw_in_pages(site)
+    embed_downloads(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
     lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
     return [*handler.messages, *lost, *broken(site)]

@@ -1,5 +1,6 @@
-"""Links in the built site: from each mention of an equation or a notebook to its place; and a check of all links."""
+"""Links in the built site: from each mention of an equation or a notebook to its place; downloads; a check of all."""
 
+import base64
 import html
 import re
 from collections.abc import Callable
@@ -13,6 +14,7 @@ LABEL = r"\b[A-Z]\d+[a-z]?\b"
 MENTION = re.compile(rf"eqs?\. \(?{LABEL}(?:\)?(?:, | and |-)\(?{LABEL})*|\({LABEL}(?:(?:, | and |-){LABEL})*\)")
 NOTEBOOK = re.compile(r"\b(?:notebooks/)?(\d\d_\w+)(?:\.py)?\b")
 TAG = re.compile(r"(<[^>]+>)")
+OFFERED = re.compile(r'\bdownload="([^"]+\.ipynb)" href="\1"')
 CLOSED = ("a", "script", "style", "title", "nav", "button", "h1", "h2", "h3", "h4", "summary")  # no links inside
 
 
@@ -69,6 +71,19 @@ def _in_text(page: str, change: Callable[[str], str]) -> str:
         elif not inside:
             parts[number] = change(part)
     return page[:begin] + "".join(parts) + page[end:]
+
+
+def embed_downloads(site: Path) -> None:
+    """Make each notebook that a page offers a part of the page: a browser downloads no file that lies beside a file."""
+    for path in site.rglob("*.html"):
+
+        def embedded(found: re.Match, folder: Path = path.parent) -> str:
+            content = base64.b64encode((folder / found[1]).read_bytes()).decode()
+            return f'download="{found[1]}" href="data:application/x-ipynb+json;base64,{content}"'
+
+        text = path.read_text("utf-8")
+        if (changed := OFFERED.sub(embedded, text)) != text:
+            path.write_text(changed, "utf-8")
 
 
 def broken(site: Path) -> list[str]:
