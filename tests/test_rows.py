@@ -133,7 +133,7 @@ def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_
     whole = json.loads((runs[0] / "metrics.json").read_text())["test"]
     assert table["f1_macro"][0] == pytest.approx(whole["f1_macro"]), "the agreement with the words that are marked"
     shown = readme_tables.agreement_table(table)
-    assert f"| synthetic | lstm, seed 1 | {100 * whole['rate_selected']:.1f} | {100 * whole['f1_macro']:.1f} (" in shown
+    assert f"| synthetic | lstm, seed 1 | {100 * whole['rate_selected']:.1f}° | {100 * whole['f1_macro']:.1f} (" in shown
     assert shown.count("recalled, not read") == 2, "the published numbers"
 
 
