@@ -86,12 +86,11 @@ def test_figures_of_the_book_follow_its_switch(started, pages):
     assert before["page"] != after["page"] and before["letters"] != after["letters"]
 
 
-def test_a_page_that_is_a_file_gives_itself_as_a_notebook(pages):
-    with browser.browser() as started:
-        page = started.new_page()
-        page.goto(pages["book"].as_uri())
-        with page.expect_download() as waiting:
-            page.locator("a.download").first.click()
-        given = waiting.value
-        assert given.suggested_filename == "01_first.ipynb"
-        assert Path(given.path()).read_bytes() == pages["book"].with_suffix(".ipynb").read_bytes()
+def test_a_page_that_is_a_file_gives_itself_as_a_notebook(started, pages):
+    page = started.new_context().new_page()
+    page.goto(pages["book"].as_uri())
+    with page.expect_download() as waiting:
+        page.locator("a.download").first.click()
+    assert waiting.value.suggested_filename == "01_first.ipynb"
+    given = Path(waiting.value.path()).read_bytes()
+    assert given == pages["book"].with_suffix(".ipynb").read_bytes()
