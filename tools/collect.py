@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput, command
 from rationale.files import write_text
 from rationale.runs import by_text, saved
@@ -35,7 +36,6 @@ from tools import command_line
 from tools.readme_tables import with_tables
 
 PROBES = "14_train_probes"
-WITH_WORDS = ("sst", "xquad", "squad")  # corpora of probes whose texts are of words, and not of digits
 HISTORY = ("run", "epoch", "seconds", "dev_accuracy", "dev_rate_expected", "dev_rate_selected", "dev_task",
            "selection.multiplier", "dev_mse", "method", *BY_LAYER)  # fmt: skip
 READERS = {"results.csv": read_results, "by_text.csv": by_text.read_table, "history.csv": read_history}
@@ -117,7 +117,8 @@ def _with_masks(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
     """The rows, and what the masks of each saved run on SST or on questions show (see `facts_of_masks`)."""
     for run, name in ((run, f"{run.parent.name}/{run.name}") for run in runs if run.parent.name == PROBES):
         part = rows[rows["run"].eq(name)]
-        if len(part) and part["corpus"].iloc[0] in WITH_WORDS and (run / "attributions.jsonl").is_file():
+        of_words = len(part) and not find_corpus(part["corpus"].iloc[0]).alphabet
+        if of_words and (run / "attributions.jsonl").is_file():
             for method, facts in facts_of_masks(run).items():
                 first = part[part["model"].eq(method)].head(1)
                 rows = pd.concat([rows, *(first.assign(split="test", metric=k, value=v) for k, v in facts.items())])

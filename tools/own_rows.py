@@ -19,7 +19,7 @@ from rationale.files import write_text
 from rationale.nn.gates import GATES
 from rationale.runs import by_text, intact, saved
 from rationale.runs.committed import OWN_TEXTS, read_own_texts, reference_folder
-from rationale.runs.faithfulness import agreement_by_text
+from rationale.runs.faithfulness import agreement_by_text, batches_of
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training.tfidf import FILE
 from rationale.training.tfidf import METRICS as OF_BASELINE
@@ -53,9 +53,10 @@ def own_row(run: Path) -> dict[str, Any]:
         row |= {f"tfidf_{split}": baseline[split][metric], f"{split}_accuracy": scores[split][metric]}
         row |= {f"{split}_rate": scores[split]["rate_selected"]}
     texts = saved.read_rationales(run, "test")
-    agreement = agreement_by_text(saved.load_run(run), texts) if "gold" in texts else {}
-    for name, values in agreement.items():
-        row |= {name: values.mean().item(), f"{name}_error": values.std().item() / len(values) ** 0.5}
+    if "gold" in texts:
+        model = saved.load_run(run)
+        for name, values in agreement_by_text(model, texts, batches_of(model, texts)).items():
+            row |= {name: values.mean().item(), f"{name}_error": values.std().item() / len(values) ** 0.5}
     row |= {"best_epoch": scores["best_epoch"], "epochs": p["epochs"], "seconds": round(scores["seconds"], 1)}
     return row | {"commit": read_environment(run).get("commit", "")[:12], "right": by_text.write_scores(metric, right)}
 

@@ -123,9 +123,8 @@ def _turn_overlapping_labels(ax: Axes, undo: ExitStack) -> None:
     labels = [label for label in ax.get_xticklabels() if label.get_visible() and label.get_text()]
     if _overlap(labels):
         many = len(labels) > MANY
-        upright = many or any(
-            label.get_text().count("\n") > 1 for label in labels
-        )  # slanted, three lines lie on others
+        # slanted, a label of three lines would lie on its neighbours
+        upright = many or any(label.get_text().count("\n") > 1 for label in labels)
         if many and any("\n" in label.get_text() for label in labels):  # upright, each needs the width of one line
             ticks, texts = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
             undo.callback(ax.set_xticks, ticks, texts)

@@ -127,7 +127,7 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
 
     @cache
     def batches(name: str) -> Batches:
-        return _batches(run, parts[name])
+        return batches_of(run, parts[name])
 
     fitted, scores = None, {}
     for name in splits:
@@ -137,20 +137,20 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
             scores[name]["length_leak"] = length_leak(fitted, empty_rationale_states(run.model, batches(name)))
         scores[name] |= count_leak(parts[name])
         if "gold" in parts[name]:
-            agreement = agreement_by_text(run, parts[name])
+            agreement = agreement_by_text(run, parts[name], batches(name))
             scores[name] |= {name: values.mean().item() for name, values in agreement.items() if name != "f1_macro"}
         if "word_labels" in parts[name]:
             scores[name] |= plausibility(parts[name])
     return scores
 
 
-def agreement_by_text(run: SavedRun, rows: "pd.DataFrame") -> dict[str, Tensor]:
-    """`gold_agreement` of a run on rows of `read_rationales`: [M] each, of the M texts in which people marked words."""
+def agreement_by_text(run: SavedRun, rows: "pd.DataFrame", batches: Batches) -> dict[str, Tensor]:
+    """`gold_agreement`, [M] each, of a run on rows of `read_rationales`; `batches` are their texts (`batches_of`)."""
     gold = [flags if isinstance(flags, list) else None for flags in rows["gold"]]  # NaN: nobody marked this text
-    return gold_agreement(run.model, _batches(run, rows), gold)
+    return gold_agreement(run.model, batches, gold)
 
 
-def _batches(run: SavedRun, rows: "pd.DataFrame") -> Batches:
+def batches_of(run: SavedRun, rows: "pd.DataFrame") -> Batches:
     """The texts of rows of `read_rationales`, in their order."""
     examples = [Example(tuple(row.tokens), int(row.label)) for row in rows.itertuples()]
     return Batches(examples, run.vocabulary, 256)

@@ -14,7 +14,6 @@ LABEL = r"\b[A-Z]\d+[a-z]?\b"
 MENTION = re.compile(rf"eqs?\. \(?{LABEL}(?:\)?(?:, | and |-)\(?{LABEL})*|\({LABEL}(?:(?:, | and |-){LABEL})*\)")
 NOTEBOOK = re.compile(r"\b(?:notebooks/)?(\d\d_\w+)(?:\.py)?\b")
 TAG = re.compile(r"(<[^>]+>)")
-OFFERED = re.compile(r'\bdownload="([^"]+\.ipynb)" href="\1"')
 CLOSED = ("a", "script", "style", "title", "nav", "button", "h1", "h2", "h3", "h4", "summary")  # no links inside
 
 
@@ -75,15 +74,11 @@ def _in_text(page: str, change: Callable[[str], str]) -> str:
 
 def embed_downloads(site: Path) -> None:
     """Make each notebook that a page offers a part of the page: a browser downloads no file that lies beside a file."""
-    for path in site.rglob("*.html"):
-
-        def embedded(found: re.Match, folder: Path = path.parent) -> str:
-            content = base64.b64encode((folder / found[1]).read_bytes()).decode()
-            return f'download="{found[1]}" href="data:application/x-ipynb+json;base64,{content}"'
-
-        text = path.read_text("utf-8")
-        if (changed := OFFERED.sub(embedded, text)) != text:
-            path.write_text(changed, "utf-8")
+    for file in site.glob("*.ipynb"):
+        page, content = file.with_suffix(".html"), base64.b64encode(file.read_bytes()).decode()
+        offered = f'download="{file.name}" href="'
+        embedded = f"{offered}data:application/x-ipynb+json;base64,{content}"
+        page.write_text(page.read_text("utf-8").replace(f"{offered}{file.name}", embedded), "utf-8")
 
 
 def broken(site: Path) -> list[str]:

@@ -136,7 +136,7 @@ def _refuse_other_format(path: Path, kind: str) -> None:
 def _csv(path: Path) -> Table:
     place, kind = shown(path), kind_of(path)
     beginning = list(islice(read_lines(path), MOST_HEADER_LINES if kind == ".csv" else 1))
-    first = next(iter(beginning), None)
+    first = beginning[0] if beginning else None
     if first is None or not first.strip():
         what = "empty" if first is None else "its first row is empty"
         raise BadInput(f"{place}: {what}; accepted: a row with column names")
