@@ -37,6 +37,7 @@ from rationale.runs.yaml_files import is_override
 
 LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working folders are longer
 INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+RUNNING, FAILED = "run.running.ipynb", "failed.ipynb"  # while it is executed, and what is left if a cell fails
 KERNEL_STARTS = 3  # two kernels that start at the same time may be given the same port; then one of them dies
 
 Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place with parameters
@@ -175,7 +176,12 @@ def run(
                 print(f"note: {printable(note)}")
             followed = settings_class(notebook).following(params)  # not the defaults that the kernel would take
             changed = {key: value for key, value in params.items() if value != start[key] or key in followed}
-            _execute(notebook, recorded, changed, code, work, threads, quiet, execute, to_html)
+            differences = printable(", ".join(f"{key} {value}" for key, value in changed.items()))
+            print(f"{notebook.stem}: {differences or 'default parameters'}")
+            print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
+            settings = _kernel_environment(notebook, work.path, threads)
+            _record(work, notebook.stem, recorded, code, settings["OMP_NUM_THREADS"])
+            _execute(notebook, changed, work, settings, quiet, execute, to_html)
         work.publish()
     return target
 
@@ -227,46 +233,61 @@ def _continue_or_clear(
 
 def _execute(
     notebook: Path,
-    params: dict[str, Any],
     changed: dict[str, Any],
-    code: str,
-    work: "WorkFolder",
-    threads: int | None,
+    work: WorkFolder,
+    settings: dict[str, str],
     quiet: bool,
     execute: Execute,
     to_html: ToHtml,
 ) -> None:
-    """Run the notebook inside `work`, and write run.ipynb, run.html, params.yaml and environment.txt."""
-    nbformat = optional("nbformat", "running a notebook", "notebooks")
-    differences = printable(", ".join(f"{name} {value}" for name, value in changed.items()))
-    print(f"{notebook.stem}: {differences or 'default parameters'}")
-    print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
+    """Run the notebook inside `work`, with `settings` as environment variables; write run.ipynb and run.html."""
     began = time.monotonic()
-    settings = kernel_settings(threads)
-    settings |= INLINE_PICTURES | {RUN_DIR: str(work.path)}
-    settings["RATIONALE_NOTEBOOK"] = str(notebook)
+    with environment_set(settings), progress_shown(work.path, quiet):
+        page = _run_cells(notebook, changed, work, execute, to_html, began)
+    _write_run(page, notebook.stem, work, to_html, began)
+    print(f"finished in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _kernel_environment(notebook: Path, folder: Path, threads: int | None) -> dict[str, str]:
+    """The environment variables with which the kernel of a run starts; a data folder that is missing is noted."""
+    settings = kernel_settings(threads) | INLINE_PICTURES | {RUN_DIR: str(folder), "RATIONALE_NOTEBOOK": str(notebook)}
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, [str(notebook.parent), os.environ.get("PYTHONPATH")]))
     if os.environ.get("RATIONALE_DATA"):
-        settings["RATIONALE_DATA"] = folder = _data_folder(os.environ["RATIONALE_DATA"])
-        print(f"note: RATIONALE_DATA={shown(folder)}: no such folder\n" * (not os.path.isdir(folder)), end="")
-    if work.resumed:
-        now = describe_environment(notebook.stem, params, code, settings["OMP_NUM_THREADS"])
-        note = continue_record(work.path / "environment.txt", now)
-        print(f"note: {note}\n" * bool(note), end="", flush=True)
-    else:
-        write_record(work.path, notebook.stem, params, code, settings["OMP_NUM_THREADS"])
+        settings["RATIONALE_DATA"] = data = _data_folder(os.environ["RATIONALE_DATA"])
+        if not os.path.isdir(data):
+            print(f"note: RATIONALE_DATA={shown(data)}: no such folder")
+    return settings
 
-    jupytext = import_jupytext()
-    running, failed, progress = work.path / "run.running.ipynb", work.path / "failed.ipynb", work.path / FILE
-    progress.unlink(missing_ok=True)
+
+def _record(work: WorkFolder, name: str, params: dict[str, Any], code: str, threads: str) -> None:
+    """Write params.yaml and environment.txt of a new run, or note in those of a continued one what differs today."""
+    if not work.resumed:
+        write_record(work.path, name, params, code, threads)
+        return
+    now = describe_environment(name, params, code, threads)
+    if note := continue_record(work.path / "environment.txt", now):
+        print(f"note: {note}", flush=True)
+
+
+def _run_cells(
+    notebook: Path, changed: dict[str, Any], work: WorkFolder, execute: Execute, to_html: ToHtml, began: float
+) -> Any:
+    """Execute the notebook's cells in run.running.ipynb, and return them with their outputs.
+
+    Raises
+    ------
+    BadInput
+        If a cell has raised it: the text of the error alone.
+    RunFailed
+        If a cell has raised anything else. The notebook up to that cell is failed.ipynb.
+    """
+    nbformat, jupytext = optional("nbformat", "running a notebook", "notebooks"), import_jupytext()
+    running = work.path / RUNNING
+    (work.path / FILE).unlink(missing_ok=True)
     cells = jupytext.read(notebook)
     jupytext.write(cells, running)
     try:
-        with (
-            nullcontext() if is_prepared(cells) else prepared(to_html, cells),
-            environment_set(settings),
-            progress_shown(work.path, quiet),
-        ):
+        with nullcontext() if is_prepared(cells) else prepared(to_html, cells):
             execute(running, changed)
         page = nbformat.read(running, as_version=4)
         _refuse_exit(page)
@@ -277,27 +298,32 @@ def _execute(
             running.unlink(missing_ok=True)
             raise BadInput(" ".join(getattr(error, "evalue", "").splitlines())) from None
         _check_place(work)
+        failed = work.path / FAILED
         os.replace(running, failed)
         raise RunFailed(
             f"{what_happened(error)}\n\nfailed after {time.monotonic() - began:.0f} s\n"
             f"the notebook up to there: {shown(failed)}\n"
             "the same command continues from the last checkpoint, if any"
         ) from None
+    return page
 
+
+def _write_run(page: Any, name: str, work: WorkFolder, to_html: ToHtml, began: float) -> None:
+    """Write run.html and run.ipynb of an executed notebook, and remove what only an unfinished run needs."""
+    nbformat = optional("nbformat", "running a notebook", "notebooks")
     _check_place(work)
-    page.metadata.get("papermill", {}).update(input_path=f"{notebook.stem}.py", output_path="run.ipynb")
-    write_text(work.path / "run.html", to_html(page, f"{notebook.stem} {work.name}"))
+    page.metadata.get("papermill", {}).update(input_path=f"{name}.py", output_path="run.ipynb")
+    write_text(work.path / "run.html", to_html(page, f"{name} {work.name}"))
     with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
         print(f"seconds: {time.monotonic() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
-    for finished in (failed, progress):
-        finished.unlink(missing_ok=True)
+    for finished in (FAILED, FILE):
+        (work.path / finished).unlink(missing_ok=True)
     for checkpoint in list(work.path.rglob("checkpoint*")):
-        checkpoint.unlink()  # only an unfinished run needs one
+        checkpoint.unlink()
         if not any(checkpoint.parent.iterdir()):
             checkpoint.parent.rmdir()
     write_text(work.path / "run.ipynb", nbformat.writes(page) + "\n")
-    running.unlink()
-    print(f"finished in {time.monotonic() - began:.0f} s", flush=True)
+    (work.path / RUNNING).unlink()
 
 
 def _check_place(work: WorkFolder) -> None:

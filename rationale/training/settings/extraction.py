@@ -37,13 +37,21 @@ class ExtractionSettings(
     """A rationale extractor, at the size of the paper's experiment on SST."""
 
     def refused(self) -> Iterator[Refusal]:
-        gate = GATES.get(self.model)
-        model = f"with model {self.model}"
-        held = self.selection is not None or self.transitions is not None
-        started = self.start == "target"
-        yield Refusal(started and gate is None, "start", model, "none, or a model with gates", meaningless=True)
+        yield from self._refused_start()
+        yield from self._refused_encoder()
+        yield from self._refused_without_gates()
+        yield from self._refused_estimator()
+        yield from self._refused_predictor()
+        yield from self._refused_rule()
+
+    def _refused_start(self) -> Iterator[Refusal]:
+        started, model = self.start == "target", f"with model {self.model}"
+        gates = self.model in GATES
+        yield Refusal(started and not gates, "start", model, "none, or a model with gates", meaningless=True)
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
+
+    def _refused_encoder(self) -> Iterator[Refusal]:
         network = f"with encoder {self.encoder}"
         if not find_encoder(self.encoder).reads_pieces:
             accepted = "false, or encoder=minilm"
@@ -51,64 +59,48 @@ class ExtractionSettings(
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
         in_order = self.batch_tokens is not None and not self.bucketed
         yield Refusal(in_order, "batch_tokens", "with bucketed false", "null, or bucketed=true")
-        if gate is None:
-            yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
-            yield Refusal(self.closeness > 0, "closeness", model, "0, or a model with gates", meaningless=True)
-            yield Refusal(self.guidance > 0, "guidance", model, "0, or a model with gates", meaningless=True)
-            yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
-            yield Refusal(self.sparsity > 0, "sparsity", model, "0, or a model with gates", meaningless=True)
-            yield Refusal(self.coherence > 0, "coherence", model, "0, or a model with gates", meaningless=True)
-            yield Refusal(self.entropy > 0, "entropy", model, "0, or a model with gates", meaningless=True)
-            yield Refusal(self.samples > 1, "samples", model, "1, or a model with gates", meaningless=True)
+
+    def _refused_without_gates(self) -> Iterator[Refusal]:
+        """What belongs to gates, for a model that has none: each with the value that leaves it out."""
+        if self.model in GATES:
+            return
+        model, other = f"with model {self.model}", "a model with gates"
+        yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
+        yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
+        for name in ("closeness", "guidance", "sparsity", "coherence", "entropy"):
+            yield Refusal(getattr(self, name) > 0, name, model, f"0, or {other}", meaningless=True)
+        yield Refusal(self.samples > 1, "samples", model, f"1, or {other}", meaningless=True)
+
+    def _refused_estimator(self) -> Iterator[Refusal]:
+        """What needs draws that pass gradients, or draws that pass none; and what a target cannot be held with."""
+        gate, model = GATES.get(self.model), f"with model {self.model}"
         scored = gate is not None and not gate.has_rsample
-        yield Refusal(
-            self.look_ahead and (scored or not self.dependent),
-            "look_ahead",
-            f"{model}, dependent={str(self.dependent).lower()}",
-            "false, or dependent gates whose draws pass gradients",
-            meaningless=True,
-        )
-        yield Refusal(
-            self.penalty == "sampled" and not scored, "penalty", model, "expected, or model=bernoulli", meaningless=True
-        )
-        yield Refusal(
-            self.baseline != "none" and not scored, "baseline", model, "none, or model=bernoulli", meaningless=True
-        )
-        if scored and held:
-            yield Refusal(
-                self.penalty == "sampled" and self.dynamics == "signed",
-                "dynamics",
-                "with penalty sampled and a target",
-                "dynamics=authors, or penalty=expected",
-            )
-            yield Refusal(
-                self.dependent and self.penalty == "expected",
-                "penalty",
-                f"with dependent gates of model {self.model} and a target",
-                "sampled",
-            )
-        yield Refusal(
-            gate is not None and gate.needs_zeroed_words and self.predictor == "compact",
-            "predictor",
-            f"{model}: a word that is removed passes no gradient",
-            "zero",
-        )
-        yield Refusal(
-            self.model == "attention" and self.pool not in ("final", "attention"),
-            "pool",
-            model,
-            "final or attention",
-            meaningless=True,
-        )
-        yield Refusal(
-            RULES[self.rule].has_budget and self.model == "full_text", "rule", model, "argmax", meaningless=True
-        )
-        yield Refusal(
-            self.dependent and not RULES[self.rule].in_order,
-            "rule",
-            "with dependent gates, which are decided one after the other",
-            "another rule, such as argmax",
-        )
+        ahead = self.look_ahead and (scored or not self.dependent)
+        where = f"{model}, dependent={str(self.dependent).lower()}"
+        accepted = "false, or dependent gates whose draws pass gradients"
+        yield Refusal(ahead, "look_ahead", where, accepted, meaningless=True)
+        sampled = self.penalty == "sampled"
+        yield Refusal(sampled and not scored, "penalty", model, "expected, or model=bernoulli", meaningless=True)
+        based = self.baseline != "none"
+        yield Refusal(based and not scored, "baseline", model, "none, or model=bernoulli", meaningless=True)
+        if scored and (self.selection is not None or self.transitions is not None):
+            signed, accepted = self.dynamics == "signed", "dynamics=authors, or penalty=expected"
+            yield Refusal(sampled and signed, "dynamics", "with penalty sampled and a target", accepted)
+            where = f"with dependent gates of model {self.model} and a target"
+            yield Refusal(self.dependent and not sampled, "penalty", where, "sampled")
+
+    def _refused_predictor(self) -> Iterator[Refusal]:
+        gate, model = GATES.get(self.model), f"with model {self.model}"
+        removed = gate is not None and gate.needs_zeroed_words and self.predictor == "compact"
+        yield Refusal(removed, "predictor", f"{model}: a word that is removed passes no gradient", "zero")
+        pooled = self.model == "attention" and self.pool not in ("final", "attention")
+        yield Refusal(pooled, "pool", model, "final or attention", meaningless=True)
+
+    def _refused_rule(self) -> Iterator[Refusal]:
+        rule, model = RULES[self.rule], f"with model {self.model}"
+        yield Refusal(rule.has_budget and self.model == "full_text", "rule", model, "argmax", meaningless=True)
+        where = "with dependent gates, which are decided one after the other"
+        yield Refusal(self.dependent and not rule.in_order, "rule", where, "another rule, such as argmax")
 
 
 def reviews_with_aspects() -> tuple[str, ...]:
