@@ -49,7 +49,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # ## 1. Five meetings
 #
 # Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
-# *prepare*. This takes one to two hours.
+# *prepare*. This takes one to two hours, and about three before meeting 2.
 #
 # | meeting | paper | prepare |
 # |---|---|---|
@@ -67,7 +67,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # 2. We can draw the gates of a text and count the selected words. Why does the objective not contain this count, but a
 #    sum of the probabilities $P(H \ne 0)$ (section 5 of `03_hardkuma`)?
 # 3. You can constrain the average share of words, or you can charge a price per word. With which of the two can a
-#    rationale become a *code*? So we call a selection that tells the answer by which or how many words are selected,
+#    rationale become a *code*? A selection is a code if it tells the answer by which or how many words are selected,
 #    and not by what they mean (`31_selection_rates`, section 13). What would you report beside the accuracy, so that
 #    your readers would notice?
 # 4. Softmax, sparsemax and fusedmax map the scores of words to weights. Which of these maps would you choose if you had

@@ -141,12 +141,12 @@ fig
 # would be enough to make the second one positive. This is the whole problem, and in the rest of the repository we
 # look for ways around it.
 #
-# The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a
-# number between 0 and 1, as attention does. Then there is a slope, and you can train. But look at what we have lost.
-# A weight $\sigma(o)$ is never 0, so the predictor reads *every* word. The predictor is trained, too, so it can even
-# learn to undo the weights. If a word has a weight of one per cent, the predictor only has to multiply it by a
-# hundred. If you then show a person "the words with large weights", you do not know whether the prediction depends on
-# these words. We want the other words to be *gone*.
+# The dashed line shows a way that suggests itself. Do not choose the word, *weigh* it: multiply its vector by a number
+# between 0 and 1, as attention does. Here this number is $\sigma(o)$, the sigmoid of the score. Then there is a slope,
+# and you can train. But look at what we have lost. A weight $\sigma(o)$ is never 0, so the predictor reads *every*
+# word. The predictor is trained, too, so it can even learn to undo the weights. If a word has a weight of one per cent,
+# the predictor only has to multiply it by a hundred. If you then show a person "the words with large weights", you do
+# not know whether the prediction depends on these words. We want the other words to be *gone*.
 #
 # ## 2. Leave the choice to chance
 #
@@ -538,7 +538,8 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 # Below a score of $-1.5$ every draw is 0 and every derivative is 0. The gate is shut for good, because there is no
 # slope, as on the step of section 1. And the price per selected word still has no gradient: $z_t$ counts as selected
 # if it is not 0, and this count is again a step. The *expected* count is not a step, but to compute it we need a
-# formula for the probability of 0.
+# formula for the probability of 0. Our clipped uniform has one. It is $(\tfrac12 - o_t) / 2$ where this lies between 0
+# and 1. Not every distribution has such a formula.
 #
 # So here is our wish, in four parts:
 #

@@ -59,8 +59,8 @@ grid = torch.linspace(0.0005, 0.9995, 1000)  # midpoints of 1000 cells of (0, 1)
 # We start with a uniform number because every generator can draw one. Take $U$ uniform on (0, 1) and let
 # $K = \left(1 - U^{1/b}\right)^{1/a}$, with two *shapes* $a, b > 0$. We chose this formula because each of its steps
 # can be undone, as you see now. Which distribution does $K$ have? The larger $U$ is, the smaller is $K$. So $K \le k$
-# means that $U$ is at least some number, and we find this number by solving for $U$. A uniform $U$ is at least $c$ with
-# probability $1 - c$, which gives the last step:
+# means that $U$ is at least some number, and we find this number by solving for $U$. A uniform $U$ is at least $v$ with
+# probability $1 - v$, which gives the last step:
 #
 # $$P(K \le k) = P\!\left(1 - U^{1/b} \le k^a\right) = P\!\left(U \ge (1-k^a)^b\right) = 1-(1-k^a)^b .$$
 #
@@ -276,7 +276,7 @@ for u, wrong, right, true in zip(u_single, *in_single, exact_quantile, strict=Tr
 # > which is the derivative of $\ln\Gamma$. Then $E[\ln K] = \frac1a(\psi(1)-\psi(1+b)) = -H_b/a$. Here
 # > $H_b = \psi(b+1)+\gamma$ is the harmonic number of a real $b$ (for a whole $b$ it is
 # > $1 + \frac12 + \dots + \frac1b$), and $\gamma = -\psi(1) \approx 0.5772$ is Euler's constant. The other moment is
-# > $E[\ln(1-K^a)]$. To find it, we compute $P(-\ln(1-K^a) > c) = P(K^a > 1-e^{-c}) = e^{-bc}$. This is the tail of an
+# > $E[\ln(1-K^a)]$. To find it, we compute $P(-\ln(1-K^a) > x) = P(K^a > 1-e^{-x}) = e^{-bx}$. This is the tail of an
 # > exponential variable with rate $b$, so $E[\ln(1-K^a)] = -1/b$.
 #
 # You can confirm all four moments with the draws of section 3.

@@ -9,10 +9,11 @@
 # %% [markdown]
 # # Derive the hard Kumaraswamy
 #
-# You know the wish from `01_choosing`. We want a gate that is exactly 0 or exactly 1 with positive probability, and
-# that still passes a gradient through its own draw. In `02_kumaraswamy` we found the second half of this wish. A draw
-# of $K$ is a formula in a uniform number and two shapes, and (K7) differentiates it. But $K$ lies strictly between 0
-# and 1, so a word would never be exactly dropped. This notebook adds the first half.
+# You know the four wishes from `01_choosing`. The first two are that a gate is exactly 0 or exactly 1 with positive
+# probability, and that it still passes a gradient through its own draw. In `02_kumaraswamy` we fulfilled the second
+# wish. A draw of $K$ is a formula in a uniform number and two shapes, and (K7) differentiates it. But $K$ lies strictly
+# between 0 and 1, so a word would never be exactly dropped. This notebook fulfils the first wish, and with it the other
+# two. The probability of 0 is then a formula, and no shapes make the gate certain.
 #
 # **You will** turn the Kumaraswamy into a gate that is exactly 0, exactly 1, or anything between, and that you can
 # train through its own samples.
@@ -115,8 +116,9 @@ print(f"the density falls by the factor {1 / width:.4f}")
 # $$\pi_0 = P(H=0) = 1-(1-k_0^a)^b, \qquad \pi_1 = P(H=1) = (1-k_1^a)^b, \qquad
 # \pi_c = P(0<H<1) = (1-k_0^a)^b-(1-k_1^a)^b. \tag{H3}$$
 #
-# These three masses have closed forms because the cdf of the base has one. This is why we use the Kumaraswamy here and
-# not the Beta (Bastings et al., sec. 3).
+# (The index $c$ stands for *continuous*.) These three masses have closed forms because the cdf of the base has one.
+# This is why we use the Kumaraswamy here and not the Beta (Bastings et al., sec. 3). If $l < 0$ and $r > 1$, all three
+# masses are positive, whatever $a$ and $b$ are. So no gate is ever certain.
 #
 # > A *mass* is a probability, so $\pi_0 \in [0,1]$. A *density* is a probability per unit, so it may exceed 1. The
 # > first picture below therefore has two scales. The curves belong to the left scale. The two dots on vertical lines
@@ -320,8 +322,9 @@ for name, value in total.items():
 # >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$, we have $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and
 # >    $|\partial h/\partial b| \le \frac{r-l}{a\,b}$.
 # > 2. So for all parameters near $(a, b)$, the difference quotient of $g(h)$ is at most $C$ times a constant that does
-# >    not depend on $u$. Such a constant dominates the difference quotients, and by the theorem of dominated
-# >    convergence we may exchange the limit and the expectation.
+# >    not depend on $u$. The theorem of dominated convergence says that if random numbers converge and one constant
+# >    bounds them all, then their means converge to the mean of the limit. So we may exchange the limit and the
+# >    expectation.
 # >
 # > It is not enough that $g$ is continuous and differentiable almost everywhere. The Cantor function rises from 0 to
 # > 1 continuously, but its derivative is 0 almost everywhere, so every sampled gradient is 0. The last line that is
@@ -810,8 +813,8 @@ figures.show_table(beside.rename_axis("on 17 x 17 pairs of shapes, float32").res
 # - The decision (H9), the entropy (H10) and the KL (H11) each have a part for 0, for 1 and for the interval. The same
 #   recipe works for every base with a known cdf (H12).
 #
-# The wish of `01_choosing` is fulfilled. This gate is exactly 0 or 1 with positive probability, and its draws pass
-# gradients.
+# The four wishes of `01_choosing` are fulfilled. This gate is exactly 0 or 1 with positive probability, its draws pass
+# gradients, the probability of 0 is a formula, and no shapes make the gate certain.
 #
 # **Next**: in `04_explore_shapes` you move $a$, $b$, $l$ and $r$ with sliders. In `05_count_words` we put one gate
 # on every word.

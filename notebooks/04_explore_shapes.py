@@ -275,7 +275,8 @@ for s in shapes_a:
 # %% [markdown]
 # The asymmetry of $a$ and $b$ matters at initialisation. A network computes two numbers for each word, which we call
 # its *raw outputs*. Each goes through a softplus, so that both shapes are positive. If the raw outputs are equal, then
-# $a = b$, and you know from exercise 2 that such a gate is not equally likely to be 0 and 1. It is more often 1.
+# $a = b$, and you know from exercise 2 that such a gate need not be 0 and 1 equally often. In exercise 3 you find out
+# what this means for an untrained network.
 #
 # **Exercise 3** (predict, change, explain; 8 minutes). An untrained network gives about 0 for both outputs, and
 # $a = b = \mathrm{softplus}(0) = \ln 2$. *Predict* which mass of such a gate is larger (`larger_mass`, "P(0)" or

@@ -84,7 +84,7 @@ change = (after - before).abs().sum(1)  # [T]
 # %% tags=["figure"]
 labels = [f"{word}\nz = {value:g}" for word, value in zip(words, z.tolist(), strict=True)]
 figures.draw_panel(figures.draw_bars, labels, {"change": change}, title="Only selected words can change the prediction",
-                   ylabel="change of p(y | x, z), sum over y", size=(9, 4), save=folder / "only_selected_words")
+                   ylabel="sum of the absolute changes", size=(9, 4), save=folder / "only_selected_words")
 
 # %% tags=["check"]
 rounding = 1e-12
@@ -152,7 +152,7 @@ bound = chances @ likelihood(patterns, worth).log()
 slack = log_likelihood - bound
 
 # %% tags=["figure"]
-figures.draw_panel(figures.draw_lines, certainty, {"log p(y | x) minus the average logarithm": slack},
+figures.draw_panel(figures.draw_lines, certainty, {"log-likelihood minus the average logarithm": slack},
                    title="The bound is tight where the gates are certain",
                    xlabel="certainty (factor on the log-odds of the gates)", ylabel="nats", size=(8, 4.2),
                    limits={"ylim": (0, None)}, save=folder / "bound")
@@ -186,10 +186,11 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 # > we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference* replaces the
 # > posterior by a distribution $q$ that we can draw from. One writes $p(y \mid x) = \mathrm{E}_q[p(y \mid x, z)\, p(z
 # > \mid x) / q(z)]$, and Jensen's inequality gives the bound $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\,
-# > p(z \mid x))$. Here $q$ *is* $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it
-# > towards a fixed shape. Where does this lead? For one text, the right side of (S2) is an average over patterns, and
-# > an average is at most its largest term. The average is largest if all the probability lies on the best pattern. So
-# > the bound rewards gates that become certain.
+# > p(z \mid x))$. (You find the KL divergence in section 8 of `02_kumaraswamy`. It is 0 if its two distributions are
+# > equal.) Here $q$ *is* $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it towards a
+# > fixed shape. Where does this lead? For one text, the right side of (S2) is an average over patterns, and an average
+# > is at most its largest term. The average is largest if all the probability lies on the best pattern. So the bound
+# > rewards gates that become certain.
 #
 # Does (S2) also reward short rationales? Look at the last printed line. This predictor loses nothing by reading
 # everything, so nothing in (S2) keeps the gates from opening all the way. If we want short rationales, we have to

@@ -73,8 +73,10 @@ folder = results_folder("10_first_rationale")
 # We call them the *informative* words, and they are a second gold standard. A reader who is shown only the informative
 # words can compute the score exactly.
 #
-# Here is the first review of our dev split, with its gold rationale marked. Above it you see the aspect and the score.
-# Would you have selected the same words to predict its score?
+# Our reviews are divided into three *splits*. The model learns from the train split. On the dev split we watch the
+# training and choose the epoch to keep, and the test split is read only once, at the end. Here is the first review of
+# the dev split, with its gold rationale marked. Above it you see the aspect and the score. Would you have selected the
+# same words to predict its score?
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
@@ -248,11 +250,11 @@ for row in picked.itertuples():
 # whole phrase "an awful colour". Second, the predictor may use it as a signal. Third, it may have hardly any effect,
 # and is selected only because the target asks for more words than the score needs. We can tell these apart by an
 # experiment. For each selected word of the dev split, we close its gate, leave the other gates as they are, and
-# predict again.
+# predict again. (If more than 2,000 words are selected, we do so for the first 2,000.)
 #
-# The table below has one row for each kind of word. From left to right, the columns are the number of selected words of
-# this kind, the share of them in the gold rationale, the share that stand directly beside a selected opinion word, and
-# the mean change of the predicted score when one such word is left out.
+# The table below has one row for each kind of word. From left to right, the columns are the number of words of this
+# kind that we left out, the share of them in the gold rationale, the share that stand directly beside a selected
+# opinion word, and the mean change of the predicted score when one such word is left out.
 
 # %%
 opinions = {word for grade in synthetic.GRADES.values() for word in grade.split()}
@@ -275,11 +277,12 @@ for i, t, size in zip(texts.tolist(), positions.tolist(), change, strict=True):
 columns = ["kind", "word", "in the gold rationale", "beside a selected opinion word", "change of the score"]
 left_out = pd.DataFrame(left_out, columns=columns)
 by_kind = left_out.groupby("kind")[columns[2:]].mean()
-by_kind.insert(0, "selected", left_out.groupby("kind").size())
+by_kind.insert(0, "left out", left_out.groupby("kind").size())
 figures.show_table(by_kind.reset_index())
 
 # %% tags=["check"]
-opinion_words = sum(kind == "opinion word" for kind in left_out["kind"])
+opinion_words = sum(word in opinions and bool(gate != 0) for z, review in zip(seen.z, splits["dev"], strict=True)
+                    for word, gate in zip(review.tokens, z, strict=False))  # behind the words stands padding
 num_words = sum(len(example.tokens) for example in splits["dev"])
 print(f"{opinion_words / num_words:.1%} of all words are selected opinion words; selected are "
       f"{dev['rate_selected']:.1%}, and the target is {p.selection or 1:.0%}")

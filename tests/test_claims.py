@@ -9,6 +9,7 @@ import pytest
 import yaml
 from torch import nn
 
+from rationale.data.corpora.synthetic import GRADES
 from rationale.errors import BadInput
 from rationale.nn.gates import GATES, HardKumaGate
 from rationale.runs import RunFailed, claims, committed, compare, notebook_path, root
@@ -269,6 +270,14 @@ def test_a_first_rationale_of_a_review_without_gold_words_is_shown(tmp_path, mon
     failed, bound = run_cells("10_first_rationale", tmp_path, monkeypatch, pictures=True, **p)
     assert not told(failed) and capsys.readouterr().out.count(OWN) == 1
     assert "precision" not in bound["scores"]["dev"], "the case that is tried"
+
+
+def test_all_selected_opinion_words_are_counted_however_many_words_are_left_out(tmp_path, monkeypatch):
+    p = smoke_parameters(notebook_path("10_first_rationale")) | TINY | {"num_dev": 60, "model": "full_text"}
+    _, bound = run_cells("10_first_rationale", tmp_path, monkeypatch, **p)
+    all_words = [word for review in bound["splits"]["dev"] for word in review.tokens]  # this model selects each of them
+    assert len(bound["left_out"]) < len(all_words), "the case that is tried"
+    assert bound["opinion_words"] == sum(any(word in g.split() for g in GRADES.values()) for word in all_words)
 
 
 def test_a_first_rationale_that_learned_nothing_fails_where_it_is_taken_for_ours(tmp_path, monkeypatch):
