@@ -306,10 +306,10 @@ figures.save_figure(fig, folder, "variance")
 fig
 
 # %% [markdown]
-# With a fixed baseline, or without one, you see the variance fall as $1/K$. With leave-one-out it falls faster at
-# first, because this baseline is a mean of $K - 1$ costs, and with more draws it is nearer to the expected cost. A
-# fixed baseline only moves the line down or up. Subtracting a suitable number is worth as much as many draws, and it
-# costs nothing.
+# With a fixed baseline, or without one, you see the variance fall as $1/K$. With leave-one-out the variance falls
+# faster at first. This baseline is a mean of $K - 1$ costs, and the more draws there are, the nearer it is to the
+# expected cost. A fixed baseline only moves the line down or up. Subtracting a suitable number is worth as much as many
+# draws, and it costs nothing.
 #
 # ### Does less noise train better?
 #

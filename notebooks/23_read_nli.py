@@ -119,9 +119,9 @@ if len(table):
 # that many rows stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are
 # equal and pass no gradient. With runs of your own, you can count such rows in section 3 (*settled*).
 #
-# A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al.
-# report about one point. Section 4 shows that gates which start from softmax attention lose less than two here. The
-# number of cells that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as
+# A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
+# about one point. Section 4 shows that gates which start from softmax attention are less than two points behind here.
+# The number of cells that the gates may open hardly matters. With a twentieth of the cells, the accuracy is as high as
 # with a fifth. The recurrent baseline, which does not align words, is six points behind softmax.
 #
 # The row *expected share held* is different. We trained its gates from scratch, too, but its constraint holds the

@@ -52,7 +52,7 @@ export.show_runs()
 # ## 1. One row per setting
 #
 # We average over seeds, and over nothing else. Each setting that differs between runs of one model is a column. (The
-# settings that differ between whole models are folded away above.) A column with *std* in its name is the standard
+# settings that differ from one model to another are folded away above.) A column with *std* in its name is the standard
 # deviation of the sample.
 #
 # You will meet two rates. *Expected* is the mean over sentences of the expected share of words with $z \ne 0$.

@@ -236,12 +236,11 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
 #   more than twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind
 #   selection, at a tenth of the words and above.
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
-#   words, you find gold words even more often. But such a model promises nothing, because its weights were learned
-#   with all words in view.
-#   Why is that so? We have two answers for the made-up reviews, and both are partial. It is not the dependence between
-#   the gates, because independent gates are no more precise (one seed). And HardKuma has to select more than it needs.
-#   From half as many words its error is no higher, and these words are gold more often than the tenth that attention
-#   marks. We have not asked attention for as few words.
+#   words, you find gold words even more often. But such a model promises nothing, because its weights were learned with
+#   all words in view. Why is that so? We have two partial answers for the made-up reviews. First, the dependence
+#   between the gates is not the reason, because independent gates are no more precise (one seed). Second, HardKuma has
+#   to select more than it needs. From half as many words its error is no higher, and these words are gold more often
+#   than the tenth that attention marks. We have not measured attention with as few words.
 
 # %% tags=["check"]
 if is_ours:

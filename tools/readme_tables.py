@@ -414,12 +414,13 @@ def own_texts_table(_: pd.DataFrame) -> str:
         near = sum(one.value >= -WITHIN["full text"] - ROUNDING for one in full)
         held = (part["rate_gap"] <= WITHIN["rate"]).sum()
         above = sum(one.value > 0 for one in part["tfidf"])
-        told = (
-            f"With `{encoder}`, models that read a fifth of the words are above TF-IDF in {above} of {len(part)} runs"
-        )
+        runs = f"{len(part)} run{'s' * (len(part) != 1)}"
+        lines.append(f"With `{encoder}` we have {runs} of models that read a fifth of the words.")
+        lines.append(f"In {above} of them, the model is above TF-IDF.")
         if full:
-            told += f" and at most {100 * WITHIN['full text']:.0f} points below the full text in {near} of {len(full)}"
-        lines.append(f"{told}. The share selected is at most {100 * WITHIN['rate']:.0f} points from 20 % in {held}.")
+            below = f"at most {100 * WITHIN['full text']:.0f} points below the full text"
+            lines.append(f"In {near} of the {len(full)} that we can compare with the full text, it is {below}.")
+        lines.append(f"In {held} it selects a share of the words within {100 * WITHIN['rate']:.0f} points of 20 %.")
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))
