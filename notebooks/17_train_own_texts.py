@@ -161,9 +161,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 #
 # You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what you
 # can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have collapsed.
-# If you see no such line, the run has passed these checks. In the table below them, the *expected share selected* and
-# the *share selected* are the share of words that the gates are expected to select, and the share that they do select
-# when we use the model.
+# If you see no such line, the run has passed these checks. In the table below them, the *expected share selected* is
+# the share of words that the gates are expected to select. The *share selected* is the share that they do select when
+# we use the model.
 
 # %%
 baseline = training.train_tfidf(splits, texts.head)

@@ -171,10 +171,10 @@ figures.show(fig)
 # has one common value for all words with $y_i > 0$. For a word with $y_i = 0$ the derivative is at most this value.
 # Otherwise we could gain by moving weight from one word to another. For the negative entropy this gives
 # $\ln y_i = x_i/\gamma + \text{const.}$, which is softmax at temperature $\gamma$. For half the squared norm the
-# derivative is $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where
-# this is positive, and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1),
-# you see that this $y$ is also the point of the simplex that is nearest to $x/\gamma$. We call it the projection
-# $P_\Delta$ of $x/\gamma$:
+# derivative is $x_i - \gamma y_i$. If we call its common value $\gamma\tau$, then $y_i = x_i/\gamma - \tau$ where this
+# is positive, and 0 elsewhere. We write $(\cdot)_+$ for $\max(\cdot, 0)$. If you complete the square in (A1), you see
+# that this $y$ is also the point of the simplex that is nearest to $x/\gamma$. We call it the projection $P_\Delta$ of
+# $x/\gamma$:
 #
 # $$\text{sparsemax}(x) = P_\Delta(x/\gamma) = (x/\gamma - \tau)_+, \qquad \tau:\; \sum_i (x_i/\gamma - \tau)_+ = 1.
 # \tag{A2}$$
@@ -210,7 +210,7 @@ print("weights that are not 0, of 6:", {gamma: round(size, 2) for gamma, size in
 # **Exercise 1** (predict, change, explain; 8 minutes). The smaller $\gamma$ is, the closer we are to the maximum
 # without a penalty. Take the scores (1, 0.2, 0.7). *Predict* the largest $\gamma$ at which sparsemax gives all weight
 # to one word (`bare_gamma`), and the largest at which the second word still gets nothing (`pair_gamma`). *Change*
-# $\gamma$ around both. *Explain* with (A2) what is true of a score whose weight is 0.
+# $\gamma$ to values below and above each of the two. *Explain* with (A2) what is true of a score whose weight is 0.
 
 # %% tags=["prediction"]
 bare_gamma, pair_gamma = 0.3, 1.3
@@ -356,9 +356,9 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # As $\alpha \to 1$ it becomes $\sum_i y_i \ln y_i$, and the map becomes softmax. At $\alpha = 2$ it is
 # $\frac12(\lVert y\rVert^2 - 1)$, and the map is sparsemax.
 #
-# Where a weight is positive, the derivative of $y \cdot x - \gamma\,\Omega(y)$ must be the same for all words. We name
-# this common value so that the next line is simple, and write
-# $x_i/\gamma - y_i^{\alpha-1}/(\alpha-1) = u - 1/(\alpha-1)$. Then we solve for $y_i$:
+# Where a weight is positive, the derivative of $y \cdot x - \gamma\,\Omega(y)$ must be the same for all words. Divided
+# by $\gamma$, it is a constant, which we write as $u - 1/(\alpha-1)$. So we have
+# $x_i/\gamma - y_i^{\alpha-1}/(\alpha-1) = u - 1/(\alpha-1)$ for these words, and we solve for $y_i$:
 #
 # $$\text{entmax}_\alpha(x) = \big(1 + (\alpha - 1)(x/\gamma - u)\big)_+^{1/(\alpha-1)}, \qquad u:\; \sum_i y_i = 1.
 # \tag{A6}$$
