@@ -255,7 +255,8 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
 # c_k = 5 \text{ at first}. \tag{D4}$$
 #
-# The paper computes another number, and takes the average of it and of its mean over the earlier layers:
+# The paper first computes another number $\hat\gamma^{(k)}_i$ for each layer. Its logit is the mean of two numbers,
+# which are the $\hat\gamma$ of layer $k$ and the mean $\hat\gamma$ of the earlier layers:
 #
 # $$\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k, \qquad
 # \gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
