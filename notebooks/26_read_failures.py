@@ -251,11 +251,11 @@ if is_ours:
 
 # %% [markdown]
 # A low accuracy shows you the runs that learned nothing. It does not show you the codes, which are more accurate than
-# the others. The seeds of some codes also agree with each other more than those of some good rationales. The first
-# gate is a sign of a code here. In every run that did not fail, this gate alone tells the class of less than 65 % of
-# the texts (and tossing a coin tells half of them). In most runs that failed after a skewed selector, it tells the
-# class of more texts than that. But we looked at this gate because we had skewed it. On real texts, you would not
-# know which word to look at.
+# the others. The seeds of some codes also agree with each other more than those of some good rationales. The first gate
+# is a sign of a code here. In every run that did not fail, this gate alone tells the class of less than 65 % of the
+# texts (and tossing a coin tells half of them). In most runs that failed after a skewed selector, it tells the class of
+# more than 65 %. But we looked at this gate because we had skewed it. On real texts, you would not know which word to
+# look at.
 #
 # What is left is to look at the rationales, and to ask what happens when the words change.
 #
