@@ -416,18 +416,18 @@ def own_texts_table(_: pd.DataFrame) -> str:
         above = sum(one.value > 0 for one in part["tfidf"])
         runs = f"{len(part)} run{'s' * (len(part) != 1)}"
         lines.append(f"With `{encoder}` we have {runs} of models that read a fifth of the words.")
-        lines.append(f"In {above} of them, the model is above TF-IDF.")
+        lines.append(f"Above TF-IDF: {above} of {len(part)}.")
         if full:
             below = f"at most {100 * WITHIN['full text']:.0f} points below the full text"
-            lines.append(f"In {near} of the {len(full)} that we can compare with the full text, it is {below}.")
-        lines.append(f"In {held} it selects a share of the words within {100 * WITHIN['rate']:.0f} points of 20 %.")
+            lines.append(f"{below.capitalize()}, where we have a run of it: {near} of {len(full)}.")
+        lines.append(f"Selected share within {100 * WITHIN['rate']:.0f} points of 20 %: {held} of {len(part)}.")
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))
     pairs = dict.fromkeys((p["corpus"], p["encoder"]) for p in wanted if (p["corpus"], p["encoder"]) not in there)
     lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
     if pairs:
-        lines.append(f"No run was made of {', '.join(f'{corpus} with {encoder}' for corpus, encoder in pairs)}.")
+        lines.append(f"There is no run yet of {' and of '.join(f'{corpus} with {name}' for corpus, name in pairs)}.")
     return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}\n\n{agreement_table(table)}"
 
 

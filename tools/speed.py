@@ -177,12 +177,13 @@ def authors_table() -> str:
     one, two = (ratio(parts["sst_random"][count]) for count in ("1", "2"))
     closed = " and ".join(ratio(parts["rcnn"][count]) for count in ("1", "2"))
     notes = [
-        f"Measured on: {where_authors()}; {authors()['how']}.",
+        f"Measured on {where_authors()}. {authors()['how']}",
         "Most of the gain on SST comes from batches of texts of similar length. On the same random batches, the ratio "
         f"is {one} on one thread and {two} on two.",
         "All ratios are those of the processor on which they were measured.",
-        f"For the dependent RCNN, a large ratio needs closed gates. It is {closed} where 13 % of the gates are open, "
-        f"and {ratio(parts['rcnn_open']['unknown'])} with the gates as they are initialised.",
+        "For the dependent RCNN, the ratio is large only if most gates are closed. Where 13 % of the gates are open, "
+        f"it is {closed} on one and on two threads. With the gates as they are initialised, it is "
+        f"{ratio(parts['rcnn_open']['unknown'])}.",
     ]
     return f"{table}\n\n{textwrap.fill(' '.join(notes), 120)}"
 
