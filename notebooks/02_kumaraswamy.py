@@ -112,17 +112,18 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
     print(f"Kuma{shapes}: P(K <= 0.1) = {low:.3f}, P(K <= 0.5) = {middle:.3f}, P(K <= 0.9) = {high:.3f}")
 
 # %% [markdown]
-# Near 0 the density behaves like $k^{a-1}$, so $a$ controls that end. Near 1 it behaves like $(1-k)^{b-1}$, so $b$
-# controls the other end. If a shape is below 1, the density grows without bound at the end that this shape controls,
-# and we say that it has a *pole* there. If the shape is above 1, the density falls to zero at this end. Equal shapes
-# do not give a symmetric density. As you see above, less than half of the mass of Kuma(2, 2) lies below 1/2.
+# Near 0 the density behaves like $k^{a-1}$, so $a$ controls that end. Near 1 we have $1-k^a \approx a(1-k)$, so the
+# density behaves like $(1-k)^{b-1}$, and $b$ controls this end. If a shape is below 1, the density grows without
+# bound at the end that this shape controls, and we say that it has a *pole* there. If the shape is above 1, the
+# density falls to zero at this end. Equal shapes do not give a symmetric density. As you see above, less than half of
+# the mass of Kuma(2, 2) lies below 1/2.
 #
 # ## 2. Keep the digits: everything from one logarithm
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
 # $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is very small. If $k^a$ is less than half the distance between 1 and the
-# next smaller float, the inner difference $1-k^a$ is rounded to 1. We avoid this if we first compute the logarithm of
-# the *survival* probability $P(K > k)$:
+# next smaller float, which is $2^{-24} \approx 6 \cdot 10^{-8}$, the inner difference $1-k^a$ is rounded to 1. We
+# avoid this if we first compute the logarithm of the *survival* probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
@@ -420,7 +421,8 @@ for shape_pair, closed_form, integrated in zip(
 # > $\partial E[g(K)]/\partial\theta = E[g'(K)\,\partial K/\partial\theta]$.
 # >
 # > When you compute $\partial k/\partial b$, take the middle form. Its factor $c\,e^c/(1-e^c)$ lies in $(-1, 0)$ for
-# > every $k$, while $k^{1-a}$ in the last form may overflow.
+# > every $k$, while $k^{1-a}$ in the last form may overflow. (To see the bounds, put $c = -x$. The factor becomes
+# > $-x/(e^x-1)$, and $e^x - 1 > x$ for $x > 0$.)
 #
 # We let autograd differentiate the draws and compare the result with (K7). Then we average it over many draws. The
 # average should be the derivative of the mean $E[K]$, for which section 4 has the exact formula (K4).

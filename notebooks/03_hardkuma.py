@@ -319,8 +319,8 @@ for name, value in total.items():
 # > $|g(h) - g(h')| \le C\,|h - h'|$ for some number $C$. You can prove this in two steps.
 # >
 # > 1. The derivatives of a sample are bounded, whatever $u$ is. Since $-k\ln k \le 1/e$ and
-# >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$, we have $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and
-# >    $|\partial h/\partial b| \le \frac{r-l}{a\,b}$.
+# >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$ (section 7 of `02_kumaraswamy`), we have
+# >    $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and $|\partial h/\partial b| \le \frac{r-l}{a\,b}$.
 # > 2. So for all parameters near $(a, b)$, the difference quotient of $g(h)$ is at most $C$ times a constant that does
 # >    not depend on $u$. The theorem of dominated convergence says that if random numbers converge and one constant
 # >    bounds them all, then their means converge to the mean of the limit. So we may exchange the limit and the

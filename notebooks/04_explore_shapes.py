@@ -197,8 +197,9 @@ for _ in range(60):  # P(0) grows with b, P(1) falls: halve the interval in log 
     coin = HardKuma(0.05, fair_b)
     low, high = (fair_b, high) if coin.prob_zero < coin.prob_one else (low, fair_b)
 print(f"a fair coin needs b = {fair_b:.6f}: P(0) = {coin.prob_zero:.3f}, P(1) = {coin.prob_one:.3f}")
-# a and b are exponents of different things: (1 - k^a)^b is what lies above k. A small a leaves k^a near 1 even at k_0,
-# so 1 - k_0^a is small, but its power b = 0.05 is large again, and this power is what counts.
+# The shape a controls the end at 0 and b the end at 1, but both masses come from P(K > k) = (1 - k^a)^b. A small a
+# leaves k^a near 1 even at k_0, so 1 - k^a is small at k_0 and at k_1. Its power b = 0.05 is large again at both. At
+# k_1 this power is P(1), which is therefore large. At k_0 it is P(H != 0), so little is left for P(0).
 
 # %% tags=["check"]
 tossed, fair = HardKuma(0.05, 0.05), HardKuma(torch.tensor(0.05), torch.as_tensor(fair_b))
@@ -420,10 +421,11 @@ fig
 # masses, as a cdf with its two jumps, and as a histogram of samples.
 #
 # Below it stands the explorer. It also works in the static book, because your browser computes everything. On the map
-# of $(a, b)$ you can drag a point, with the mouse, a finger or the arrow keys. The sliders `raw a` and `raw b` are the
-# outputs of a network, $a = 10^{-3} + \mathrm{softplus}(\text{raw } a)$. The slider `u` moves one draw, and *beside*
-# shows how it travels from $u$ to $K$, to $T$ and to $H$. In the same place you can also show the cdf, the Beta of (X3)
-# and the derivatives (H6). With a second gate you can compare two shapes.
+# of $(a, b)$ you can drag a point, with the mouse, a finger or the arrow keys. The sliders `raw a` and `raw b` are
+# the outputs of a network, $a = 10^{-3} + \mathrm{softplus}(\text{raw } a)$. The slider `u` moves one draw, and the
+# picture beside the density shows how this draw travels from $u$ to $K$, to $T$ and to $H$. With the menu `beside`
+# you can see the cdf, the Beta of (X3) or the derivatives (H6) in its place. With a second gate you can compare two
+# shapes.
 #
 # The dots on the map are the gates of a trained model. `10_first_rationale` has saved them after each epoch, for the
 # words of a few dev reviews. Move the slider `epoch` and watch where they go. Most of them end where the decision of

@@ -433,11 +433,12 @@ if is_ours:
     assert mover == max(scores_of, key=scores_of.get), "`mover` is not what the scores say"
 
 # %% [markdown]
-# One review proves little, so let us do the same with all reviews of the dev split that speak of our aspect. We test
-# the model with *counterfactuals*, that is, with texts that differ from the real ones in one respect only. We turn
-# each graded opinion word into its opposite, the worst words into the best, the poor ones into the good, and the
-# other way round. If we do so in all opinions about our aspect, a score $y$ becomes exactly $1 - y$. If we do so in
-# all others, our score stays what it is. Does the prediction follow? Does the selection change?
+# What happens to the predicted score if the opinions are reversed? In exercise 1 you find out for this one review.
+# Here we ask it of all reviews of the dev split that speak of our aspect. We test the model with *counterfactuals*,
+# that is, with texts that differ from the real ones in one respect only. We turn each graded opinion word into its
+# opposite, the worst words into the best, the poor ones into the good, and the other way round. If we do so in all
+# opinions about our aspect, a score $y$ becomes exactly $1 - y$. If we do so in all others, our score stays what it
+# is. Does the prediction follow? Does the selection change?
 #
 # The table below has one row for each of the two changes. From left to right, the columns are the number of words
 # that we change, and the share of them that is selected before and after the change. Then follow the mean change of

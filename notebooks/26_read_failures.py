@@ -122,15 +122,18 @@ if is_ours:
 #
 # ## 2. Skewed starts: the accuracy does not warn you
 #
-# Now the data are right, and the start is wrong. Before the usual training, one part of the model was trained alone, on
-# another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to shut it
-# otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to predict the
-# class from the first sentence of each text, whatever this sentence is about (section 3 of `16_failures`). We say that
-# a rationale *fails* if less than half of its selected words are gold. The table below holds the runs without a remedy,
-# in one row per start. The first two columns give the share of texts whose class you can tell from the first gate
-# alone, once after the skew and once at the end of the training. Then follow the precision against the gold words and
-# the recall of the words that carry the class. The next two columns give the accuracy, first of the runs that failed
-# and then of the others. The last two columns count the runs that failed and all runs.
+# Now the data are right, and the start is wrong. These reviews have two classes in place of a score. Class 1 holds
+# good scores of our aspect, and class 0 bad ones. Before the usual training, one part of the model was trained alone,
+# on another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to
+# shut it otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to
+# predict the class from the first sentence of each text, whatever this sentence is about (section 3 of
+# `16_failures`). We say that a rationale *fails* if less than half of its selected words are gold. The table below
+# holds the runs without a remedy, in one row per start. The name of a start says which part was skewed, and on how
+# many batches of texts. The more batches, the stronger is the skew. The first two columns give the share of texts
+# whose class you can tell from the first gate alone, once after the skew and once at the end of the training. Then
+# follow the precision against the gold words and the recall of the words that carry the class, which
+# `10_first_rationale` calls informative. The next two columns give the accuracy, first of the runs that failed and
+# then of the others. The last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
@@ -181,8 +184,10 @@ if is_ours:
 # ## 3. Three remedies
 #
 # How often does each remedy prevent a failure? For each start, we count the runs that do *not* fail. The table shows
-# their share with Wilson's 95 % interval, in one column per remedy. With ten runs or fewer this interval is wide, so
-# read only large differences.
+# their share with Wilson's 95 % interval, in one column per remedy. If the true share were $q$, the share of $n$ runs
+# would have the standard deviation $\sqrt{q(1-q)/n}$. The interval holds each $q$ that is at most 1.96 of its
+# standard deviations away from the share that we counted. With ten runs or fewer this interval is wide, so read only
+# large differences.
 
 # %%
 counted = uncorrelated.groupby(["start", "remedy"], observed=True, as_index=False)["fails"].agg(["mean", "size"])

@@ -292,7 +292,7 @@ function render({ model, el }) {
     const top = Math.min(6, Math.max(1.2, ...curves.flat().filter(v => v < 6)));
     const frame = panel("Density of T and masses of H", size, 300, [left, right], [0, top], {
       xlabel: "t",
-      ylabel: "density; lollipops: mass",
+      ylabel: "density; dots: mass",
     });
     const { x, y, south, north } = frame,
       cap = v => y(Math.min(top, v));
