@@ -453,6 +453,9 @@ paths |= {f"{name}, selected": curve for name, curve in by_epoch(lagrangians, "d
 if "signed" in lagrangians:
     late = lagrangians["signed"].query("epoch > 5")["dev_rate_expected"]
     assert (late - 0.4).abs().max() < 0.05, "the signed rule holds Bernoulli gates at their target"
+for run, part in lagrangians.get("authors", history.head(0)).groupby("run"):
+    rates = part.sort_values("epoch")["dev_rate_selected"]
+    assert rates.max() > 0.99 and rates.iloc[-1] < 0.01, f"{run}: first all words are selected, in the end none"
 for name, part in lagrangians.items():
     print(f"{name}: expected rate from {part['dev_rate_expected'].min():.0%} to {part['dev_rate_expected'].max():.0%}, "
           f"selected from {part['dev_rate_selected'].min():.0%} to {part['dev_rate_selected'].max():.0%}")  # fmt: skip
