@@ -9,7 +9,8 @@
 # %% [markdown]
 # # Read rationales that failed
 #
-# In `16_failures` you made one rationale fail. Here we compare many such runs. We train nothing on this page.
+# In `16_failures` one rationale is made to fail, and here we compare many such runs. You need not have read that page.
+# We train nothing here.
 #
 # **You will** see what correlated aspects do to a rationale, how often a skewed start ends in a rationale that explains
 # nothing, and how often each of three remedies prevents this.
