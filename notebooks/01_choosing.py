@@ -329,7 +329,8 @@ assert ((votes.mean(0) - fair.gradient).abs() < 4.5 * standard_error).all(), "un
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
 noise = fair.noise()
-finding = f"The mean of the draws is right; a single draw is off by {noise.norm() / fair.gradient.norm():.1f} gradients"
+times = (noise.norm() / fair.gradient.norm()).item()
+finding = f"The mean of the draws is right; the error of one draw is {times:.1f} times as long as the gradient"
 pair = {"exact gradient": fair.gradient, "mean of the draws, and the spread of one": votes.mean(0)}
 figures.draw_bars(words, pair, ax, title=finding, ylabel="gradient by the score (nats)", fmt="",
                   errors={"mean of the draws, and the spread of one": noise})  # fmt: skip
@@ -378,8 +379,8 @@ spread = votes.std(0) / noise
 assert ((spread - 1).abs() < 6 / math.sqrt(p.num_samples)).all(), "eq. (C6) is the spread of the draws in section 4"
 
 # %%
-print("noise of one draw, in lengths of the gradient: "
-      + ", ".join(f"{3 + m} words {ratio:.1f}" for m, ratio in zip(added, relative, strict=True)))  # fmt: skip
+by_length = ", ".join(f"{ratio:.1f} ({3 + m} words)" for m, ratio in zip(added, relative, strict=True))
+print(f"The noise of one draw, divided by the length of the gradient, is {by_length}.")
 
 # %% [markdown]
 # Each added word is charged the same cost as all others. So it brings noise of its own, while the gradient hardly
@@ -514,10 +515,11 @@ assert by_slopes < min(by_votes), "less noise than the votes of coins, for any l
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
-finding = f"{3 + added[-1]} words: noise of {by_votes[-1]:.1f} gradients with coins, {by_slopes:.1f} through the draw"
+finding = (f"{3 + added[-1]} words: with coins, the noise is {by_votes[-1]:.1f} times as long as the gradient, and "
+           f"{by_slopes:.1f} times through the draw")  # fmt: skip
 lines = {"coins, REINFORCE": by_votes, "clipped draws, chain rule": [by_slopes] * len(added)}
 figures.draw_lines([3 + m for m in added], lines, ax, title=finding, xlabel="words of the text", markers=True,
-                   ylabel="noise of one draw, in gradients")  # fmt: skip
+                   ylabel="noise of one draw / length of the gradient")  # fmt: skip
 figures.save_figure(fig, folder, "votes_and_slopes")
 fig
 

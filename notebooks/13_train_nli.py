@@ -143,7 +143,7 @@ if corpus_read.own is not None:
 
 # %% tags=["check"]
 trained = sum(value.numel() for value in result.model.parameters())
-print(f"{trained:,} trained parameters")
+print(f"We have trained {trained:,} parameters.")
 paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)
 if p.hidden_size == 200 and not p.intra and num_outputs == 3 and p.model in paper_size:
     of_vectors = 200 * (300 - result.model.vectors.shape[1])  # what shorter vectors save in the projection
@@ -173,7 +173,8 @@ figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}
 # ## 4. Alignments
 #
 # Here is one short pair of each label. In each row you see a premise word, and which words of the hypothesis it
-# aligns with. Grey cells are exactly 0. Neighbours of exactly equal weight have no border between them.
+# aligns with. The first row and the first column, *(no word)*, belong to `@@NULL@@`. Grey cells are exactly 0.
+# Neighbours of exactly equal weight have no border between them.
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
@@ -227,7 +228,8 @@ if p.model != "recurrent":
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()
         assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
-    print(f"weight on NULL (your guess: {guess}): " + ", ".join(f"{word} {of_null[word]:.3f}" for word in common))
+    weights = ", ".join(f"{of_null[word]:.3f} ({figures.token_in_words(word)})" for word in common)
+    print(f"The mean weights on NULL are {weights}. Your guess was {guess}.")
 
 # %% [markdown]
 # ## Summary

@@ -162,7 +162,8 @@ columns = ["kl_1", "js_1", "empty_1", "kl_0", "js_0", "precision", "recall", "f1
 columns += ["feasible", "feasible_draws", "settled", "smallest", "divergence", "kept", "agreement", "seconds"]
 table = pd.DataFrame(rows).T.reindex(columns=columns).dropna(axis=1, how="all").round(4)
 in_words = {"kl_1": "KL, layer 1", "js_1": "JS, layer 1", "empty_1": "empty, layer 1", "kl_0": "KL, layer 0",
-            "js_0": "JS, layer 0"}  # fmt: skip
+            "js_0": "JS, layer 0", "f1": "F1", "masked": "dropped", "feasible": "meets the margin",
+            "feasible_draws": "its draws do", "answer_f1": "answer: F1"}  # fmt: skip
 lines = [f"  accuracy of the model: dev {scores['dev']['accuracy']:.1%}, test {scores['test']['accuracy']:.1%}"]
 lines += ["  test, by method:", table.to_string()]
 (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -177,8 +178,9 @@ by_layer = {
     for method, one in found.items() if one.history
 }
 for method, layers in by_layer.items():
-    print(f"{figures.in_words(method)}, by layer; the model alone has {mark} {scores['test'][mark]:.3f}")
-    display(figures.show_table(layers, index="layer"))
+    print(f"Here are the layers of the {figures.in_words(method)}. Without masks, the model has a score "
+          f"({figures.in_words(mark)}) of {scores['test'][mark]:.3f}.")  # fmt: skip
+    display(figures.show_table(layers.rename(columns=figures.in_words), index="layer"))
 
 # %% tags=["figure"]
 trained = {method: one for method, one in found.items() if one.history}
@@ -187,7 +189,8 @@ for method, one in trained.items():
     lines = {f"layer {k}": [row[f"dev_kept_{k}"] for row in one.history] for k in range(len(frozen.layers))}
     fig, ax = figures.new_figure(size=(9, 4.6))
     kept = [one.metrics["test"][f"kept_{k}"] for k in range(len(frozen.layers))]
-    title = f"{figures.in_words(method)}: {kept[0]:.0%} of layer 0 is kept, {kept[-1]:.0%} of the last layer"
+    who = figures.in_words(method).capitalize()
+    title = f"{who}: {kept[0]:.0%} of layer 0 is kept, {kept[-1]:.0%} of the last layer"
     figures.draw_lines(epochs_run, lines, ax, title=title, xlabel="epoch", ylabel="expected share kept (dev)")
     figures.save_figure(fig, folder / "figures", f"kept_{method}")
     display(figures.show(fig))

@@ -133,9 +133,14 @@ figures.save_figure(fig, folder / "figures", "perplexity")
 figures.show(fig)
 
 # %%
-figures.show_table(pd.DataFrame(result.metrics), digits=2, index="measure")
+figures.show_table(pd.DataFrame(result.metrics).rename(index=figures.in_words), digits=2, index="measure")
 
 # %% [markdown]
+# How well does your model translate? If the perplexity on dev still falls at the end, the training was too short. After
+# a short run, such as that of the book, the score is low. The model then writes good English, but mostly about another
+# picture. To reach the scores of our long runs, train on all texts with the defaults of this notebook. You find these
+# scores in `25_read_seq2seq`, together with alignments of models that translate well.
+#
 # ## 4. What it wrote, and where it looked
 #
 # Here are up to three texts of the test split. Each row of a picture is a word that the model wrote, and each column
@@ -146,11 +151,12 @@ figures.show_table(pd.DataFrame(result.metrics), digits=2, index="measure")
 tests, said = targets.splits["test"], result.generations["test"]
 fitting = [i for i, e in enumerate(tests) if len(e.tokens) <= 24 and 0 < len(said[i].words) <= 14][:3]
 for i in fitting:
-    print("source:", " ".join(tests[i].tokens), "\nwritten:", result.text(said[i]))
-    print("references:", " | ".join(targets.references["test"][i]))
+    print("The source is:", " ".join(tests[i].tokens))
+    print("The model wrote:", result.text(said[i]))
+    print("The references are:", " | ".join(targets.references["test"][i]))
     fig, ax = figures.new_figure(size=(11, 4.8))
     weights = said[i].weights.numpy()
-    title = f"{p.model}: {(weights == 0).mean():.0%} of the weights are exactly 0"
+    title = f"{figures.in_words(p.model).capitalize()}: {(weights == 0).mean():.0%} of the weights are exactly 0"
     figures.draw_attention(weights, result.text(said[i]).split(), tests[i].tokens, ax, title=title)
     figures.save_figure(fig, folder / "figures", f"attention_{i}")
     display(figures.show(fig))
@@ -191,7 +197,8 @@ recombined = (1 - part) * zeros_of_short + part * zeros_of_long
 assert not count or abs(recombined - seen["zeros"].mean()) < 1e-6, "both halves together are the test set"
 slope = (seen["zeros"] * (is_long - part)).mean() if count else 0.0  # covariance with being long
 assert abs(slope - part * (1 - part) * (zeros_of_long - zeros_of_short)) < 1e-6, "the halves are mixed up"
-print(f"zeros: {zeros_of_short:.1%} of short texts, {zeros_of_long:.1%} of long ones; your guess: {guess}")
+print(f"Of the weights, {zeros_of_short:.1%} are 0 in short texts and {zeros_of_long:.1%} in long ones. Your guess was "
+      f"{guess}.")  # fmt: skip
 
 # %% [markdown]
 # ## Summary

@@ -46,8 +46,9 @@ gold = [torch.tensor(flags, dtype=torch.bool) if isinstance(flags, list) else No
 judged = [i for i, flags in enumerate(gold) if flags is not None and flags.any()]
 classes = "accuracy" in scores["test"]
 names = (find_corpus(trained["corpus"]).labels or saved.load_run(source).labels) if classes else ()
-print(f"{p.run}: {trained.get('corpus', 'made-up reviews')}, {trained['aspect']}, model {trained['model']}; "
-      f"{len(rows)} test reviews, {len(judged)} with a gold rationale")
+about = f"{figures.in_words(trained.get('corpus', 'synthetic'))} ({trained['aspect']})"
+print(f"In the run {p.run}, the model {figures.in_words(trained['model'])} was trained on {about}. It has {len(rows)} "
+      f"test reviews, and {len(judged)} of them have a gold rationale.")  # fmt: skip
 
 # %% [markdown]
 # ## 1. Predictions
@@ -61,12 +62,12 @@ if classes:
     counts = pd.DataFrame(table.numpy(), names, [f"predicted {name}" for name in names])
     display(figures.show_table(counts, index="label", quoted=True))
     found = (table.diagonal().sum() / table.sum()).item()
-    print(f"test accuracy {found:.1%}")
+    print(f"The accuracy on test is {found:.1%}.")
 else:
     label, said = np.array(rows.label.tolist()), np.array(rows.prediction.tolist())
     found, variance = np.square(said - label).mean(), label.var(axis=0).mean()
-    print(f"mean squared error {found:.5f}, and {variance:.5f} if you always predict the mean")
-    print(f"the model explains {1 - found / variance:.0%} of the variance")
+    print(f"The mean squared error is {found:.5f}, and it is {variance:.5f} if you always predict the mean.")
+    print(f"So the model explains {1 - found / variance:.0%} of the variance.")
 
 # %% tags=["check"]
 assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "the saved texts are those of the metrics"
@@ -93,7 +94,8 @@ assert abs(found - scores["test"]["accuracy" if classes else "mse"]) < 1e-4, "th
 share = torch.cat(chosen).double().mean().item()
 blind = {name[6:]: value for name, value in scores["test"].items() if name.startswith("blind_")}
 ours = metrics.rationale_scores([chosen[i] for i in judged], [gold[i] for i in judged])
-print(f"{share:.1%} of all words are selected; {np.mean([z.any().item() for z in chosen]):.1%} of the reviews have one")
+some = np.mean([z.any().item() for z in chosen])
+print(f"The model selects {share:.1%} of all words. In {some:.1%} of the reviews it selects one or more.")
 needed = {name: value for name, value in scores["test"].items() if name.endswith("_informative")}
 told = ours | needed | {f"blind_{name}": value for name, value in blind.items()}
 figures.show_table(pd.DataFrame(told.items(), columns=["measure", "value"]))
@@ -106,7 +108,9 @@ if judged:
 # %% tags=["figure"]
 if judged:
     fig, ax = figures.new_figure(size=(9, 4.6))
-    bars = {"this run": ours["precision"]} | {name.replace("_", " "): value for name, value in blind.items()}
+    ways = {"random_words": "random words", "random_span": "a random run\nof words", "first_words": "the first words",
+            "last_words": "the last words"}  # fmt: skip
+    bars = {"this run": ours["precision"]} | {ways[name]: value for name, value in blind.items()}
     title = f"Precision {ours['precision']:.0%}; a random run of words would have {blind['random_span']:.0%}"
     figures.draw_bars(list(bars), {"precision": list(bars.values())}, ax, title=title, ylabel="precision", fmt="{:.0%}")
     figures.save_figure(fig, folder / "figures", "precision")
@@ -125,7 +129,7 @@ if marked.marked_for(source) is not None:
     except BadInput as missing:
         print(missing)
 else:
-    print("no other texts with marked words are known for this run")
+    print("For this run we know no other texts with marked words.")
 
 # %% [markdown]
 # ## 3. Where in the review?
@@ -211,13 +215,15 @@ members = [answers[groups == k] for k in set(groups.tolist())]
 if classes:
     told = sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
     least = np.bincount(answers[:, 0]).max() / len(rows)
-    print(f"the number alone tells {told:.1%} of the answers; {least:.1%} of them are the commonest one")
+    print(f"The number alone tells {told:.1%} of the answers. The commonest answer is {least:.1%} of them.")
 else:
     within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
     told, least = 1 - within / max(answers.var(axis=0).mean(), 1e-12), 0.0
-    print(f"the number alone tells {told:.1%} of the variance of the answers")
-print(f"{empty.mean():.1%} of the reviews are left empty" + (f"; answers there: {answers[empty].min(0).round(3)} to "
-      f"{answers[empty].max(0).round(3)}" if empty.any() else ""))  # fmt: skip
+    print(f"The number alone tells {told:.1%} of the variance of the answers.")
+print(f"In {empty.mean():.1%} of the reviews, nothing is selected.")
+if empty.any() and not classes:
+    low, high = (figures.scores_in_words(end) for end in (answers[empty].min(0), answers[empty].max(0)))
+    print(f"The answers to these reviews lie between {low} and {high}.")
 
 # %% tags=["check"]
 assert least - 1e-6 <= told <= 1 + 1e-6
@@ -233,8 +239,8 @@ if trained["predictor"] == "compact" and empty.any():
 # %%
 for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     answer, truth = rows.prediction[i], rows.label[i]
-    title = f"predicted {names[answer] if classes else np.round(answer, 2)}, "
-    title += f"labelled {names[truth] if classes else np.round(truth, 2)}"
+    said, meant = (names[one] if classes else figures.scores_in_words(one) for one in (answer, truth))
+    title = f"predicted {said}, labelled {meant}"
     start = max(0, int(chosen[i].nonzero()[0]) - 20)
     part = slice(start, start + 150)
     marked = None if gold[i] is None else gold[i][part].tolist()
@@ -273,7 +279,8 @@ for name, (half, claimed) in halves.items():
     matched, selected = (sum(int(part.sum()) for part in parts)
                          for parts in ([chosen[i] & gold[i] for i in half], [chosen[i] for i in half]))
     assert abs(claimed * selected - matched) < 0.01 * max(1, selected), f"{name}: {matched} of {selected} are gold"
-print(f"precision: little {precision_little:.1%}, much {precision_much:.1%}; your guess: {guess}")
+print(f"The precision is {precision_little:.1%} where little is selected, and {precision_much:.1%} where much is "
+      f"selected. Your guess was {guess}.")  # fmt: skip
 
 # %% [markdown]
 # ## Summary

@@ -26,6 +26,7 @@ run: str = "hardkuma-selection0.4-vectorsglove.6B.50d-seed1"  # name of the run
 
 # %%
 import numpy as np
+import pandas as pd
 import torch
 from IPython.display import display
 
@@ -42,8 +43,9 @@ labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
 target = trained["selection"]  # None: a price, or no selection at all
-asked = f"target {target:.0%}" if target else f"price {trained.get('sparsity', 0)} per word"
-print(f"{p.run}: model {trained['model']}, {asked}, {len(rows)} dev sentences")
+asked = f"a target of {target:.0%}" if target else f"a price of {trained.get('sparsity', 0)} per word"
+print(f"In the run {p.run}, the model {figures.in_words(trained['model'])} was trained with {asked}. We read its "
+      f"{len(rows)} dev sentences.")  # fmt: skip
 
 # %% [markdown]
 # ## 1. Which classes are mistaken for which?
@@ -62,7 +64,7 @@ table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label
 accuracy = (table.diagonal().sum() / table.sum()).item()
 assert abs(accuracy - scores["dev"]["accuracy"]) < 1e-6, "the saved rationales are those of the saved metrics"
 near = sum(table.diagonal(k).sum().item() for k in (-1, 0, 1)) / table.sum().item()
-print(f"dev accuracy {accuracy:.1%}; {near:.1%} of the predictions are right or one class off")
+print(f"The accuracy on dev is {accuracy:.1%}, and {near:.1%} of the predictions are right or one class off.")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(7, 6))
@@ -89,16 +91,19 @@ if claims.apply_to(trained, "12_train_sst"):
     assert everything.tolist() == [146, 992, 18231, 1511, 394], "the full validation set of Figure 5"
 with np.errstate(invalid="ignore"):
     by_label = kept.numpy() / everything.numpy()
-for name, count, part in zip(labels, kept.tolist(), by_label, strict=True):
-    print(f"{name:14}  {count:5} kept  {part:6.1%}")
+counts = pd.DataFrame({"label of the word": labels, "words": everything.tolist(), "kept": kept.tolist(),
+                       "share kept": by_label})  # fmt: skip
+display(figures.show_table(counts))
 dropped = everything - kept
-neutral = (dropped[2] / dropped.sum()).item(), (everything[2] / everything.sum()).item()
-print(f"neutral words: {neutral[0]:.1%} of the dropped ones, {neutral[1]:.1%} of all")
+of_all = (everything[2] / everything.sum()).item()
+if dropped.sum():
+    print(f"Of the dropped words, {(dropped[2] / dropped.sum()).item():.1%} are neutral.")
+print(f"Of all words, {of_all:.1%} are neutral.")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.5))
 title = f"Of the neutral words {by_label[2]:.0%} are kept, of the very positive ones {by_label[4]:.0%}"
-figures.draw_word_sentiment(everything, {p.run: kept}, ax, title=title)
+figures.draw_word_sentiment(everything, {"kept by this run": kept}, ax, title=title)
 figures.save_figure(fig, folder / "figures", "word_sentiment")
 figures.show(fig)
 
@@ -125,7 +130,8 @@ lengths = np.array([len(z) for z in rows.z])
 
 # %% tags=["check"]
 micro, macro = (rates * lengths).sum() / lengths.sum(), rates.mean()
-print(f"rate: micro {micro:.1%}, macro {macro:.1%}; nothing is selected in {np.sum(rates == 0)} sentences")
+print(f"The micro rate is {micro:.1%} and the macro rate {macro:.1%}. In {np.sum(rates == 0)} sentences, nothing is "
+      "selected.")  # fmt: skip
 assert abs(micro - share) < 1e-9
 
 # %% tags=["figure"]
@@ -170,7 +176,8 @@ assert all(flag == (size <= middle) for flag, size in zip(shorter, lengths, stri
 part = np.mean(shorter)
 assert abs(part * shorter_rate + (1 - part) * longer_rate - macro) < 1e-9, "both halves together have the macro rate"
 assert abs(np.cov(shorter, rates, ddof=0)[0, 1] - part * (1 - part) * (shorter_rate - longer_rate)) < 1e-9, "mixed up"
-print(f"shorter half {shorter_rate:.1%}, longer half {longer_rate:.1%}; your guess, longer is lower: {guess}")
+print(f"The mean rate is {shorter_rate:.1%} in the shorter half, and {longer_rate:.1%} in the longer half. Your guess "
+      f"whether longer sentences have a lower rate was {guess}.")  # fmt: skip
 
 # %% [markdown]
 # ## 5. Your own sentence

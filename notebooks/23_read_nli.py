@@ -72,15 +72,14 @@ for _, part in results.groupby("corpus"):
 table = pd.concat(parts, ignore_index=True)
 columns = ["corpus", "model", "network", "vectors", "target", "accuracy", "accuracy_std", "rate_selected"]
 columns.append("behind softmax")
-without_ones = {"target": lambda part: part["target"].where(part["target"].lt(1))}  # a 1 says that there is no target
-export.table(table[[*columns, "seeds"]].assign(**without_ones), "accuracy")
+shown = compare.without_ones(table[[*columns, "seeds"]])  # a target of 1 says that there is none
+export.table(shown, "accuracy")
 in_words = {"accuracy_std": "its deviation", "rate_selected": "open cells"}
 networks = {"epochs=4, start=target, warm_start=8": "from softmax", "measure=training": "expected share held"}
-shown = table[[*columns, "seeds"]].assign(**without_ones).replace({"network": networks})
-display(figures.show_table(shown.rename(columns=in_words)))
+display(figures.show_table(shown.replace({"network": networks}).rename(columns=in_words)))
 published = committed.read_published().query("task == 'nli'")
 shown = published[["model", "target", "split", "metric", "value", "source", "known"]]
-display(figures.show_table(shown.assign(**without_ones)))
+display(figures.show_table(compare.without_ones(shown.replace({"metric": in_words}))))
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -158,8 +157,8 @@ if is_ours:
 #
 # Now you see the alignments themselves (Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel). In each row
 # you see a premise word, and in each column a word of the hypothesis. Grey cells are exactly 0, and neighbours of
-# exactly equal weight have no border between them. Each picture has its own colour scale. Without `runs` you see two
-# committed pictures.
+# exactly equal weight have no border between them. Each picture has its own colour scale. The first row and the first
+# column, *(no word)*, belong to `@@NULL@@`. Without `runs` you see two committed pictures.
 
 # %%
 committed.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
@@ -170,6 +169,7 @@ matrices = {
     name: [np.array(row.z).reshape(len(row.tokens), len(row.hypothesis)) for row in rows.itertuples()]
     for name, rows in read.items()
 }  # the recurrent baseline aligns nothing
+called = export.names(networks)
 
 # %% tags=["figure"]
 first = next(iter(read.values()), pd.DataFrame({"tokens": [], "hypothesis": [], "label": []}))
@@ -181,7 +181,8 @@ for k, label in enumerate(LABELS):
                 continue  # a run on other pairs
             fig, ax = figures.new_figure(size=(11, 5))
             said = LABELS[read[name]["prediction"][i]]
-            title = f"{name}: {label}, predicted {said}, {(found[i] != 0).mean():.0%} of the cells open"
+            opened = f"{(found[i] != 0).mean():.0%} of the cells are open"
+            title = f"{called[name]}: {label}, predicted {said}, {opened}"
             top = max(found[i].max(), 1e-6)
             figures.draw_attention(found[i], first["tokens"][i], first["hypothesis"][i], ax, title=title, top=top)
             display(export.figure(fig, f"{label}_{name}", [f"{sources[name].parent.name}/{name}"]))
@@ -196,7 +197,7 @@ for k, label in enumerate(LABELS):
 # premise word meets. A row is *settled* if all of its weights that are not 0 form one group. You know from (A10) in
 # `40_sparse_attention` that a map has no gradient there. Each HardKuma gate has a gradient of its own, so this column
 # has no number for HardKuma. *Weight given* is the sum of the weights of a row, which is 1 for a map. The last column
-# is the part of this sum that goes to `@@NULL@@`.
+# is the part of this sum that goes to `@@NULL@@`. We count all test pairs of your own runs.
 
 # %%
 facts = []
@@ -207,14 +208,14 @@ for name, found in matrices.items():
     of_run = saved.read_parameters(sources[name])
     still = [has_zero_jacobian(torch.tensor(z), of_run["model"], of_run["lam"])
              for z in found if of_run["model"] in MAPPINGS]  # fmt: skip
-    facts.append([name, (opened == 0).mean(), (opened == 1).mean(), np.concatenate(still).mean() if still else None,
-                  opened.mean(), sums.mean(), null.mean()])
-names = ["run", "words that meet none", "that meet one", "settled", "words met", "weight given", "of it to NULL"]
+    facts.append([called[name], (opened == 0).mean(), (opened == 1).mean(),
+                  np.concatenate(still).mean() if still else None, opened.mean(), sums.mean(), null.mean()])
+heads = ["attention", "words that meet none", "that meet one", "settled", "words met", "weight given", "of it to NULL"]
 # the weights of gates are those before any normalisation
 if facts:
-    display(export.table(pd.DataFrame(facts, columns=names), "alignments"))
+    display(export.table(pd.DataFrame(facts, columns=heads), "alignments"))
 else:
-    print("no table: `runs` names no run that has alignments")
+    committed.tell_missing("the cells of all test pairs", "13_train_nli", "23_read_nli", "attention/sparsemax.yaml")
 
 # %% tags=["check"]
 for name, rows in read.items():
@@ -247,7 +248,8 @@ for name, rows in read.items():
     counted = np.bincount(label_of, minlength=len(LABELS))
     sums = np.bincount(label_of, opened_of, minlength=len(LABELS))
     assert np.allclose(np.nan_to_num(open_by_label[name]) * counted, sums), f"{name}: the means by label"
-    print(name, dict(zip(LABELS, np.round(open_by_label[name], 3).tolist(), strict=True)), "your guess:", guess)
+    opened_in = ", ".join(f"{share:.1%} ({label})" for label, share in zip(LABELS, open_by_label[name], strict=True))
+    print(f"With {called[name]}, the open cells are {opened_in}. Your guess was {guess}.")
 
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
@@ -273,18 +275,19 @@ starts = starts[starts["model"].eq("hardkuma")].join(plain.rename("softmax"), on
 starts["behind softmax"] = starts.pop("softmax") - starts["test"]
 if len(starts):
     export.table(starts, "starts")
-    display(figures.show_table(starts.replace({"network": networks})))
+    display(figures.show_table(starts.replace({"network": networks | {"": "from scratch"}})))
 else:
-    print("no table: `runs` names no run of HardKuma with a target of 0.1")
+    print("This table needs runs of HardKuma with a target of 0.1, and `runs` names none.")
 
 # %%
 if is_ours:
     of_runs = committed.read_history().merge(rows[["run", "network", "seed", "target"]].drop_duplicates(), on="run")
     gates = of_runs[of_runs["target"].eq(0.1)].groupby(["network", "seed"])["selection.multiplier"]
     multipliers = gates.agg(["min", "max"]).reset_index()
-    display(figures.show_table(multipliers.replace({"network": networks})))
+    ends = {"min": "smallest multiplier", "max": "largest multiplier"}
+    display(figures.show_table(multipliers.replace({"network": networks | {"": "from scratch"}}).rename(columns=ends)))
 else:
-    print("no table of multipliers: it is made from the committed runs; those of your runs are in their history.csv")
+    print("The table of multipliers is made from the committed runs. You find those of your runs in their history.csv.")
 
 # %% [markdown]
 # *Reading*. (There are three seeds from scratch, four with the warm start, and one whose constraint holds the

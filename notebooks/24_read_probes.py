@@ -28,6 +28,7 @@ num_steps: int = 50  # steps of integrals and of fits to one sentence; 50 in the
 
 # %%
 import re
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -55,14 +56,15 @@ for name in p.runs:
     given = saved.read_parameters(root() / p.runs_dir / name)
     folders["search" if given["searchable"] else given["corpus"]] += [root() / p.runs_dir / name]
 PICTURES = {  # shown without runs
-    "toy": ["digits_1", "digits_states", "digits_by_kind"],
-    "sst": ["sentence_inputs", "sentence_states", "separators_states", "speech_inputs", "sentiment_inputs"],
+    "toy": ["digits_states", "digits_by_kind"],
+    "sst": ["sentence_inputs", "sentence_states"],
+    "kinds": ["separators_states", "speech_inputs", "sentiment_inputs"],
     "xquad": ["question_states", "question_inputs", "speech_questions_states"],
 }
 everything, results = results, results[results["corpus"] == "toy"]
 export = Exports(folder, everything)
 export.show_runs()
-print(f"{results['run'].nunique()} runs of the toy task")
+print(f"Of these runs, {results['run'].nunique()} are of the toy task.")
 
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
@@ -79,6 +81,11 @@ print(f"{results['run'].nunique()} runs of the toy task")
 # > keeps one digit, the first *n* if the answer is yes and the first *m* otherwise (`41_diffmask`, section 1).
 
 # %%
+def line_in_words(name):
+    """The name of a line; a probe of a model that another run has trained is a further probe of this model."""
+    return re.sub(r", subject [^,]+", ", once more", re.sub(r"num steps (\d+)", r"\1 steps", figures.in_words(name)))
+
+
 def by_method(metrics, split="test"):
     """Means over seeds: one row per method and setting, in the order of `METHODS`."""
     table = compare.summary(results[results["model"] != "subject"], metrics, split)
@@ -91,7 +98,7 @@ shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].asty
 shown["seconds"] = by_method(["seconds"], "train")["seconds"]
 export.table(shown.reset_index(), "distance_toy")
 DISTANCES = {"kl_1": "KL", "kl_1_std": "± KL", "js_1": "JS", "js_1_std": "± JS", "empty_1": "empty"}
-display(figures.show_table(shown.rename(columns=DISTANCES), index="method"))
+display(figures.show_table(shown.rename(columns=DISTANCES, index=line_in_words), index="method"))
 published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
 display(figures.show_table(wide.reset_index().rename(columns=DISTANCES), digits=2))
@@ -100,7 +107,8 @@ display(figures.show_table(wide.reset_index().rename(columns=DISTANCES), digits=
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
 best = table["js_1"].astype(float).idxmin() if len(table) else "none"
 if len(table):
-    print(f"the models have a dev accuracy of at least {accuracy.min():.1%}; nearest to the truth is {best}")
+    print(f"The models that are explained have a dev accuracy of at least {accuracy.min():.1%}.")
+    print(f"By the divergence JS, the {line_in_words(best)} is nearest to the truth.")
 is_ours = claims.apply_to(p)
 if is_ours:
     assert accuracy.min() >= 0.99, "the models that are explained can count"
@@ -112,9 +120,9 @@ if len(table):
     fig, ax = figures.new_figure(size=(12, 4.8))
     drawn = table[table["js_1"].notna()]  # a method may attribute nothing to any text
     errors = drawn["js_1_std"].astype(float).fillna(0)
-    title = f"The {figures.in_words(best)} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
-    names = [re.sub(", num steps (.*)", r", \1 steps", figures.in_words(name)) for name in drawn.index]
-    names = [name.replace(" ", "\n").replace("\nsteps", " steps") for name in names]
+    title = f"The {line_in_words(best)} is nearest to the truth: {drawn['js_1'].min():.3f} nats"
+    names = ["\n".join(line for part in line_in_words(name).split(", ") for line in textwrap.wrap(part, 12))
+             for name in drawn.index]  # fmt: skip
     figures.draw_bars(names, {"JS": drawn["js_1"].astype(float)}, ax, title=title, ylabel="Jensen-Shannon, nats",
                       errors={"JS": errors}, fmt="{:.3f}")
     display(export.figure(fig, "distance_toy"))
@@ -135,7 +143,10 @@ for method, metric, value in published[["model", "metric", "value"]].itertuples(
             one_more.append([method, steps, DISTANCES[metric], part["value"].mean(), low, high, len(part), value])
 heads = ["method", "steps", "distance", "our mean", "one more run, from", "to", "seeds", "published"]
 one_more = pd.DataFrame(one_more, columns=heads)
-display(figures.show_table(one_more, digits=3) if len(one_more) else "no method has three seeds")
+if len(one_more):
+    display(figures.show_table(one_more, digits=3))
+else:
+    print("You see no table here, because no method has three seeds among these runs.")
 
 # %% tags=["check"]
 if is_ours:
@@ -143,7 +154,9 @@ if is_ours:
     rounded = 0.005
     meets = by["published"].between(by["one more run, from"] - rounded, by["to"] + rounded)
     wrong = meets.index[~meets].tolist()
-    print(f"outside: {wrong}")
+    for method, steps, distance in wrong:
+        fitted = f" after {steps} steps" if steps else ""
+        print(f"The published {distance} of the method {figures.in_words(method)} is outside of our interval{fitted}.")
     assert wrong == [("information_bottleneck", 200, "KL")], "only if its fit is stopped early"
     of_runs = results.assign(steps=results["settings"].str.contains("num_steps=500"))
     of_runs = of_runs[of_runs["metric"].eq("kl_1") & of_runs["model"].isin(["integrated_gradients", "additive_noise"])]
@@ -168,32 +181,35 @@ if is_ours:
 # The table gave you mean distances from the truth. Now look at one sequence. Each row is scaled by its largest value,
 # and grey cells are exactly zero. The row `truth` shows the gold positions. The two rows of `states` are the two
 # layers of one probe. At layer 0, which holds the embeddings of the digits, the probe can drop hardly anything,
-# because the embeddings do not depend on the query.
-#
-# Without `runs`, you see committed pictures in this section and in the next.
+# because the embeddings do not depend on the query. Without `runs`, we draw two sequences of a committed run.
 
 # %%
-committed.show_pictures(p, *PICTURES["toy"])
-
-# %% tags=["figure"]
+rows_of_methods = {}  # of two sequences, by the question and its answer: tokens, and what each method gives them
 for path in folders["toy"][:1]:
     texts = saved.read_explained(path, "test")
-    methods = [method for method in METHODS if method in texts]
     fitting = texts[texts["tokens"].str.len().between(6, 9) & texts["gold"].map(any)].head(2)
-    for k_of, row in enumerate(fitting.to_dict("records"), start=1):
-        n, m = row["second"]
-        values = {"truth": row["gold"]} | {
-            f"{method}, layer {k}": layer for method in methods for k, layer in enumerate(row[method])
-            if k == 1 or method in ("states", "inputs")
-        }
-        heat = np.array([np.array(v, float) / max(max(v), 1e-30) for v in values.values()])
-        fig, ax = figures.new_figure(size=(10, 5.2))
-        named = np.isin(row["tokens"], [n, m])
-        share = {name: heat[k, named].sum() / heat[k].sum().clip(min=1e-30) for k, name in enumerate(values) if k}
-        title = (f"More {n} than {m}? {'Yes' if row['label'] else 'No'}. {max(share, key=share.get)} gives "
-                 f"{max(share.values()):.0%} to these digits, the largest share")
-        figures.draw_attention(heat, list(values), row["tokens"], ax, title=title)
-        display(export.figure(fig, f"digits_{k_of}"))
+    for row in fitting.to_dict("records"):
+        asked = *row["second"], "yes" if row["label"] else "no"
+        layers_of = {method: row[method] for method in METHODS if method in texts}
+        rows_of_methods[asked] = row["tokens"], row["gold"], layers_of
+if not p.runs:
+    for tokens, gold, query, layers_of in committed.read_sequences():
+        rows_of_methods[query] = tokens, gold, layers_of
+
+# %% tags=["figure"]
+for number, ((n, m, answer), (tokens, gold, layers_of)) in enumerate(rows_of_methods.items(), start=1):
+    values = {"truth": gold} | {
+        f"{method}, layer {k}": layer for method, layers in layers_of.items() for k, layer in enumerate(layers)
+        if k == 1 or method in PROBE_TARGETS
+    }
+    heat = np.array([np.array(v, float) / max(max(v), 1e-30) for v in values.values()])
+    fig, ax = figures.new_figure(size=(10, 5.2))
+    named = np.isin(tokens, [n, m])
+    share = {name: heat[k, named].sum() / heat[k].sum().clip(min=1e-30) for k, name in enumerate(values) if k}
+    best_here = figures.in_words(max(share, key=share.get))
+    title = f"More {n} than {m}? {answer.capitalize()}.\nMost for these digits: {best_here}, {max(share.values()):.0%}"
+    figures.draw_attention(heat, list(map(figures.in_words, values)), tokens, ax, title=title)
+    display(export.figure(fig, f"digits_{number}"))
 
 # %% [markdown]
 # ## 3. What the states of the second layer show (Figure 12)
@@ -205,7 +221,11 @@ for path in folders["toy"][:1]:
 # So this layer separates the digits of the query from all others, and this is why we take the positions of *n* and
 # *m* as the truth.
 #
-# The second picture shows how much each method attributes to the three kinds of digits.
+# The second picture shows how much each method attributes to the three kinds of digits. Without `runs`, you see two
+# committed pictures.
+
+# %%
+committed.show_pictures(p, *PICTURES["toy"])
 
 # %% tags=["figure"]
 kept_by_kind = {}
@@ -230,9 +250,9 @@ for path in folders["toy"][:1]:
 if kept_by_kind:
     fig, ax = figures.new_figure(size=(11, 4.8))
     bars = {kind: [values[k] for values in kept_by_kind.values()] for k, kind in enumerate(points)}
-    figures.draw_bars([name.replace("_", "\n") for name in kept_by_kind], bars, ax, fmt="{:.2f}",
+    figures.draw_bars([figures.in_words(name).replace(" ", "\n") for name in kept_by_kind], bars, ax, fmt="{:.2f}",
                       title="Digits outside the query get " + ", ".join(
-                          f"{kept_by_kind[name][2]:.2f} ({name})" for name in
+                          f"{kept_by_kind[name][2]:.2f} ({figures.in_words(name)})" for name in
                           sorted(kept_by_kind, key=lambda name: kept_by_kind[name][2])[:2]) + ", others more",
                       ylabel="attribution / largest of its text")
     display(export.figure(fig, "digits_by_kind"))
@@ -280,7 +300,8 @@ for path in folders["toy"][:1]:
         for answer, those in (("yes", asked_yes), ("no", ~asked_yes)):
             there = found[those].mean() if those.any() else 0.0
             assert abs(to_m[method][answer] - there) < 1e-6, f"{method}, {answer}: {those.sum()} texts"
-        print(f"{method}: to m {to_m[method]['yes']:.2f} if yes, {to_m[method]['no']:.2f} if no; your guess: {guess}")
+        print(f"The method {figures.in_words(method)} gives m a share of {to_m[method]['yes']:.2f} if the answer is "
+              f"yes, and of {to_m[method]['no']:.2f} if it is no. Your guess was {guess}.")  # fmt: skip
 
 # %% [markdown]
 # ## 4. Masks of single sentences against exact search (Table 2)
@@ -347,8 +368,8 @@ if len(table):
     rows = [name for name in table.index if not name.startswith("erasure")]
     bars = {words: 100 * table.loc[rows, mark].astype(float) for mark, words in drawn.items()}
     names = [figures.in_words(name).replace(", margin ", "\nε = ").replace(", by", "\nby") for name in rows]
-    nearest = names[int(table.loc[rows, "optimality"].astype(float).argmax())].replace("\n", ", ").capitalize()
-    title = f"{nearest} finds a smallest mask most often"
+    nearest, _, margin = names[int(table.loc[rows, "optimality"].astype(float).argmax())].partition("\nε")
+    title = f"{nearest.replace(chr(10), ' ').capitalize()}{margin and f' (ε{margin})'} find a smallest mask most often"
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}", title=title)
     display(export.figure(fig, "search"))
 
@@ -374,10 +395,10 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
     fig, ax = figures.new_figure(size=(9, 4.6))
     lines, last = {}, part["steps"].max()
     means = searched[searched["run"].isin(of_runs)].groupby(["model", "metric"])["value"].mean()
-    for method in ("masks", "masks_by_score"):
+    for method, gradient in (("masks", "relaxed gate"), ("masks_by_score", "score function")):
         for name, words in (("optimality", "optimality"), ("feasible", "meets the margin")):
             ends = ["" if steps == last else f"_at_{steps}" for steps in part["steps"]]
-            lines[f"{figures.in_words(method)}: {words}"] = [100 * means[method, f"{name}{end}"] for end in ends]
+            lines[f"{gradient}, {words}"] = [100 * means[method, f"{name}{end}"] for end in ends]
     lead = [100 * one.value for one in part["optimality"]]
     title = f"ε = {margin}: the score function is {lead[0]:+.0f} points ahead at first, {lead[-1]:+.0f} at the end"
     figures.draw_lines(list(part["steps"]), lines, ax, title=title, xlabel="steps of the fit",
@@ -452,11 +473,6 @@ published = committed.read_published().query("corpus == 'sst' and model in ['sub
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
-def line_in_words(name):
-    """The name of a line; a probe of a model that another run has trained is a further probe of this model."""
-    return re.sub(", subject [^,]+", ", once more", figures.in_words(name))
-
-
 def show_layers(rows, scores, name):
     """Means over seeds, a table [layer, score] of each probe and setting."""
     tables, probes = {}, rows[rows["model"].isin(PROBE_TARGETS)]
@@ -464,7 +480,7 @@ def show_layers(rows, scores, name):
     means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
     for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
         tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
-        print(f"{line_in_words(method)}, by layer")
+        print(f"Here are the layers of the {line_in_words(method)}:")
         export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}")
         display(figures.show_table(tables[method].rename(columns=figures.in_words), index="layer"))
     return tables
@@ -472,7 +488,10 @@ def show_layers(rows, scores, name):
 
 by_layer = show_layers(transformer, ["kept", "divergence", "agreement", "masked_macro_f1"], "layers_sst")
 alone = transformer.query("model == 'subject' and metric == 'macro_f1'")["value"]
-print(f"macro-F1 of the model alone: {alone.mean():.3f}" if len(alone) else "no run on SST yet")
+if len(alone):
+    print(f"The macro-F1 of the model alone is {alone.mean():.3f}.")
+else:
+    print("You see no table here, because none of these runs is on SST.")
 
 # %% tags=["figure"]
 if by_layer:
@@ -519,31 +538,41 @@ for path in folders["sst"][:1]:
     tokens = task.splits["dev"][place].tokens
     for method, heat in by_method.items():
         fig, ax = figures.new_figure(size=(10, 4.6))
-        title = f"{method}: {(heat >= 0.5).mean():.0%} of the cells are at least 1/2"
+        title = f"{figures.in_words(method).capitalize()}: {(heat >= 0.5).mean():.0%} of the cells are at least 1/2"
         figures.draw_attention(heat, [f"layer {k}" for k in range(len(heat))], tokens, ax, title=title)
         display(export.figure(fig, f"sentence_{method}"))
 
 # %% tags=["check"]
 if "masks_with_baseline" in by_method:
     kept_alone = {name: float((by_method[name] > 0.5).mean()) for name in ("masks", "masks_with_baseline")}
-    print("share of states kept by masks of this sentence alone:", kept_alone)
+    kept = " and ".join(f"{share:.2f} ({figures.in_words(name)})" for name, share in kept_alone.items())
+    print(f"Of the states, masks that are fitted to this sentence alone keep a share of {kept}.")
     if claims.apply_to(given, "14_train_probes"):
         assert kept_alone["masks_with_baseline"] <= kept_alone["masks"], "with a baseline of its own, a text masks more"
 
 # %% [markdown]
-# What happens to the separators (Figure 6)? And are some kinds of words kept in more layers than others (Figure 8)? To
-# answer this we sort the words of the test sentences by their part of speech, and by the sentiment that people gave to
-# them. A tagger (HanTa) determines the parts of speech.
+# What happens to the separators (Figure 6)? The position `[CLS]` is at the start of a text, and the answer is
+# predicted from its last state. `[SEP]` is at the end of each text. And are some kinds of words kept in more layers
+# than others (Figure 8)? To answer this we sort the words of the test sentences by their part of speech, and by the
+# sentiment that people gave to them. A tagger (HanTa) determines the parts of speech.
+
+# %%
+committed.show_pictures(p, *PICTURES["kinds"])
 
 # %% tags=["figure"]
+AT_ENDS = {"[CLS]": "start [CLS]", "[SEP]": "separator [SEP]"}
+
+
 def draw_kept(method, table, kinds, name):
     """How many layers keep the words of each kind; `table` is that of `mean_by_category`."""
     kept_in = {kind: table[kind].sum() for kind in kinds if kind in table}
     fig, ax = figures.new_figure(size=(13, 4.6))
     most = max((kind for kind in kept_in if kind not in SEPARATORS), key=kept_in.get)
-    figures.draw_bars([kind.replace(" ", "\n") for kind in kept_in], {method: list(kept_in.values())}, ax, fmt="{:.1f}",
-                      title=f"{method}: {most} words are kept in most layers",
-                      ylabel=f"expected layers of {len(table)}")
+    labels = [AT_ENDS.get(kind, kind).replace(" ", "\n") for kind in kept_in]
+    who, share = figures.in_words(method).capitalize(), f"{kept_in[most]:.1f} of {len(table)} layers"
+    title = f"{who}: words of the kind “{most}” are kept in {share}, the most"
+    figures.draw_bars(labels, {method: list(kept_in.values())}, ax, title=title, fmt="{:.1f}",
+                      ylabel="layers that keep it, expected")  # fmt: skip
     display(export.figure(fig, f"{name}_{method}"))
 
 
@@ -559,9 +588,10 @@ for path in folders["sst"][:1]:
         words = explain.mean_by_category(texts[method], any_word)
         layers_kept[method] = {**by_speech.sum(), **by_sentiment.sum()}
         fig, ax = figures.new_figure(size=(9, 4.6))
-        lines = {kind: words[kind] for kind in (*SEPARATORS, "words")}
+        lines = {AT_ENDS.get(kind, kind): words[kind] for kind in (*SEPARATORS, "words")}
         top = max(lines, key=lambda kind: lines[kind].iloc[-1])
-        figures.draw_lines(range(len(words)), lines, ax, title=f"{method}: the last layers keep {top} most",
+        title = f"{figures.in_words(method).capitalize()}: the last layer keeps the {top} most"
+        figures.draw_lines(range(len(words)), lines, ax, title=title,
                            xlabel="layer (0: word embeddings)", ylabel="mean probability to be kept", markers=True)
         display(export.figure(fig, f"separators_{method}"))
         draw_kept(method, by_speech, SPEECH, "speech")
@@ -570,7 +600,8 @@ for path in folders["sst"][:1]:
 # %% tags=["check"]
 words = layers_kept.get("inputs", {})
 if words:
-    print({kind: round(float(value), 1) for kind, value in words.items()})
+    kinds = pd.DataFrame(words.items(), columns=["kind", "layers that keep it"])
+    display(figures.show_table(kinds, digits=1))
 if words and claims.apply_to(given, "14_train_probes"):
     for kind in ("determiner", "pronoun", "punctuation"):
         assert words[kind] < min(words["adjective"], words["noun"]), f"{kind}: kept less than adjectives and nouns"
@@ -590,7 +621,8 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
     found = [saved.read_attributions(path, "test") for path in paths]
     for method in (m for m in PROBE_TARGETS if all(m in texts for texts in found)):
         values = np.stack([np.concatenate([np.array(v).ravel() for v in texts[method]]) for texts in found])
-        print(f"{method}: {values.std(0, ddof=1).mean():.4f} over {len(paths)} runs")
+        who, deviation = figures.in_words(method), values.std(0, ddof=1).mean()
+        print(f"For the {who}, the mean standard deviation is {deviation:.4f} over {len(paths)} runs.")
 
 # %% [markdown]
 # Five probes of the transformer take a night on one core. So we have also trained probes of a small model, which is a
@@ -616,7 +648,10 @@ parts += [(name, small[small["model"].eq(model) & small["metric"].eq("kept")]) f
 facts = [[name, part["value"].mean(), *mean_interval(part["value"].tolist()), len(part)]
          for name, part in parts if len(part) > 1]  # fmt: skip
 facts = pd.DataFrame(facts, columns=["measure", "mean", "from", "to", "seeds"])
-display(figures.show_table(facts, digits=3) if len(facts) else "no further probe of a GRU")
+if len(facts):
+    display(figures.show_table(facts, digits=3))
+else:
+    print("You see no table here, because these runs have no further probe of a GRU.")
 
 # %% tags=["check"]
 if is_ours:
@@ -647,7 +682,8 @@ if len(masked):
     masked["margin"] = masked["network"].str.extract(r"margin=([\d.]+)")[0].astype(float)
     margins = masked.groupby("margin")["lost"].agg(["mean", "min", "max", "size"]).rename(columns={"size": "seeds"})
     margins["kept"] = masked.groupby("margin")["kept"].mean()
-    display(figures.show_table(margins, digits=2, index="margin"))
+    ends = {"mean": "lost, mean", "min": "smallest", "max": "largest", "kept": "share kept"}
+    display(figures.show_table(margins.rename(columns=ends), digits=2, index="margin"))
 
 # %% tags=["check"]
 if is_ours:
@@ -677,7 +713,10 @@ for split, part in of_states.groupby("split"):
     related[split] = spent[f"divergence, {split}"].corr(spent[f"lost, {split}"])
 lines = spent.rename(lambda k: f"layer {k}")
 lines.loc["correlation"] = [related[name.rpartition(" ")[2]] if "lost" in name else np.nan for name in lines]
-display(figures.show_table(lines.rename_axis("states"), digits=2) if related else "no probe of states on SST")
+if related:
+    display(figures.show_table(lines, digits=2, index="states"))
+else:
+    print("You see no table here, because these runs have no probe of states on SST.")
 
 # %% tags=["check"]
 if is_ours:
@@ -701,12 +740,17 @@ asked = everything.query("corpus in ['xquad', 'squad'] and split == 'test'")
 show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exact_match"], "layers_questions")
 alone = asked.query("model == 'subject' and metric in ['f1', 'exact_match']")
 means = alone.groupby("metric")["value"].mean()
-print("; ".join(f"{name} {value:.3f}" for name, value in means.items()) or "no run on questions yet")
+if len(means):
+    print(f"The model alone has an exact match of {means['exact_match']:.3f} and an F1 of {means['f1']:.3f}.")
+else:
+    print("You see no table here, because none of these runs is on questions.")
 
 # %% [markdown]
-# Here is one question, layer by layer (Figure 9). The model's answer is orange, and you see the words of the paragraph
-# that are near the answer. Then we show how many layers keep a word, by its part of speech and over all test questions
-# (Figure 10). Without `runs`, you see committed pictures.
+# Here is one question, layer by layer (Figure 9). The question stands between `[CLS]` and `[SEP]`, and the paragraph
+# after them. The model's answer is orange, and you see the words of the paragraph that are near the answer. The
+# transformer reads rare words in pieces, and `##` marks a piece that continues a word. Then we show how many layers
+# keep a word, by its part of speech and over all test questions (Figure 10). Without `runs`, you see committed
+# pictures.
 
 # %%
 committed.show_pictures(p, *PICTURES["xquad"])
@@ -725,7 +769,7 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
         fig, ax = figures.new_figure(size=(16, 5.2))
         inside = [first <= i <= last for i in near]
         kept = f"{heat[-1, inside].mean():.0%} of the answer, {heat[-1].mean():.0%} of what is shown"
-        title = f"{method}: the last layer keeps {kept}"
+        title = f"{figures.in_words(method).capitalize()}: the last layer keeps {kept}"
         figures.draw_attention(heat, [f"layer {k}" for k in range(len(heat))], [row["tokens"][i] for i in near], ax,
                                title=title, marked=inside)
         display(export.figure(fig, f"question_{method}"))
@@ -733,7 +777,8 @@ for path in (*folders["xquad"], *folders["squad"])[:1]:
 # %% tags=["figure"]
 for method in (m for m in PROBE_TARGETS if m in texts):
     share = answer_kept(texts[method], texts["answer"])
-    print(f"{method}: all layers keep the model's whole answer in {share:.0%} of {len(spans)} questions")
+    print(f"With the {figures.in_words(method)}, all layers keep the model's whole answer in {share:.0%} of "
+          f"{len(spans)} questions.")  # fmt: skip
     table = explain.mean_by_category(texts[method], texts["tokens"].map(parts_of_speech))
     draw_kept(method, table, (*SPEECH, *SEPARATORS), "speech_questions")
 

@@ -70,9 +70,14 @@ def by_map(part):
     return table.set_index(compare.line_names(table))
 
 
+def where_of(corpus, pair):
+    """The corpus and the languages in words, such as "Multi30k, de to en"."""
+    return ", ".join(filter(None, [figures.in_words(corpus), pair]))
+
+
 tables = {name: by_map(part) for name, part in results.groupby(["task", "corpus", "aspect"])}
 for (task, corpus, pair), table in tables.items():
-    print(task.capitalize(), figures.in_words(corpus), pair)
+    print(f"{task.capitalize()} on {where_of(corpus, pair)}:")
     shown = table[[*marks, "seeds"]].astype(float)
     name = "_".join(f"scores {corpus} {pair}".split())
     export.table(shown.rename_axis("attention").reset_index(), name)
@@ -96,17 +101,17 @@ for (task, corpus, pair), table in tables.items():
     fig, ax = figures.new_figure(size=(max(9, 1.4 * len(table)), 4.6))
     spread = table[mark].max() - table[mark].min()
     said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
-    where = f"{corpus} {pair}".strip()
-    title = f"{figures.in_words(corpus)} {pair}".strip() + f": {spread:.1f} {said} between the best map and the worst"
-    labels = [figures.in_words(name).replace(", ", "\n") for name in table.index]
+    title = f"{where_of(corpus, pair)}: {spread:.1f} {said} between the best map and the worst"
+    labels = [figures.in_words(name).replace(", ", "\n").replace("squared ", "squared\n") for name in table.index]
     figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
     of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
-    display(export.figure(fig, f"{mark}_{where.replace(' ', '_')}", of_texts["run"]))
+    display(export.figure(fig, "_".join(f"{mark} {corpus} {pair}".split()), of_texts["run"]))
     best = table[mark].astype(float).max()
     scored = table[mark].astype(float).items()
-    far = [f"{figures.in_words(name)} {best - value:.1f}" for name, value in scored if best - value > 1]
-    told = f"maps more than one {said} point behind the best (in the paper none): {', '.join(far) or 'none'}"
-    print(f"{figures.in_words(corpus)} {pair}".strip() + f", {told}")
+    far = [f"{figures.in_words(name)} ({best - value:.1f})" for name, value in scored if best - value > 1]
+    which = "no map is" if not far else "these maps are"
+    told = f"On {where_of(corpus, pair)}, {which} more than one {said} point behind the best one"
+    print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
 # *Reading* (one seed per row). The differences here are larger than in the paper. With the paper's `gamma` of 1,
@@ -152,9 +157,10 @@ if is_ours:
 bench = json.loads((committed.reference_folder() / "bench.json").read_text(encoding="utf-8"))
 steps = [group for group in bench["groups"] if group["group"].startswith("one training step, encoder-decoder")]
 for group in steps:
-    print(f"{group['group']}; threads: {group['threads']}")
+    threads = "one thread" if group["threads"] == 1 else f"{group['threads']} threads"
+    print(f"{group['group'].capitalize()}, with {threads}:")
     measured = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
-    measured = pd.DataFrame(measured, index=["median ms", "words per second, softmax = 1"]).T
+    measured = pd.DataFrame(measured, index=["milliseconds, median", "words per second, softmax = 1"]).T
     display(figures.show_table(measured.rename_axis("attention").reset_index()))
 
 # %% tags=["check"]
@@ -182,6 +188,7 @@ committed.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "os
 committed.show_pictures(p, *(f"text1_{name}-languagefr-seed1" for name in ("sparsemax", "sparsemax-gamma4")))
 committed.show_pictures(p, *(f"text2_mails-{name}-seed1" for name in ("softmax", "fusedmax")))
 read = {name: saved.read_generations(root() / p.runs_dir / name, "test") for name in p.runs}
+called = export.names()
 together = {}  # names of the runs on the same texts
 for name, rows in read.items():
     together.setdefault((len(rows), *rows["source"][0]), []).append(name)
@@ -192,11 +199,12 @@ for names in together.values():
     spoken, size = first["said"].map(lambda said: 3 <= len(said.split()) <= 12), first["source"].map(len)
     fits = spoken & size.le(max(20, size[spoken].nsmallest(5).max()))  # e-mails are longer than captions
     for k, i in enumerate(first.index[fits][:2], start=1):
-        print("source:", " ".join(first["source"][i]), "\nreferences:", " | ".join(first["references"][i]))
+        print("The source is:", " ".join(first["source"][i]))
+        print("The references are:", " | ".join(first["references"][i]))
         for name in (name for name in names if read[name]["said"][i]):
             words, weights = read[name]["said"][i].split(), np.array(read[name]["weights"][i])
             fig, ax = figures.new_figure(size=(11, 4.8))
-            title = f"{name}: {(weights == 0).mean():.0%} of the weights are exactly 0"
+            title = f"{called[name]}: {(weights == 0).mean():.0%} of the weights are exactly 0"
             figures.draw_attention(weights, words, first["source"][i], ax, title=title)
             display(export.figure(fig, f"text{k}_{name}", [f"15_train_seq2seq/{name}"]))
 
@@ -224,7 +232,7 @@ facts = []
 for name, rows in read.items():
     some = [np.array(weights) for weights in rows["weights"] if len(weights)]
     if not some:
-        print(f"{name}: nothing was written")
+        print(f"The model of the run {name} has written nothing.")
         continue
     seen = np.concatenate([(w != 0).sum(1) for w in some])
     both = [(w[:, 1:] != 0) & (w[:, :-1] != 0) for w in some]
@@ -233,13 +241,14 @@ for name, rows in read.items():
     different = np.mean([len(set(w.argmax(1))) / len(w) for w in some])
     is_zero = [has_zero_jacobian(torch.tensor(w), of_run["model"], of_run["lam"]) for w in some]
     no_gradient = np.concatenate(is_zero).mean()
-    facts.append([name, seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
+    facts.append([called[name], seen.mean(), np.median(seen), equal / max(1, sum(b.sum() for b in both)), no_gradient,
                   different, np.mean([len(weights) >= of_run["longest"] - 1 for weights in rows["weights"]])])
-columns = ["run", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
+columns = ["attention", "words seen, mean", "median", "neighbours fused", "settled", "different words", "cut off"]
 if facts:
     display(export.table(pd.DataFrame(facts, columns=columns), "weights"))
 else:
-    print("no table: `runs` names no run that has written a text")
+    committed.tell_missing("the weights of all test texts", "15_train_seq2seq", "25_read_seq2seq",
+                           "attention/sparsemax.yaml")  # fmt: skip
 
 # %% tags=["check"]
 for name, rows in read.items():
@@ -275,7 +284,7 @@ for name, rows in read.items():
            if float(one) and float(other)]
     same = np.mean([one == other for one, other in met]) if met else 0.0
     assert abs(fused_rounded[name] - same) < 0.01, f"{name}: {same:.3f} of {len(met)} neighbours"
-    print(f"{name}: {fused_rounded[name]:.3f} look fused; your guess: {guess}")
+    print(f"{called[name]}: {fused_rounded[name]:.1%} of the neighbours look fused. Your guess was {guess}.")
 
 # %% [markdown]
 # ## Summary

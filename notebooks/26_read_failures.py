@@ -30,7 +30,8 @@ import numpy as np
 from IPython.display import display
 
 from rationale import figures
-from rationale.runs import claims, committed, compare, results_folder, validated
+from rationale.runs import claims, committed, results_folder, validated
+from rationale.runs.exports import in_a_sentence
 from rationale.runs.failed_rationales import NO_REMEDY, NOT_SKEWED, TASK, by_run
 from rationale.statistics import wilson_interval
 
@@ -39,7 +40,7 @@ p = validated(globals())
 folder = results_folder("26_read_failures")
 results = committed.rows_for(p, TASK)
 is_ours = claims.apply_to(p)
-print(compare.caption(results))
+print(in_a_sentence(results))
 
 # %% [markdown]
 # We read the results as a table with one row per run. Before we look at the results, we count these runs. Below, you
@@ -83,7 +84,7 @@ by_correlation = kinds[["accuracy", "accuracy, uncorrelated", *shares]].mean().a
 if len(plain):
     display(figures.show_table(in_words(by_correlation.copy())))
 else:
-    print("no table: `runs` names no run without a skew and without a remedy")
+    print("This table needs runs without a skew and without a remedy, and `runs` names none.")
 
 # %% tags=["figure"]
 chosen = by_correlation.drop(index="full_text", level="model", errors="ignore").droplevel("model")
@@ -149,7 +150,7 @@ names = {"told_at_start": "told by the first gate after the skew", "told_by_firs
 if len(no_remedy):
     display(figures.show_table(in_words(no_remedy.rename(columns=names))))
 else:
-    print("no table: `runs` names no run without a remedy")
+    print("This table needs runs without a remedy, and `runs` names none.")
 
 # %% tags=["check"]
 if is_ours:
@@ -244,7 +245,8 @@ groups = uncorrelated.assign(outcome=outcome)
 signs = groups.groupby("outcome")[["accuracy", "told_by_first_word", "agreement"]].agg(["min", "median", "max"])
 measures = {"accuracy": "accuracy", "told_by_first_word": "told by the first gate", "agreement": "agreement"}
 shown = in_words(signs.T.rename_axis(index=["measure", "value"]))
-figures.show_table(shown.assign(measure=shown["measure"].map(measures)))
+ends = {"min": "smallest", "median": "median", "max": "largest"}
+figures.show_table(shown.assign(measure=shown["measure"].map(measures), value=shown["value"].map(ends)))
 
 # %% tags=["check"]
 if is_ours:
@@ -279,7 +281,7 @@ columns = {"start": "start", "remedy": "remedy", "seed": "seed", "accuracy": "ac
 if len(changed):
     display(figures.show_table(changed[[*columns]].rename(columns=columns)))
 else:
-    print("no table: `runs` names no run that has measured this")
+    print("This table needs runs that have measured these shares, and `runs` names none.")
 
 # %% tags=["check"]
 if is_ours:
@@ -322,7 +324,8 @@ missed = (failed_runs["told_by_first_word"] <= threshold).mean()
 if len(groups[groups["fails"]]) and len(groups[~groups["fails"]]):
     assert not (groups[~groups["fails"]]["told_by_first_word"] > threshold).any(), "no false alarm"
     assert threshold in set(groups["told_by_first_word"]), "the smallest such threshold is the value of a run"
-    print(f"warned above {threshold:.1%}: {missed:.0%} of the failed runs are missed; your guess: {guess:.0%}")
+    print(f"If you warn above a share of {threshold:.1%}, you miss {missed:.0%} of the failed runs. Your guess was "
+          f"{guess:.0%}.")  # fmt: skip
 
 # %% [markdown]
 # ## Summary

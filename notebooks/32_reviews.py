@@ -62,8 +62,9 @@ def shown(part, columns: list[str], digits: int = 3):
 
 
 def title_of(corpus: str, aspect: str) -> str:
-    """What a figure is about: "made-up reviews, look", or the corpus alone if it has one aspect."""
-    return figures.in_words(corpus) + (f", {aspect}" if aspect != "overall" else "")
+    """What a figure is about: "Made-up reviews, look", or the corpus alone if it has one aspect."""
+    name = figures.in_words(corpus)
+    return name[0].upper() + name[1:] + (f", {aspect}" if aspect != "overall" else "")
 
 
 def runs_of(corpus: str, aspect: str):
@@ -170,9 +171,8 @@ display(figures.show_table(printed.rename(columns={"value": "precision"})))
 for name in ("precision", "recall", "f1"):
     assert found[name].between(0, 1).all()
 times = (found["precision"] / found["blind_random_span"]).groupby([found["corpus"], found["model"]]).min()
-print("The precision of a rationale, divided by that of a random run of words, is at least")
-for (corpus, model), least in times.items():
-    print(f"{least:4.1f} for {figures.in_words(model)} on {figures.in_words(corpus)}")
+print("The next table has the smallest precision of a rationale, divided by that of a random run of words.")
+display(figures.show_table(times.unstack("corpus").rename(columns=figures.in_words), 1, index="model"))
 
 # %% tags=["figure"]
 for (corpus, aspect), part in found.groupby(["corpus", "aspect"]):
@@ -214,7 +214,7 @@ for (corpus, aspect), part in errors.groupby(["corpus", "aspect"]):
     if max(map(len, lines.values()), default=0) > 1:
         fig, ax = figures.new_figure(size=(9, 5.2))
         best = some.loc[some[metric].idxmin() if metric == "mse" else some[metric].idxmax()]
-        reached = f"error {best[metric]:.3f}" if metric == "mse" else f"{best[metric]:.0%} right"
+        reached = f"an error of {best[metric]:.3f}" if metric == "mse" else f"an accuracy of {best[metric]:.0%}"
         who = figures.in_words(best["model"])
         title = f"{title_of(corpus, aspect)}: {who} has {reached} from {best['rate_selected']:.0%} of the text"
         ylabel = "mean squared error" if metric == "mse" else metric
@@ -303,7 +303,7 @@ assert wrong.le(1e-9).all(), f"in one row share times recall is {wrong.max():.3f
 assert can_differ is False, "`can_differ` is wrong; which number do all rows of a corpus share?"
 if is_ours:  # where few texts have a gold rationale, the rate over all texts is another one
     spread = counted.groupby(["corpus", "aspect"])["share"].agg(lambda part: part.max() / part.min())
-    print(f"precision x rate / recall varies in a corpus by at most {spread.max() - 1:.0%}")
+    print(f"Within a corpus, the rate times the precision over the recall varies by at most {spread.max() - 1:.0%}.")
     assert spread.max() < 1.5, "the share of gold words is one number for each corpus"
 
 # %% [markdown]

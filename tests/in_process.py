@@ -4,6 +4,7 @@ It is the fastest way to try the checks of a notebook on many results. What a te
 notebook too.
 """
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,21 @@ from rationale.runs import notebook_path
 PICTURES = {"figure", "interactive"}
 
 
+def executed(source: str, place: str, bound: dict[str, Any]) -> Any:
+    """Execute a cell; return the value of the expression at its end, None if there is none."""
+    parts = ast.parse(source, place)
+    last = parts.body.pop() if parts.body and isinstance(parts.body[-1], ast.Expr) else None
+    exec(compile(parts, place, "exec"), bound)
+    return None if last is None else eval(compile(ast.Expression(last.value), place, "eval"), bound)
+
+
 def run_cells(
-    name: str, folder: Path, patch: pytest.MonkeyPatch, pictures: bool = False, **parameters: Any
+    name: str,
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    pictures: bool = False,
+    displayed: list[Any] | None = None,
+    **parameters: Any,
 ) -> tuple[dict[str, Exception], dict[str, Any]]:
     """Execute all cells, those behind a failed one too.
 
@@ -28,6 +42,8 @@ def run_cells(
         Where it saves its results.
     pictures : bool
         Execute the cells tagged `figure` and `interactive` too.
+    displayed
+        Is extended by what the cells display, by `display` or as their last expression.
     parameters
         Replace the values of the parameters cell.
 
@@ -39,7 +55,8 @@ def run_cells(
 
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     patch.setenv("RATIONALE_RUN_DIR", str(folder))
-    patch.setattr(IPython.display, "display", lambda *_, **__: None)
+    kept = [] if displayed is None else displayed
+    patch.setattr(IPython.display, "display", lambda *objects, **__: kept.extend(objects))
     bound: dict[str, Any] = {"__name__": "notebook"}
     failed: dict[str, Exception] = {}
     for number, cell in enumerate(jupytext.read(notebook_path(name)).cells):
@@ -47,7 +64,8 @@ def run_cells(
         if cell.cell_type != "code" or (tags & PICTURES and not pictures):
             continue
         try:
-            exec(compile(cell.source, f"{name}, cell {number}", "exec"), bound)
+            value = executed(cell.source, f"{name}, cell {number}", bound)
+            kept.extend([] if value is None else [value])
         except Exception as error:
             failed[cell.source] = error
         if "parameters" in tags:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import jupytext
@@ -14,13 +15,13 @@ from rationale.errors import BadInput
 from rationale.nn.gates import GATES, HardKumaGate
 from rationale.runs import RunFailed, claims, committed, compare, notebook_path, root
 from rationale.runs.cells import defaults, notebook_settings
-from rationale.runs.parameters import modernised
+from rationale.runs.parameters import modernised, resolve
 from rationale.runs.yaml_files import as_override
 from tests.forked import run_forked
 from tests.in_process import run_cells
 from tests.smoke import smoke_items, smoke_parameters
 
-OWN = "not checked here: what this page says of the committed results"
+OWN = "We do not check here what this page says of the committed results"
 
 
 def told(failed: dict[str, Exception]) -> list[str]:
@@ -133,10 +134,20 @@ def test_what_a_page_says_of_the_committed_results_is_checked(notebook, changes,
         assert any(message in error for error in errors), f"{message!r} has not failed, but: {errors}"
 
 
-@pytest.mark.parametrize("notebook", ["23_read_nli", "25_read_seq2seq"])
-def test_a_page_without_runs_says_in_one_line_that_a_table_is_missing(notebook, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("notebook", "first"), [("23_read_nli", "13_train_nli"), ("25_read_seq2seq", "15_train_seq2seq")]
+)
+def test_a_page_without_runs_says_what_a_table_would_show_and_gives_commands_that_make_it(
+    notebook, first, tmp_path, monkeypatch, capsys
+):
     failed, _ = run_cells(notebook, tmp_path, monkeypatch)
-    assert not told(failed) and capsys.readouterr().out.count("no table: `runs` names no run") == 1
+    printed = capsys.readouterr().out
+    assert not told(failed) and "you see one row per run" in printed
+    commands = re.findall(r"^    make run NOTEBOOK=(\S+) PARAMS=(.+)$", printed, re.M)
+    (trains, file), (reads, runs) = commands
+    assert (trains, reads) == (first, notebook) and (root() / file).is_file()
+    assert resolve(notebook_path(trains), [file]) and resolve(notebook_path(reads), [runs.strip('"')])
+    assert runs == f'"runs=[{Path(file).stem}]"', "a run is named after its file"
 
 
 # --- own runs, of which only the measured numbers are read

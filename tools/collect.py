@@ -94,12 +94,17 @@ def collect(outputs: Path) -> pd.DataFrame:
     _write("results.csv", table)
     _write("history.csv", epochs)
     _write("by_text.csv", _merged("by_text.csv", by_text.table_of(runs, names), names))
-    for picture in map(outputs.joinpath, FIGURES):
-        if picture.is_file():
-            write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
+    copy_pictures(outputs)
     if (gates := outputs / EPOCHS).is_file():
         write_text(reference_folder() / gates.name, gates.read_text(encoding="utf-8"))
     return table
+
+
+def copy_pictures(outputs: Path) -> None:
+    """Commit the pictures of `FIGURES` that have been drawn below `outputs`."""
+    for picture in map(outputs.joinpath, FIGURES):
+        if picture.is_file():
+            write_text(reference_folder() / "figures" / picture.name, picture.read_text(encoding="utf-8"))
 
 
 def _with_lines(rows: pd.DataFrame, runs: list[Path]) -> pd.DataFrame:
@@ -173,10 +178,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--tables-only",
         action="store_true",
         help="read no runs; only write again what follows from the committed ones: the columns of results.csv that "
-        "name settings, the verdicts of claims.csv and the tables of RESULTS.md",
+        "name settings, the verdicts of claims.csv, the tables of RESULTS.md, and the pictures of comparisons, such as "
+        "`python -m rationale.runs 31_selection_rates --name committed` draws them",
     )
     options = form.parse_args(arguments)
-    results = describe() if options.tables_only else collect(options.outputs)
+    if options.tables_only:
+        results = describe()
+        copy_pictures(options.outputs)
+    else:
+        results = collect(options.outputs)
     judge_again(results)
     page = root() / "RESULTS.md"
     write_text(page, with_tables(page.read_text(encoding="utf-8"), results))

@@ -67,7 +67,7 @@ from rationale.figures.look import (
 from rationale.figures.phase import draw_phase_portrait
 from rationale.figures.tables import save_table, show_folded, show_table
 from rationale.figures.text import Html, highlight_html, highlight_svg
-from rationale.figures.words import in_words, scores_in_words
+from rationale.figures.words import in_words, scores_in_words, token_in_words
 from rationale.highlight import highlight_ansi
 
 __all__ = [
@@ -123,4 +123,5 @@ __all__ = [
     "slopes",
     "style",
     "to_png",
+    "token_in_words",
 ]

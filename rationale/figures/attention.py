@@ -22,6 +22,7 @@ from rationale.figures.look import (
     reuse_panels,
     set_labels,
 )
+from rationale.figures.words import token_in_words
 
 
 @apply_style
@@ -68,7 +69,7 @@ def draw_attention(
     ----------
     weights : [R, C], >= 0
     rows, columns : [R] and [C] labels
-        Each row attends to the columns.
+        Each row attends to the columns. The token that stands for no word is written in words.
     top : float, > 0
         The weight that is drawn in the darkest colour.
     marked : [C], or empty
@@ -77,6 +78,7 @@ def draw_attention(
         What the colours mean, written at a colour bar; without it there is none.
     """
     weights = check_numbers(weights, "weights")
+    rows, columns = (list(map(token_in_words, labels)) for labels in (rows, columns))
     num_rows, num_columns = weights.shape
     nonzero = np.ma.masked_where(weights == 0, weights)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="#D0D0D0")

@@ -22,6 +22,7 @@ WORDS = {
     "masks": "free masks",
     "masks_by_score": "free masks, by score",
     "masks_by_released_score": "free masks, by released score",
+    "masks_with_baseline": "free masks with a baseline",
     "integrated_gradients": "integrated gradients",
     "information_bottleneck": "information bottleneck",
     "additive_noise": "additive noise",
@@ -30,9 +31,12 @@ WORDS = {
     "imdb_rationales": "IMDb",
     "nli_small": "small NLI",
     "sst": "SST",
+    "toy": "toy task",
     "multi30k": "Multi30k",
     "xquad": "XQuAD",
     "aeslc": "AESLC",
+    "gigaword": "Gigaword",
+    "duc2004": "DUC 2004",
     # encoders, and how words are chosen
     "lstm": "LSTM",
     "gru": "GRU",
@@ -54,6 +58,7 @@ WORDS = {
     "dev_rate_selected": "share selected, dev",
     "f1": "F1",
     "macro_f1": "macro-F1",
+    "masked_accuracy": "accuracy after masking",
     "masked_macro_f1": "macro-F1 after masking",
     "masked_f1": "F1 after masking",
     "masked_exact_match": "exact match after masking",
@@ -92,6 +97,13 @@ WORDS = {
     "length_ratio": "length, divided by the reference's",
     "zeros": "share of weights that are 0",
 }
+
+NO_WORD = {"@@NULL@@": "(no word)"}  # the first word of each sentence of a pair (`rationale.data.pairs.NULL`)
+
+
+def token_in_words(token: str) -> str:
+    """A token of a text as a picture shows it: the one that stands for no word has words of its own."""
+    return NO_WORD.get(token, token)
 
 
 def scores_in_words(scores) -> str:

@@ -36,7 +36,7 @@ def apply_to(p: Any, notebook: str = "", only_defaults: bool = False) -> bool:
         ours = _fixed(p if isinstance(p, Mapping) else vars(p)) in known
         whose = "this run has other settings" if only_defaults else "the settings of this run are your own"
     if not ours:
-        print(f"not checked here: what this page says of the committed results ({whose})")
+        print(f"We do not check here what this page says of the committed results, because {whose}.")
     return ours
 
 

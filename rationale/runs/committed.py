@@ -17,6 +17,7 @@ the last two, which `python -m tools.rows` writes.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,7 @@ from rationale.runs.differences import (
     write_settings,
 )
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised
+from rationale.runs.themes import finding
 from rationale.runs.workspace import changed_at, notebook_path, root
 from rationale.runs.yaml_files import read_file
 
@@ -74,7 +76,6 @@ FIGURES = (  # below OUTPUTS; copied if the run is there
     f"{OF_PROBES}/question_states.svg",
     f"{OF_PROBES}/question_inputs.svg",
     f"{OF_PROBES}/speech_questions_states.svg",
-    f"{OF_PROBES}/digits_1.svg",
     f"{OF_PROBES}/digits_states.svg",
     f"{OF_PROBES}/digits_by_kind.svg",
     f"{OF_PAIRS}/entailment_hardkuma-selection0.2-seed1.svg",
@@ -204,6 +205,25 @@ def read_published() -> pd.DataFrame:
     return pd.read_csv(reference_folder() / "published.csv")
 
 
+def read_sequences(longest: int = 9) -> list[tuple[list[str], list[int], tuple[str, str, str], dict[str, list]]]:
+    """Sequences of the toy task in `layers.json`, for the picture of what each method gives to their digits.
+
+    Returns
+    -------
+    list
+        Of each sequence of at most `longest` digits: its tokens; 1 for a digit of the query; the digits *n* and *m* of
+        the query, and the answer; and by method the values of the tokens in each layer, [L + 1, T].
+    """
+    saved = json.loads((reference_folder() / "layers.json").read_text(encoding="utf-8"))
+    found = []
+    for number, text in enumerate(saved["texts"]):
+        asked = re.search(r": more (\d) than (\d)\? (yes|no)$", text["title"])
+        if asked and len(text["tokens"]) <= longest:
+            layers = {one["name"]: [row["values"][number] for row in one["rows"]] for one in saved["methods"]}
+            found.append((text["tokens"], text["gold"], asked.groups(), layers))
+    return found[:2]
+
+
 def read_by_text() -> pd.DataFrame:
     """Read `by_text.csv`, the scores of the test texts of committed runs; without rows if there is no such file."""
     path = reference_folder() / "by_text.csv"
@@ -219,11 +239,39 @@ def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
 
 
 def show_pictures(p: SimpleNamespace, *names: str) -> None:
-    """Display the committed pictures with these names, unless a notebook's parameters name runs."""
-    display = optional("IPython.display", "pictures in a notebook", "notebooks")
-    for path in (reference_folder() / "figures" / f"{name}.svg" for name in names if not p.runs):
-        print(f"A committed picture, {shown(path)}. You find its run in runs.json.")
-        display.display(display.SVG(filename=str(path)))
+    """Display the committed pictures with these names, unless a notebook's parameters name runs.
+
+    A page gives the title of a picture to those who do not see it.
+    """
+    from rationale.figures.look import Shown  # which needs matplotlib
+
+    if p.runs:
+        return
+    display = optional("IPython.display", "pictures in a notebook", "notebooks").display
+    folder = reference_folder() / "figures"
+    number = ("", "", "two ", "three ", "four ", "five ")[len(names)] if len(names) < 6 else f"{len(names)} "
+    print(f"You find the next {number}picture{'s' * (len(names) > 1)} in {shown(folder)}.")
+    for path in (folder / f"{name}.svg" for name in names):
+        svg = path.read_text(encoding="utf-8")
+        display(Shown(svg[svg.index("<svg") :], {"alt": finding(svg)}))
+
+
+def tell_missing(counted: str, trained_by: str, read_by: str, parameters: str) -> None:
+    """Print why a table is missing on the committed results, and the two commands that make it.
+
+    Parameters
+    ----------
+    counted : what the table is computed from, in the plural; no committed file has it
+    trained_by, read_by : the notebooks that train a run, and show the table of it
+    parameters : a file below `params/`, after which the run is named
+    """
+    run = Path(parameters).stem
+    print(
+        f"This table counts {counted}, which no committed file contains, so you do not see it here.\n"
+        "With runs of your own, you see one row per run. For one run, these are the two commands:\n\n"
+        f"    make run NOTEBOOK={trained_by} PARAMS=params/{parameters}\n"
+        f'    make run NOTEBOOK={read_by} PARAMS="runs=[{run}]"'
+    )
 
 
 # Parameters in which two runs of the same kind may differ.

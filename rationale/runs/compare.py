@@ -321,6 +321,13 @@ def line_names(table: pd.DataFrame, within: Sequence[str] = (), with_network: bo
     return table.apply(name_of, axis=1) if len(table) else pd.Series(dtype=str)
 
 
+def without_ones(table: pd.DataFrame) -> pd.DataFrame:
+    """A table for a reader: no target where it is 1 and no price where it is 0, which say that there is none."""
+    blank = {"target": lambda part: part["target"].where(part["target"].lt(1)),
+             "sparsity": lambda part: part["sparsity"].where(part["sparsity"].gt(0))}  # fmt: skip
+    return table.assign(**{name: made for name, made in blank.items() if name in table})
+
+
 def as_text(value: Any) -> str:
     """A value of a setting as it is written in a file; a missing one, which pandas may have made NaN, as null."""
     value = value.item() if hasattr(value, "item") else value

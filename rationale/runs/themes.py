@@ -29,12 +29,19 @@ UNSAFE = re.compile(r"<\s*(?:script|foreignObject|iframe|a)\b|<[^>]*(?:\son\w+\s
 LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style\b[^>]*>.*?</style>|<!--.*?-->", re.S)
 COLOUR = re.compile(r"""((?:fill|stroke)(?::\s*|="))(#[0-9a-f]{6}|white|black)(?=[;"])""", re.I)
 NAMED = {"white": "#ffffff", "black": "#000000"}
+# Bold letters in black are those of a title; a marked label has a colour.
+FINDING = re.compile(r'<text style="font-weight: (?:700|bold)(?![^"]*fill)[^>]*>([^<]+)</text>')
 
 
 def variables(page: str) -> str:
     """The declarations of CSS for a dark page whose background is `page`, a colour."""
     values = {"page": page, "mark": f"rgb({DARK_MARK})"} | dict(DARK.values())
     return " ".join(f"--drawn-{name}: {value};" for name, value in values.items()) + f" --mark: {DARK_MARK};"
+
+
+def finding(picture: str) -> str:
+    """The title of a figure in SVG, which says what is seen; "committed picture" if it has none."""
+    return " ".join(map(html.unescape, FINDING.findall(picture))) or "committed picture"
 
 
 def inlined(svg: str, alt: str = "", kind: str = "", style: str = "") -> str | None:

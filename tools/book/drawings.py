@@ -6,17 +6,11 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from rationale.runs.themes import SIZE, inlined
+from rationale.runs.themes import SIZE, finding, inlined
 
 LEGIBLE = 9  # the smallest height of letters on a phone, in pixels
-FINDING = re.compile(r'<text style="font-weight: (?:700|bold)[^>]*>([^<]+)</text>')
 LETTERS = re.compile(r'font-size[:=]\s*"?([\d.]+)')
 IMAGE = re.compile(r'<img\b[^>]*?\ssrc="([^":]+\.svg)"[^>]*>')
-
-
-def finding(picture: str) -> str:
-    """The title of a figure in SVG, which says what is seen; "committed picture" if it has none."""
-    return " ".join(map(html.unescape, FINDING.findall(picture))) or "committed picture"
 
 
 def least_width(picture: str) -> int | None:
