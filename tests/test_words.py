@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rationale import figures
+from rationale.explorers import explore_saved_layers
 from rationale.figures.look import Shown, new_figure, to_svg
 from rationale.figures.words import WORDS
 from rationale.runs import committed, exports, root
@@ -86,6 +87,11 @@ def test_the_sequences_of_the_committed_file_are_those_of_the_toy_task():
         assert gold == [int(token in (n, m)) for token in tokens], "the truth is where the digits of the query are"
         assert {"states", "erasure"} <= set(layers)
         assert {len(layer) for values in layers.values() for layer in values} == {len(tokens)}
+
+
+def test_the_menu_of_a_saved_explorer_offers_methods_in_words():
+    names = [method["name"] for method in explore_saved_layers(committed.reference_folder()).methods]
+    assert "integrated gradients" in names and not code_in(names)
 
 
 def test_runs_are_called_by_what_tells_them_apart():

@@ -19,7 +19,7 @@ from rationale.explorers.common import (
     missing_run_message,
     run_field,
 )
-from rationale.figures import draw_chosen_row, live_figure, live_png
+from rationale.figures import draw_chosen_row, in_words, live_figure, live_png
 from rationale.runs import probed, saved
 
 
@@ -80,7 +80,7 @@ class LayersExplorer(ipywidgets.VBox):
         fitting = texts[[4 <= len(positions_near_answer(row)) <= widest for _, row in texts.iterrows()]]
         offered = (fitting if len(fitting) else texts).head(self._num_texts)
         self.sentence.options = [(_shorten_text(row), i) for i, row in offered.iterrows()]
-        self.method.options = [method for method in METHODS if method in texts]
+        self.method.options = [(in_words(method), method) for method in METHODS if method in texts]
         self._updating = False
         self.redraw()
 
@@ -94,10 +94,10 @@ class LayersExplorer(ipywidgets.VBox):
         self._updating, layer = False, self.layer.value
         is_probe = METHODS[method].is_probe
         if is_probe:
-            title = f"{method}: keep probabilities; layer {layer} keeps {values[layer].mean():.0%}"
+            title = f"{in_words(method).capitalize()}: layer {layer} keeps {values[layer].mean():.0%} of the text"
         else:
             values = values / values.amax(1, keepdim=True).clamp(min=1e-30)
-            title = "attributions, as shares of the largest of the layer"
+            title = "Attributions, as shares of the largest of the layer"
         rows = [f"layer {k}" for k in range(len(values))]
         columns = [row["tokens"][position] for position in positions]
         fig = draw_chosen_row(values[:, positions], rows, columns, layer, self._figure, title)

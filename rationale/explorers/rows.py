@@ -7,6 +7,7 @@ import traitlets
 
 from rationale.errors import BadInput
 from rationale.explorers.embedded import Embedded, module
+from rationale.figures import in_words
 
 RATES_FILE, LAYERS_FILE = "rates.json", "layers.json"
 
@@ -41,7 +42,8 @@ def _explorer(file: Path, **fixed) -> "RowExplorer":
     if not file.exists():
         raise BadInput(f"{file.parent}: no {file.name}; `python -m tools.rows` writes it from finished runs")
     saved = json.loads(file.read_text("utf-8"))
-    return RowExplorer(texts=saved["texts"], methods=saved["methods"], about=saved["about"], **fixed)
+    methods = [method | {"name": in_words(method["name"])} for method in saved["methods"]]
+    return RowExplorer(texts=saved["texts"], methods=methods, about=saved["about"], **fixed)
 
 
 class RowExplorer(Embedded):
