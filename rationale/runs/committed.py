@@ -76,6 +76,7 @@ FIGURES = (  # below OUTPUTS; copied if the run is there
     f"{OF_PROBES}/question_states.svg",
     f"{OF_PROBES}/question_inputs.svg",
     f"{OF_PROBES}/speech_questions_states.svg",
+    f"{OF_PROBES}/digits_1.svg",
     f"{OF_PROBES}/digits_states.svg",
     f"{OF_PROBES}/digits_by_kind.svg",
     f"{OF_PAIRS}/entailment_hardkuma-selection0.2-seed1.svg",
