@@ -477,7 +477,7 @@ for name, part in lagrangians.items():
 # %% tags=["figure"]
 if paths:
     fig, ax = figures.new_figure(size=(10, 5.2))
-    ends = " and ".join(f"{part['dev_rate_expected'].iloc[-1]:.0%} ({name})" for name, part in lagrangians.items())
+    ends = " and ".join(f"{paths[f'{name}, expected'][-1]:.0%} ({name})" for name in lagrangians)
     title = f"For a target of 40 %, the expected rates after 12 epochs are {ends}"
     figures.draw_lines(list(epochs), paths, ax, title=title, xlabel="epoch", ylabel="share of words", target=0.4)
     display(export_committed.figure(fig, "lagrangian", pd.concat(lagrangians.values())["run"]))
