@@ -66,7 +66,7 @@ def own_table(runs: Sequence[Path]) -> pd.DataFrame:
     table = pd.DataFrame([own_row(run) for run in runs])
     if (reference_folder() / OWN_TEXTS).is_file():
         old = read_own_texts()
-        table = pd.concat([table, old[~old["run"].isin(table["run"])]])
+        table = pd.concat([old[~old["run"].isin(table["run"])], table])  # columns stay where they are
     return table.sort_values(["corpus", "encoder", "model", "seed"]).reset_index(drop=True)
 
 
