@@ -363,6 +363,18 @@ def test_list_shows_what_is_there_and_what_is_not(registry, capsys):
     assert any(line.split()[:2] == ["gone", "no"] for line in lines), out
 
 
+@pytest.mark.parametrize(("terminal", "columns"), [("100", 100), ("80", 80), ("300", 100), (None, 100)])
+def test_list_fits_a_terminal_and_breaks_no_address(capsys, monkeypatch, terminal, columns):
+    monkeypatch.setenv("COLUMNS", terminal) if terminal else monkeypatch.delenv("COLUMNS", raising=False)
+    assert __main__.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines[1:] if len(line) > columns and len(line.split()) > 1] == []
+    words = set(" ".join(lines).split())
+    for archive in corpora.archives().values():
+        assert {word for word in archive.page.split() if "://" in word} <= words, archive.name
+        assert set(f"{archive.what} {archive.terms} {archive.by_hand}".split()) <= words, archive.name
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

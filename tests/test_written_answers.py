@@ -135,6 +135,32 @@ def test_a_cell_that_is_no_text_is_named_with_its_row(labelled, capsys, tmp_path
     assert "t.jsonl, line 2: 7 is no text" in told(capsys, labelled, "--file", str(path), "--csv")[2]
 
 
+@pytest.mark.parametrize("form", [(), ("--csv",), ("--jsonl",), ("--html",), ("--spans",)])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_a_table_without_rows_is_refused_before_anything_is_written(labelled, capsys, tmp_path, ending, form):
+    path = tmp_path / f"new{ending}"
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.table({"body": pa.array([], pa.string())}), path)
+    else:
+        path.write_text("body\n")
+    code, out, err = told(capsys, labelled, "--file", str(path), *form)
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert f"new{ending}: no text in the column 'body'; accepted: at least one row that has it" in err
+
+
+def test_a_table_of_empty_texts_is_refused_as_a_file_of_blank_lines_is(labelled, paired, capsys, tmp_path):
+    path = str(write_lines(tmp_path / "t.jsonl", [{"body": " "}, {"body": ""}]))
+    code, out, err = told(capsys, labelled, "--file", path, "--csv")
+    assert (code, out) == (2, "") and "t.jsonl: no text in the column 'body'; accepted" in err
+    path = str(write_table(tmp_path / "p.csv", [{"text": "a film", "second": ""}, {"text": "", "second": "a bore"}]))
+    code, out, err = told(capsys, paired, "--file", path)
+    assert (code, out) == (2, "") and "p.csv: no pair in the columns 'text' and 'second'; accepted" in err
+
+
 def test_many_texts_are_answered_in_order_some_at_a_time(labelled, capsys, tmp_path):
     texts = [f"film {i} is {'warm ' * (i % 7)}" for i in range(WINDOW + 50)]
     path = tmp_path / "t.txt"

@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import shutil
 import sys
+import textwrap
 import time
 
 from rationale.data import archives, cache, corpora
@@ -114,12 +116,12 @@ def _parser() -> argparse.ArgumentParser:
 def _list(_) -> int:
     missing = "" if data_folder().exists() else ", which does not exist"
     print(f"data folder: {printable(str(data_folder()))} ({_origin()}){missing}\n")
-    width = max(map(len, corpora.archives()))
+    width, columns = max(map(len, corpora.archives())), min(max(shutil.get_terminal_size((100, 24)).columns, 40), 100)
     print(f"{'name':{width}}  here  what")
     for archive in corpora.archives().values():
         here = "yes" if archive.files(data_folder()) else "no"
         how = "sha256; " if archive.known() else "sha256 of your files, once they were checked; "
-        print(f"{archive.name:{width}}  {here:4}  {archive.what}")
+        print(_wrapped(f"{archive.name:{width}}  {here:4}  ", archive.what, columns))
         for label, text in (
             ("address", archive.page),
             ("terms", archive.terms),
@@ -128,8 +130,16 @@ def _list(_) -> int:
             ("by hand", archive.by_hand),
         ):
             if text:
-                print(f"{'':{width}}        {label:7} {text}")
+                print(_wrapped(f"    {label:7}  ", text, columns))
     return 0
+
+
+def _wrapped(start: str, text: str, columns: int) -> str:
+    """A text behind its label, in lines of at most so many columns; an address or a path stays whole."""
+    indent = " " * len(start)
+    return start + textwrap.fill(
+        text, columns, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ).removeprefix(indent)
 
 
 def _fetch(options) -> int:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from rationale.data.own.tables import open_table
-from rationale.errors import BadInput, printable
+from rationale.errors import BadInput, excerpt, printable
 from rationale.runs.answer import Answer, head_and_tail
 from rationale.runs.answers import SavedRun
 
@@ -31,9 +31,9 @@ def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tup
     Raises
     ------
     BadInput
-        The file, a column or a row cannot be used.
+        The file, a column or a row cannot be used, or no row has a text.
     """
-    p, table = vars(run.parameters), open_table(path)
+    p, table, has_words = vars(run.parameters), open_table(path), False
     columns = {"--column": column or p.get("text", "text")}
     columns |= {"second": p.get("second", "second")} if run.of_pairs else {}
     for number, cells in table.rows(columns):
@@ -41,7 +41,12 @@ def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tup
         wrong = next((cell for cell in row if not isinstance(cell, str) or "\0" in cell), None)
         if wrong is not None:
             raise BadInput(f"{table.where(number)}{wrong!r:.80} is no text; accepted: a text")
+        has_words = has_words or all(cell.strip() for cell in row)
         yield (row[0], row[1]) if run.of_pairs else row[0]
+    if not has_words:
+        names = " and ".join(excerpt(name) for name in columns.values())
+        what = "pair in the columns" if run.of_pairs else "text in the column"
+        raise BadInput(f"{table.place}: no {what} {names}; accepted: at least one row that has it")
 
 
 def as_text(answers: Iterable[Answer]) -> Iterator[str]:
