@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data.batches import Batch
+from rationale.data.hub import hub_or_cache
 from rationale.digests import recorded, revision_read
 from rationale.errors import BadInput, optional
 
@@ -122,23 +123,38 @@ def load_any_encoder(
     BadInput
         If the encoder cannot be loaded; the message names what is available offline.
     """
-    transformers, place = import_transformers(), place_of(name, setting)
+    place = place_of(name, setting)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
-        chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
-        takes = inspect.signature(chooser._model_mapping[type(config)].__init__).parameters
-        options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}  # no file needs to hold it
-        for rate in () if attention_dropout else ATTENTION_DROPOUT:
-            if hasattr(config, rate):
-                setattr(config, rate, 0.0)
-        encoder, report = chooser.from_pretrained(place, config=config, output_loading_info=True, **options)
-        _refuse_incomplete(tokenizer, encoder, report)
+        with _reachable(place):
+            encoder, tokenizer = _loaded(place, kind, attention_dropout)
+    except BadInput:
+        raise
     except Exception as error:
         raise _cannot_be_loaded(name, setting, error) from None
     if Path(place).is_dir():
         recorded(Path(place))
     else:
         revision_read(name, _revision(name))
+    return encoder, tokenizer
+
+
+def _reachable(place: str) -> AbstractContextManager[None]:
+    """For the name of an encoder on the hub: loading it takes no long time if there is no network."""
+    return nullcontext() if Path(place).is_dir() else hub_or_cache(place, "config.json")
+
+
+def _loaded(place: str, kind: str, attention_dropout: bool) -> tuple[Any, Any]:
+    """The encoder and the tokenizer of a folder, or of a name on the hub; see `load_any_encoder`."""
+    transformers = import_transformers()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+    chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
+    takes = inspect.signature(chooser._model_mapping[type(config)].__init__).parameters
+    options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}  # no file needs to hold it
+    for rate in () if attention_dropout else ATTENTION_DROPOUT:
+        if hasattr(config, rate):
+            setattr(config, rate, 0.0)
+    encoder, report = chooser.from_pretrained(place, config=config, output_loading_info=True, **options)
+    _refuse_incomplete(tokenizer, encoder, report)
     return encoder, tokenizer
 
 
@@ -152,7 +168,9 @@ def _revision(name: str) -> str | None:
 def load_tokenizer(name: str, setting: str = "pretrained") -> Any:
     """The tokenizer of an encoder; the parameters and the errors are those of `load_any_encoder`."""
     try:
-        return import_transformers().AutoTokenizer.from_pretrained(place_of(name, setting), use_fast=True)
+        place = place_of(name, setting)
+        with _reachable(place):
+            return import_transformers().AutoTokenizer.from_pretrained(place, use_fast=True)
     except BadInput:
         raise
     except Exception as error:

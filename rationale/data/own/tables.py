@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rationale.data.files import MALFORMED, brief, open_unpacked, parse_json, read_lines
+from rationale.data.hub import hub_or_cache
 from rationale.data.own.settings import HUB, SUFFIXES, kind_of
 from rationale.digests import recorded, revision_read
 from rationale.errors import BadInput, cut, excerpt, optional, shown
@@ -290,7 +291,8 @@ def hub_tables(corpus: str) -> dict[str, Table]:
     name, _, configuration = corpus.removeprefix(HUB).partition(":")
     datasets = optional("datasets", f"corpus: {corpus}", EXTRA)
     try:
-        parts = datasets.load_dataset(name, configuration or None)
+        with hub_or_cache(name, "README.md", kind="dataset"):
+            parts = datasets.load_dataset(name, configuration or None)
     except Exception as error:  # the library and those below it have many ways to say that something is not there
         names = f"{HUB}owner/name or {HUB}owner/name:configuration, with a network or from the cache of `datasets`"
         others = "or a file, or a folder that save_to_disk has written"
