@@ -189,6 +189,15 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "evidence outside of its document": (
         lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 99}]]), {},
         ["train.jsonl, line 3: the rationale is longer than its text: evidence [4, 99] in a document of 6 tokens"]),
+    "evidence that is backwards": (
+        lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 2}]]), {},
+        ["train.jsonl, line 3: the rationale is empty or backwards: evidence [4, 2] in a document of 6 tokens"]),
+    "a document of ERASER that is empty": (
+        lambda d: _bytes(write_eraser(d) / "docs" / "d2.txt", b" \n").parent.parent, {},
+        ["train.jsonl, line 3: the document 'd2.txt' is empty; accepted: documents with at least one word"]),
+    "annotations of ERASER without documents": (
+        lambda d: (write_eraser(d) / "docs").rename(d / "texts").parent, {},
+        ["annotations in ERASER's format without their documents; accepted: a folder docs"]),
     "a document that is not there": (lambda d: write_eraser(d, docids=["../x"]), {},
                                      ["train.jsonl, line 3: the document '../x' is not in docs"]),
     "an annotation that is none": (lambda d: write_eraser(d, evidences=None), {}, ["line 3: no annotation of ERASER"]),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from own_files import rated, reviews, write_lines, write_table
@@ -9,6 +10,7 @@ from own_files import rated, reviews, write_lines, write_table
 import rationale
 from rationale import training
 from rationale.data.read import read_alignment
+from rationale.errors import BadInput
 from rationale.runs.predict import WINDOW, main
 from rationale.runs.saved import save_run
 from rationale.training.settings import AlignmentSettings
@@ -159,6 +161,55 @@ def test_a_table_of_empty_texts_is_refused_as_a_file_of_blank_lines_is(labelled,
     path = str(write_table(tmp_path / "p.csv", [{"text": "a film", "second": ""}, {"text": "", "second": "a bore"}]))
     code, out, err = told(capsys, paired, "--file", path)
     assert (code, out) == (2, "") and "p.csv: no pair in the columns 'text' and 'second'; accepted" in err
+
+
+@pytest.mark.parametrize("form", ["--csv", "--html", "--jsonl", "--spans"])
+@pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.txt", "folder.csv", "folder"])
+def test_no_line_is_written_before_a_file_that_is_none_is_refused(labelled, capsys, tmp_path, name, form):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "folder").mkdir()
+    code, out, err = told(capsys, labelled, "--file", str(tmp_path / name), form)
+    assert (code, out) == (2, "") and name in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "advice"),
+    [
+        (".json", "name the file .jsonl"),
+        (".ndjson", "name the file .jsonl"),
+        (".xlsx", "as CSV"),
+        (".zip", "unpack it"),
+    ],
+)
+def test_a_file_of_another_format_is_not_read_as_lines_of_text(labelled, capsys, tmp_path, ending, advice):
+    path = tmp_path / f"new{ending}"
+    path.write_text('[{"body": "a warm film"}]\n')
+    code, out, err = told(capsys, labelled, "--file", str(path))
+    assert (code, out) == (2, "") and f"{ending} is neither lines of text nor a table" in err and advice in err
+
+
+@pytest.mark.parametrize("answers", ["a film", ["a film"], [None]])
+def test_a_page_of_what_is_no_answer_is_refused(labelled, answers):
+    with pytest.raises(BadInput, match="^answers: .* is no answer; accepted: what the model gives"):
+        rationale.load(labelled).to_html(answers)
+
+
+def test_no_file_of_a_user_is_replaced_by_a_run(labelled, tmp_path):
+    """Every file that a finished run has is looked for in the folder that a user names."""
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    for written in Path(labelled).iterdir():
+        folder = tmp_path / written.stem
+        folder.mkdir()
+        (folder / written.name).write_text("mine")
+        with pytest.raises(BadInput, match=f"^folder: .* holds .*{written.name}.*; accepted: another folder"):
+            rationale.fit(path, folder=folder, **SMALL)
+        assert [file.read_text() for file in folder.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_run_without_a_name_is_no_path(name):
+    with pytest.raises(BadInput, match=f"^run: '{name}' is no path"):
+        rationale.load(name)
 
 
 def test_many_texts_are_answered_in_order_some_at_a_time(labelled, capsys, tmp_path):

@@ -82,6 +82,9 @@ class SavedRun:
 
     def to_html(self, answers: Sequence[Answer], title: str = "Rationales") -> str:
         """A page that stands alone, with the texts of these answers and their rationales highlighted."""
+        wrong = [answer for answer in answers if not isinstance(answer, Answer)]
+        if wrong:
+            raise BadInput(f"answers: {excerpt(wrong[0])} is no answer; accepted: what the model gives for texts")
         return to_page(answers, title)
 
     def export(self, path: str | Path, overwrite: bool = False) -> Path:

@@ -19,7 +19,9 @@ from rationale.training.own_notes import notes_about
 from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
-WRITTEN = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
+KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
+OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json")  # that a run writes, too
+UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such a run is continued
 
 
 def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
@@ -39,9 +41,12 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
     try:
-        there = [name for name in WRITTEN if (folder / name).exists()]
-        if there:
-            raise BadInput(f"folder: {shown(folder)} holds {there[0]} of a finished run; accepted: another folder")
+        there = next((name for name in KNOWN_BY + OTHERS if (folder / name).exists()), "")
+        if there in KNOWN_BY:
+            raise BadInput(f"folder: {shown(folder)} holds {there} of a finished run; accepted: another folder")
+        if there and not (folder / UNFINISHED).exists():
+            what = f"holds a file {there}, which the run would replace"
+            raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
@@ -65,7 +70,7 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
     finally:
         torch.set_num_threads(before)
     write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
-    (folder / "checkpoint.safetensors").unlink(missing_ok=True)  # only an unfinished run needs it
+    (folder / UNFINISHED).unlink(missing_ok=True)
     return load_run(folder)
 
 

@@ -147,6 +147,11 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise BadInput(f"--file {path}: {problem}; accepted is a UTF-8 text file, one text per line") from None
 
 
+def _is_read_twice(path: Path) -> bool:
+    """False for standard input, pipes and devices, whose content is gone once it was read; also True for no file."""
+    return str(path) != "-" and (path.is_file() or path.is_dir() or not path.exists())
+
+
 def _is_device(file: IO[bytes]) -> bool:
     mode = os.fstat(file.fileno()).st_mode
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
@@ -227,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{shown(path)}, {path.stat().st_size / 2**20:.1f} MiB, and {shown(path.with_name(READER))}")
         return 0
     run.model.to(device)
-    if options.file is not None and options.file.is_file():  # a mistake in any text is found before the first answer
+    if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
         for number, text in enumerate(_texts(options, run), start=1):
             line = _as_line(text)
             if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
@@ -268,9 +273,16 @@ def _as_line(text: str | tuple[str, str]) -> str:
 def _texts(options, run) -> Iterable[str | tuple[str, str]]:
     """The texts that the options name: given one by one, in a table, or one per line."""
     from rationale.data.own.settings import SUFFIXES, kind_of
+    from rationale.data.own.tables import ADVICE
     from rationale.runs.written_answers import texts_of_table
 
-    is_table = options.file is not None and kind_of(options.file) in SUFFIXES
+    kind = "" if options.file is None else kind_of(options.file)
+    is_table = kind in SUFFIXES
+    if kind in ADVICE.keys() - {".txt"}:
+        accepted = f"a file with one text per line, or a table ({', '.join(SUFFIXES)})"
+        raise BadInput(
+            f"--file {options.file}: {kind} is neither lines of text nor a table; {ADVICE[kind]}; accepted: {accepted}"
+        )
     if options.column and not is_table:
         raise BadInput(f"--column {options.column}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
     if options.text:

@@ -274,7 +274,7 @@ def load_run(folder: Path | str) -> SavedRun:
         damaged: another digest than the run recorded, weights that are no numbers, words that do not fit the vectors.
     """
     wanted = "the folder of a finished training run of a network (an svm saves no model)"
-    if not isinstance(folder, str | Path):
+    if not isinstance(folder, str | Path) or not str(folder).strip():
         raise BadInput(f"run: {excerpt(folder)} is no path; accepted is {wanted}")
     path = Path(folder) / "model.safetensors"
     try:

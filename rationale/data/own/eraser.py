@@ -5,7 +5,7 @@ sentence per line. A line of train.jsonl, val.jsonl or test.jsonl has annotation
 (often null) and evidences: a list of lists of {docid, start_token, end_token}.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
@@ -30,8 +30,18 @@ class Annotation(NamedTuple):
 
 def is_eraser(folder: Path) -> bool:
     """Whether a folder has documents and annotations in ERASER's format."""
-    has_documents = (folder / "docs").is_dir() or (folder / "docs.jsonl").is_file()
-    return has_documents and (folder / "train.jsonl").is_file()
+    return _has_documents(folder) and (folder / "train.jsonl").is_file()
+
+
+def _has_documents(folder: Path) -> bool:
+    return (folder / "docs").is_dir() or (folder / "docs.jsonl").is_file()
+
+
+def require_documents(folder: Path, columns: Iterable[str]) -> None:
+    """Refuse a folder whose train file has the keys of ERASER's annotations, but which has no documents."""
+    if {"annotation_id", "classification", "evidences"} <= set(columns) and not _has_documents(folder):
+        accepted = "a folder docs of the documents, or docs.jsonl, beside the annotations"
+        raise BadInput(f"{shown(folder)}: annotations in ERASER's format without their documents; accepted: {accepted}")
 
 
 class Documents:
@@ -95,6 +105,8 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
             raise ValueError(
                 f"the document {excerpt(name)} is not in docs; accepted: annotations of the documents there"
             )
+        if not documents[name]:
+            raise ValueError(f"the document {excerpt(name)} is empty; accepted: documents with at least one word")
     tokens, offset = list[str](), {}
     for name in names:
         offset[name] = len(tokens)
@@ -105,7 +117,8 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
         length = len(documents[name]) if name in offset else -1
         if not 0 <= start < end <= length:
             has = f"a document of {length} tokens" if length >= 0 else "a document that the annotation does not name"
-            raise ValueError(f"the rationale is longer than its text: evidence [{start}, {end}] in {has}")
+            wrong = "the rationale is longer than its text" if end > length else "the rationale is empty or backwards"
+            raise ValueError(f"{wrong}: evidence [{start}, {end}] in {has}")
         flags[offset[name] + start : offset[name] + end] = [True] * (end - start)
     label = "" if row["classification"] is None else str(row["classification"])
     if not tokens or not label:

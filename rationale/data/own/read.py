@@ -16,7 +16,7 @@ from typing import Any
 
 from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
-from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations
+from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
 from rationale.data.own.labels import read_labels, spelled
 from rationale.data.own.marks import read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
@@ -219,6 +219,8 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
             two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
             raise BadInput(f"{_place(p)}: {two} are both the {split} split; accepted: one of them")
         pairs += [(split, table) for table in ([tables[name] for name in names] if tables else map(open_table, paths))]
+    if not tables:
+        require_documents(place, pairs[0][1].columns)
     return pairs, notes
 
 
