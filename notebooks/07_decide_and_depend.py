@@ -270,13 +270,13 @@ for row in (-1, 0):
 # the probability of a switch between the words $t$ and $t + 1$. We use $\pi_0^t$ for $P(z_t = 0 \mid z_{<t})$, and
 # the outer expectation is over $z_{<t}$:
 #
-# $$E\Big[\pi_0^t\, P(z_{t+1} \ne 0 \mid z_t = 0) + (1 - \pi_0^t)\, E\big[P(z_{t+1} = 0 \mid z_t)
-# \,\big|\, z_t \ne 0\big]\Big], \qquad \pi_0^t = P(z_t = 0 \mid z_{<t}). \tag{S14}$$
+# $$E\big[\pi_0^t\, s_0 + (1 - \pi_0^t)\, s_1\big], \qquad s_0 = P(z_{t+1} \ne 0 \mid z_t = 0), \qquad
+# s_1 = E\big[P(z_{t+1} = 0 \mid z_t) \mid z_t \ne 0\big]. \tag{S14}$$
 #
-# For the first product you need the masses of the second word *after a zero*, and for the second product you need them
-# *after anything but a zero*.
+# For $s_0$ you need the masses of the second word *after a zero*, and for $s_1$ you need them *after anything but a
+# zero*.
 #
-# > For both products, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
+# > For both, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
 # > this the **plug-in**. Its average over the draws of $z_t$ is
 # > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. If
 # > two gates had these masses and did not depend on each other, this would be the probability of a switch. A change of
@@ -350,7 +350,7 @@ fig
 # of the interval on which a uniform density would have this entropy. Let $f_T$ be the density of the stretched gate,
 # and $f_c$ the density of $z$ given $0 < z < 1$:
 #
-# $$W = P(0 < z < 1)\; \exp\Big(-\int_0^1 f_c(u) \ln f_c(u)\, \mathrm{d}u\Big), \qquad
+# $$W = P(0 < z < 1) \cdot \exp\Big(-\int_0^1 f_c(u) \ln f_c(u)\, \mathrm{d}u\Big), \qquad
 # f_c(u) = \frac{f_T(u)}{P(0 < z < 1)}, \qquad a^* = \arg\max_a W(a, b(a)). \tag{S16}$$
 #
 # We know no closed form for $a^*$. But the search has one dimension, we do it once, and it leaves the rate exact. The

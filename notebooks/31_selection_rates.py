@@ -274,6 +274,9 @@ worth = compare.summary(with_words, quality)
 worth = worth[worth["model"] != "full_text"].sort_values(["model", "rate_selected"])
 worth = worth.assign(line=compare.line_names(worth))
 export.table(worth[[*compare.told_columns(worth), *quality, "seeds"]], "quality", heads=heads)
+shown = [name for name in quality if name not in ("word_f1", "length_leak")]  # the file has these, too
+narrower = compare.without_ones(worth[[*compare.told_columns(worth), *shown, "seeds"]])
+figures.show_table(narrower.rename(columns=heads))
 
 # %%
 def lines_of(columns):

@@ -68,11 +68,11 @@ folder = results_folder("41_diffmask") / "figures"
 #
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
 # of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
-# result to two numbers, and then counts with a GRU. Here $\text{digit}$ and $\text{query}$ are embeddings, and $W_1$
-# and $W_2$ are matrices of weights:
+# result to two numbers, and then counts with a GRU. Here $\text{digit}$ and $\text{query}$ are embeddings, $W_1$ and
+# $W_2$ are matrices of weights, and $v$ is the embedded query:
 #
-# $$h^{(0)}_i = \text{digit}(x_i), \qquad
-# h^{(1)}_i = W_2 \tanh\big(W_1 [\text{query}(q_1); \text{query}(q_2); h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
+# $$h^{(0)}_i = \text{digit}(x_i), \qquad v = [\text{query}(q_1); \text{query}(q_2)], \qquad
+# h^{(1)}_i = W_2 \tanh\big(W_1 [v; h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
 # \text{answer} = \text{head}\big(\text{GRU}(h^{(1)})\big). \tag{D1}$$
 #
 # The states $h^{(0)}$ do not depend on the query, so at layer 0 every digit might be needed. The states $h^{(1)}$ do

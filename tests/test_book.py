@@ -18,8 +18,10 @@ from rationale.data import data_folder
 from rationale.errors import BadInput
 from rationale.explorers import explore_shapes
 from rationale.runs import RunFailed, root
+from rationale.runs.page import STYLE
 from tools.book import __main__ as book
-from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead
+from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead, with_colours
+from tools.book.cells import label_cells
 from tools.book.drawings import draw_in_pages, finding, least_width
 from tools.book.links import broken, link_equations
 from tools.book.pages import blocks, modules, notebook_page, public_names, reading_order
@@ -387,6 +389,7 @@ globalThis.document = {
   createElement: () => ({lines: [], append(line) { this.lines.push(line.textContent); }}),
 };
 globalThis.window = globalThis;
+globalThis.addEventListener = () => {};
 """
 
 
@@ -403,3 +406,60 @@ def test_on_a_phone_the_parts_of_an_equation_stand_below_each_other_and_no_part_
 def test_no_rule_of_the_style_has_a_pseudo_element_where_browsers_ignore_it() -> None:
     style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
     assert not re.findall(r":is\([^()]*::[^()]*\)", style), "the legend of `choose` had other colours than its dots"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_cheapest_breaks_of_a_formula_are_those_of_all_ways() -> None:
+    """The oracle tries every subset of places, with the costs as the script gives them."""
+    script = (root() / "tools" / "book" / "breaks.js").read_text("utf-8")
+    program = (
+        script
+        + """
+    const random = (seed => () => (seed = seed * 16807 % 2147483647) / 2147483647)(7), wrong = [];
+    const costOf = (places, whole, width, chosen) => {
+        let start = 0, cost = 0;
+        for (const number of [...chosen, null]) {
+            const last = number === null, { kind, end, start: next, inside } = last ? { end: whole } : places[number];
+            const free = 1 - (end - start) / width;
+            if (end <= start) return Infinity;
+            cost += free < 0 ? TOO_WIDE * (1 - free) : last ? 0 : RAGGED * free ** 2;
+            if (!last) cost += LINE + COSTS[kind];
+            for (const bracket of inside || []) cost += INSIDE + NARROW * Math.max(0, 1 - bracket / width);
+            start = next;
+        }
+        return cost;
+    };
+    for (let trial = 0; trial < 200; trial++) {
+        const whole = 5 + 20 * random(), count = Math.floor(8 * random()), kinds = Object.keys(COSTS);
+        const places = Array.from({ length: count }, () => whole * random()).sort((a, b) => a - b).map(at => ({
+            kind: kinds[Math.floor(4 * random())], end: at, start: at, inside: random() < .3 ? [8 * random()] : [] }));
+        const found = costOf(places, whole, 8, bestBreaks(places, whole, 8));
+        let least = Infinity;
+        for (let set = 0; set < 1 << count; set++) {
+            least = Math.min(least, costOf(places, whole, 8, places.map((_, i) => i).filter(i => set >> i & 1)));
+        }
+        if (Math.abs(found - least) > 1e-6) wrong.push([found, least]);
+    }
+    console.log(JSON.stringify(wrong));"""
+    )
+    done = subprocess.run([shutil.which("node"), "-e", program], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == []
+
+
+def test_a_table_of_texts_in_markdown_tells_the_names_of_its_columns(tmp_path: Path) -> None:
+    texts = ["a text of more than twenty-four letters", "7", "another text of more than twenty-four letters"]
+    cells = "".join(f"<td>{text}</td>" for text in texts)
+    heads = "<thead><tr><th>what</th><th>seeds &amp; more</th><th>how <em>ours</em> differs</th></tr></thead>"
+    page = f"<table>{heads}<tbody><tr>{cells}</tr></tbody></table>"
+    (tmp_path / "a.html").write_text(page + page.replace(texts[2], "short"), "utf-8")
+    label_cells(tmp_path)
+    first, second, _ = (tmp_path / "a.html").read_text("utf-8").split("</table>")
+    assert "data-name" not in second, "numbers are compared in columns"
+    assert re.findall(r"<td([^>]*)>", first) == ["", ' data-name="seeds &amp; more"', ' data-name="how ours differs"']
+
+
+def test_what_a_run_and_the_book_show_on_a_phone_is_said_in_one_place() -> None:
+    style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
+    assert "/* NARROW */" in style and "display: none" in with_colours(style)
+    for rule in (".drawn.narrow {", ".drawn.wide {", "td[data-name]::before"):
+        assert rule not in style and with_colours(style).count(rule) == STYLE.count(rule) >= 1

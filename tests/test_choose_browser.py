@@ -43,6 +43,8 @@ CHOOSE = """([name, value]) => {
     return menu.value;
 }"""
 
+ON_TOP = "([x, y, n]) => document.elementFromPoint(x, y) === document.querySelectorAll('#choose circle')[n]"
+
 
 @pytest.fixture(params=[browser.PROJECTOR, browser.PHONE], ids=["projector", "phone"])
 def visit(started, request, tmp_path):
@@ -99,10 +101,25 @@ def test_a_dot_tells_its_run_and_the_command_by_mouse_and_by_keyboard(visit):
     assert second["run"] in told()
 
 
-def test_nothing_leaves_the_window_and_letters_can_be_read(visit):
-    page = visit.page
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
-    sizes = page.locator("#choose svg text").evaluate_all(
-        "all => all.map(t => parseFloat(getComputedStyle(t).fontSize))"
-    )
-    assert min(sizes) >= 9
+def test_the_mouse_and_the_tab_key_reach_every_dot_with_its_run_and_command(visit):
+    page, data = visit.page, results_data()
+    page.evaluate(CHOOSE, ["corpus", "sst: sst"])
+    page.evaluate(CHOOSE, ["model", "hardkuma"])
+    page.evaluate(CHOOSE, ["rate", "25%"])
+    dots = page.locator("#choose circle")
+    names = [dots.nth(number).get_attribute("aria-label").split(",")[0] for number in range(dots.count())]
+    assert len(names) > 2 and set(names) <= set(data["commands"])
+
+    def shown() -> tuple[str, str]:
+        return page.locator("#choose dd").first.inner_text(), page.locator("#choose pre").inner_text()
+
+    page.locator("select[name=rate]").focus()
+    for name in names:
+        page.keyboard.press("Tab")
+        assert shown() == (name, data["commands"][name])
+    places = [dots.nth(number).bounding_box() for number in range(dots.count())]
+    for number, (name, place) in enumerate(zip(names, places, strict=True)):
+        x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+        if page.evaluate(ON_TOP, [x, y, number]):
+            page.mouse.move(x, y)
+            assert shown() == (name, data["commands"][name])

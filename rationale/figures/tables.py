@@ -11,6 +11,7 @@ from rationale.figures.text import Html
 from rationale.figures.words import WORDS, in_words
 from rationale.files import write_text
 
+HYPHENS = {"comprehensiveness": "comprehen\u00adsiveness"}  # words of heads that a narrow column may divide
 LONG = 24  # letters; a column with a longer text takes much of the width of a phone
 LATEX = str.maketrans(
     {
@@ -49,7 +50,7 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
     if not quoted:
         texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
-    heads = "".join(f"<th{style[name]}>{html.escape(str(name)).replace('_', ' ')}</th>" for name in texts)
+    heads = "".join(f"<th{style[name]}>{_head(name)}</th>" for name in texts)
     prose = sum(max(map(len, cells), default=0) > LONG for name, cells in texts.items() if name not in numeric) > 1
     named = {name: f" data-name='{html.escape(str(name)).replace('_', ' ')}'" if prose else "" for name in texts}
     cells = zip(
@@ -62,6 +63,11 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
         caption = f"<caption style='text-align: left; caption-side: top'>{html.escape(constants)}</caption>"
     kind = "dataframe prose" if prose else "dataframe"
     return Html(f"<table class='{kind}'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _head(name: Any) -> str:
+    """The name of a column as HTML, which may be broken into lines."""
+    return " ".join(HYPHENS.get(word, word) for word in re.split("[_ ]", html.escape(str(name))))
 
 
 def _as_words(cell: str) -> str:

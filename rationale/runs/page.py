@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from rationale.errors import optional
 from rationale.runs.folding import SHOW_ALL, code_name, source_line, summary_line
-from rationale.runs.themes import both, marked, variables
+from rationale.runs.themes import both, marked, narrow_style, variables
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}m"  # the beginning of each of its tags
 SECONDS = 3.0  # after which a page is prepared; until then a kernel starts, which uses the same cores
@@ -42,25 +42,18 @@ details.solution > summary { color: var(--jp-ui-font-color1); font-weight: 600; 
 @media (max-width: 600px) {
   body.jp-Notebook { padding: 8px; }
   main pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  .dataframe.prose :is(tbody, tr, td) { display: block; border: 0; padding: 0 0 .15rem; text-align: left; }
-  .dataframe.prose :is(thead, td:empty) { display: none; }
-  .dataframe.prose tr { border-bottom: 1px solid var(--jp-border-color1); padding: .4rem 0; }
-  .dataframe.prose td::before { content: attr(data-name) ": "; color: var(--jp-ui-font-color2); }
   .equation { gap: .6em; container-type: inline-size; }
   .equation math { font-size: clamp(9px, calc(100cqw / (.85 * var(--letters))), 1em); }  /* a long one gets small */
 }
-.drawn { max-width: 100%; height: auto; }
-.drawn.narrow { display: none; }
-@media (max-width: 600px) {
-  .drawn:not(.wide, .narrow) { max-width: none; }  /* it scrolls */
-  .drawn.wide { display: none; }
-  .drawn.narrow { display: inline; }
-}
+NARROW
+@media (max-width: 600px) { main .drawn:not(.wide, .narrow) { max-width: none; } }  /* it scrolls */
 @media screen and (prefers-color-scheme: dark) {
   :root { VARIABLES }
   .figure img { background: white; border-radius: 4px; }  /* a picture that has only dots keeps its paper */
 }
-</style>""".replace("VARIABLES", variables("var(--jp-layout-color0)"))
+</style>"""
+STYLE = STYLE.replace("VARIABLES", variables("var(--jp-layout-color0)"))
+STYLE = STYLE.replace("NARROW", narrow_style("var(--jp-border-color1)", "var(--jp-ui-font-color2)"))
 ANSWERS = {"prediction", "solution"}  # tags of cells that are folded with their outputs
 # The dark theme of JupyterLab, whose variables replace those of the light one.
 DARK = """<style media="screen and (prefers-color-scheme: dark)">

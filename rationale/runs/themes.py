@@ -24,6 +24,22 @@ DARK = {  # colour on a light page -> name of its variable, colour on a dark pag
 }
 MARK = "230,159,0"  # the orange behind a selected word, to which its strength is added
 DARK_MARK = "158,94,0"  # on which light letters can be read
+# What the pages of runs and of the book share. A figure has one form for a desk and one for a phone; on a phone, each
+# row of a table whose cells tell the names of their columns is a block, with the name before each value.
+NARROW = """
+:is(main, .md-typeset) .drawn { max-width: 100%; height: auto; }
+.drawn.narrow { display: none; }
+@media screen and (max-width: 600px) {
+  .drawn.wide { display: none; }
+  .drawn.narrow { display: inline; }
+  :is(main, .md-typeset) table:has(td[data-name]) :is(tbody, tr, td) { display: block; border: 0; text-align: left; }
+  :is(main, .md-typeset) table:has(td[data-name]) :is(thead, td:empty) { display: none; }
+  :is(main, .md-typeset) table:has(td[data-name]) tr { border-bottom: 1px solid LINE; padding: .4rem 0; }
+  :is(main, .md-typeset) table:has(td[data-name]) tr td { min-width: 0; padding: 0 .2rem .15rem; }
+  :is(main, .md-typeset) table:has(td[data-name]) td:not([data-name]) { font-weight: 600; }
+  td[data-name]::before { content: attr(data-name) ": "; color: QUIET; font-weight: 400; }
+}
+"""
 SIZE = re.compile(r"""\bviewBox\s*=\s*"[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)\"""")
 UNSAFE = re.compile(r"<\s*(?:script|foreignObject|iframe|a)\b|<[^>]*(?:\son\w+\s*=|javascript:)", re.I)
 LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style\b[^>]*>.*?</style>|<!--.*?-->", re.S)
@@ -42,6 +58,11 @@ def variables(page: str) -> str:
 def finding(picture: str) -> str:
     """The title of a figure in SVG, which says what is seen; "committed picture" if it has none."""
     return " ".join(map(html.unescape, FINDING.findall(picture))) or "committed picture"
+
+
+def narrow_style(line: str, quiet: str) -> str:
+    """`NARROW` with the colours, in CSS, of thin lines and of words that stand back."""
+    return NARROW.strip().replace("LINE", line).replace("QUIET", quiet)
 
 
 def inlined(svg: str, alt: str = "", kind: str = "", style: str = "") -> str | None:

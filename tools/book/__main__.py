@@ -33,9 +33,10 @@ from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
-from rationale.runs.themes import variables
+from rationale.runs.themes import narrow_style, variables
 from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
+from tools.book.cells import label_cells
 from tools.book.choose import choose_page
 from tools.book.drawings import draw_in_pages
 from tools.book.links import broken, embed_downloads, link_equations
@@ -206,10 +207,10 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
         (pages / "papers").mkdir()
         shutil.copytree(STATIC_ASSETS_PATH, pages / "mathjax", ignore=shutil.ignore_patterns("a11y", "localization"))
         shutil.copytree(root() / "outputs" / "reference" / "figures", pages / "outputs" / "reference" / "figures")
-        for file in ("book.js", "choose.js", "iframe-worker.js"):
+        for file in ("breaks.js", "book.js", "choose.js", "iframe-worker.js"):
             shutil.copy(root() / "tools" / "book" / file, pages)
         style = (root() / "tools" / "book" / "book.css").read_text("utf-8")
-        write_text(pages / "book.css", style.replace("/* VARIABLES */", variables("var(--md-default-bg-color)")))
+        write_text(pages / "book.css", with_colours(style))
         write_text(pages / "index.md", file_page(readme, names))
         for page, file in files.items():
             write_text(pages / f"{page}.md", file_page((root() / file).read_text("utf-8"), names))
@@ -243,10 +244,17 @@ def build(notebooks: Mapping[str, tuple], readme: str, site: Path) -> list[str]:
             write_text(site / f"{old}.html", MOVED.format(page=f"{new}.html", name=new))
     linked = link_equations(site)
     draw_in_pages(site)
+    label_cells(site)
     embed_downloads(site)
     texts = "\n".join(cell.source for notebook, _ in notebooks.values() for cell in notebook.cells)
     lost = [f"eq. {label} has no anchor" for label in re.findall(r"\\tag\{(\w+)\}", texts) if label not in linked]
     return [*handler.messages, *lost, *broken(site)]
+
+
+def with_colours(style: str) -> str:
+    """The style of the book, with what it shares with the pages of runs."""
+    narrow = narrow_style("var(--md-default-fg-color--lightest)", "var(--md-default-fg-color--light)")
+    return style.replace("/* VARIABLES */", variables("var(--md-default-bg-color)")).replace("/* NARROW */", narrow)
 
 
 class _Warnings(logging.Handler):

@@ -20,14 +20,24 @@ if (matchMedia("(max-width: 600px)").matches)
     }
     equation.replaceWith(box);
   }
+// What is wider than its place scrolls sideways, and says so.
+function sayWhatScrolls() {
+  for (const box of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset .output, .md-typeset .drawing")) {
+    box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 4);
+  }
+}
+for (const event of ["load", "resize"]) addEventListener(event, sayWhatScrolls);
 window.MathJax = {
   messageStyle: "none",
   tex2jax: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]], ignoreClass: ".*|", processClass: "arithmatex" },
   "HTML-CSS": { availableFonts: [], webFont: "STIX-Web", imageFont: null, linebreaks: { automatic: true, width: "container" },
     styles: { "@font-face": { "font-family": "MathJax_Blank", src: "local('no font')" } } },  // in place of a file "about:blank"
   showMathMenu: false,
-  AuthorInit: () => MathJax.Hub.Register.StartupHook("End", () => {
-    const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (place) place.scrollIntoView();
-  }),
+  AuthorInit: () => {
+    MathJax.Hub.Register.StartupHook("HTML-CSS multiline Ready", breakLikeAuthors);
+    MathJax.Hub.Register.StartupHook("End", () => {
+      const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      if (place) place.scrollIntoView();
+    });
+  },
 };
