@@ -165,4 +165,4 @@ def test_runs_whose_rationales_are_not_judged_are_read_too(tmp_path: Path) -> No
         page = run_forked(notebook_path("31_selection_rates"), compared, outputs=tmp_path, name="unjudged") / "run.html"
     except RunFailed as error:
         pytest.fail(f"{error}", pytrace=False)
-    assert "none of these runs has judged its rationales" in page.read_text(encoding="utf-8")
+    assert "None of these runs has judged its rationales" in page.read_text(encoding="utf-8")

@@ -228,6 +228,7 @@ COMES_WITH = {  # top name of a module -> the requirement that installs it, wher
     "sklearn": "scikit-learn",
     "rouge_score": "rouge-score",
     "tokenizers": "transformers",
+    "huggingface_hub": "transformers",  # and datasets
 }
 
 
