@@ -18,6 +18,7 @@
   const distinct = list => [...new Set(list)];
   const number = text => parseFloat(text);
   const inWords = name => words[name] || name.replaceAll("_", " ");
+  const corpusInWords = name => distinct(name.split(/: |, /).map(inWords)).join(", ");
   const shown = x => Math.abs(x) >= 1e4 || (x && Math.abs(x) < 1e-3) ? x.toExponential(1) : String(+x.toPrecision(3));
 
   const menus = make("div", place, "", { class: "menus" }), selects = {};
@@ -35,7 +36,8 @@
   // Fill a menu; what was chosen stays chosen if it is still there.
   function fill(name, options, otherwise = options[0]) {
     if (!options.includes(chosen[name])) chosen[name] = otherwise;
-    selects[name].replaceChildren(...options.map(text => new Option(name === "corpus" || name === "rate" ? text : inWords(text), text, false, text === chosen[name])));
+    const label = { corpus: corpusInWords, rate: text => text }[name] || inWords;
+    selects[name].replaceChildren(...options.map(text => new Option(label(text), text, false, text === chosen[name])));
   }
 
   function draw() {
@@ -81,7 +83,7 @@
     const x = byRate ? scale(dots.map(rate), left, width - right)
       : { at: at => left + (width - left - right) * at / seen.length };
     const y = scale(dots.map(value), height - bottom, top);
-    const said = `${chosen.measure} of ${dots.length} runs on ${chosen.corpus}, from ${shown(Math.min(...dots.map(value)))} `
+    const said = `${inWords(chosen.measure)} of ${dots.length} runs on ${corpusInWords(chosen.corpus)}, from ${shown(Math.min(...dots.map(value)))} `
       + `to ${shown(Math.max(...dots.map(value)))}${byRate ? ", against the share of selected words" : ", by model"}`;
     picture.replaceChildren();
     const svg = make("svg", picture, "", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": said });
