@@ -303,4 +303,5 @@ def _seeds(num: int) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}"
+    """Three digits, or all digits before the point: 0.0123, 18,231."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
