@@ -172,7 +172,7 @@ assert torch.allclose(violation[near], share[near] - p.selection, atol=second_or
 log_nonzero = torch.tensor([[-200, -205, -230]], dtype=torch.float32).requires_grad_()  # three shut gates
 in_logs = log_mean(log_nonzero, torch.ones(1, 3).bool())
 in_logs.backward()
-print(f"the mean in float32: {log_nonzero.exp().mean().item()}; its logarithm by `log_mean`: {in_logs.item():.1f}")
+print(f"the mean in float32: {log_nonzero.exp().mean().item()}; its logarithm by log_mean: {in_logs.item():.1f}")
 
 # %% tags=["figure"]
 names = [f"ln P(z ≠ 0)\n= {value:.0f}" for value in log_nonzero[0].tolist()]

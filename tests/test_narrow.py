@@ -179,3 +179,14 @@ def test_names_of_three_lines_below_bars_do_not_lie_upon_each_other_on_a_phone()
         fig.draw_without_rendering()
         boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
         assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_the_title_of_a_panel_with_long_names_of_rows_stays_inside_the_picture():
+    fig, ax = figures.new_figure(size=(10, 5.2))
+    rows = ["information bottleneck, layer 1", "integrated gradients, layer 1"]
+    figures.draw_attention(np.eye(2), rows, ["1", "2"], ax, title=LONG)
+    with narrowed(fig):
+        fig.draw_without_rendering()
+        title = max((ax.title, ax._left_title), key=lambda text: len(text.get_text()))
+        assert title.get_window_extent().x1 <= fig.bbox.x1, title.get_text()
+    assert LONG in (ax.title.get_text(), ax._left_title.get_text()), "and the wide figure has its title back"

@@ -138,7 +138,7 @@ function render({ model, el }) {
     wordRow.querySelector("input").setAttribute("aria-valuetext", name);
     const spans = gates.map(({ word: token, open, z, gold }, i) => {
       const made = element("span", { title: `P(z ≠ 0) = ${shown(open)}, z = ${shown(z)}`, "data-word": i + 1 }, token);
-      made.style.background = `rgba(230, 159, 0, ${(0.65 * open).toFixed(3)})`;
+      made.style.background = `rgba(var(--mark, 230, 159, 0), ${(0.65 * open).toFixed(3)})`;
       if (z > 0) made.style.fontWeight = "bold";
       if (gold) made.style.textDecoration = "underline";
       if (i + 1 === word()) made.style.outline = `2px solid ${blue}`;

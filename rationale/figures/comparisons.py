@@ -63,7 +63,7 @@ def draw_score_against_rate(
         ax.axhspan(mean - spread, mean + spread, color=GREY, alpha=0.2, linewidth=0)
         label = "full text (± 2σ)" if spread else "full text"
         ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
-    ax.set_xlim(0, 1.02)
+    ax.set_xlim(-0.01, 1.02)
     if log_rate:
         least = min((row[0] for rows in points.values() for row in map(list, rows)), default=0.1)
         ax.set_xscale("log")

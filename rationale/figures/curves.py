@@ -229,7 +229,7 @@ def draw_word_sentiment(
         positions = np.arange(len(total)) + (i - len(counts) / 2) * width
         bars = ax.bar(positions, row, 0.94 * width, color=(GREY, *PALETTE)[i % 8], label=name)
         shares = [f"{100 * share:.0f} %" for share in row / np.maximum(total, 1)]
-        ax.bar_label(bars, [f"{n:.0f}" for n in row] if i == 0 else shares, padding=2, fontsize=10)
+        ax.bar_label(bars, [f"{n:,.0f}" for n in row] if i == 0 else shares, padding=2, fontsize=10)
     ax.set_yscale("log")
     ax.set_ylim(1, 4 * max(total.max(), 1))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))

@@ -16,6 +16,7 @@ from rationale.figures.look import (
     DASHES,
     GREY,
     ON_DARK,
+    ON_LIGHT,
     ORANGE,
     RED,
     SKY,
@@ -185,7 +186,8 @@ def draw_decisions(a_values, b_values, values, ax: Axes, title: str = "") -> Axe
     mesh = ax.pcolormesh(a_values, b_values, values, cmap="cividis", vmin=0, vmax=1, shading="nearest", rasterized=True)
     inside = np.ma.masked_where((values == 0) | (values == 1), values)
     if inside.count():
-        levels = ax.contour(a_values, b_values, inside, levels=[0.3, 0.5, 0.7, 0.9], colors=ON_DARK, linewidths=1)
+        colors = [ON_DARK, ON_DARK, ON_LIGHT, ON_LIGHT]  # the colours below high values are bright
+        levels = ax.contour(a_values, b_values, inside, levels=[0.3, 0.5, 0.7, 0.9], colors=colors, linewidths=1)
         ax.clabel(levels, fontsize=10, fmt="%.1f")
     for region, text in ((values == 0, "z = 0"), (values == 1, "z = 1")):
         if region.any():

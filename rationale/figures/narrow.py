@@ -37,7 +37,7 @@ def narrowed(fig: Figure) -> Iterator[None]:
     with ExitStack() as undo:
         rows = _stack(fig, undo)
         for ax in fig.axes:
-            for title in (ax.title, ax._left_title, ax._right_title):
+            for title in _titles(ax):
                 _break_title(title, WIDTH - BESIDE_AXES, undo)
             _break_title(ax.xaxis.label, WIDTH - BESIDE_AXES, undo, REGULAR)
         if fig.get_suptitle():
@@ -50,6 +50,9 @@ def narrowed(fig: Figure) -> Iterator[None]:
         if rows:
             fig.draw_without_rendering()  # from here on, it is known where everything is
             for ax in fig.axes:
+                room = WIDTH - ax.bbox.x0 / fig.dpi - 0.1  # inches; names of rows may take more than `BESIDE_AXES`
+                for title in _titles(ax) if room < WIDTH - BESIDE_AXES else ():
+                    _break_title(title, room, undo)
                 _turn_overlapping_labels(ax, undo)
             for ax, legend in legends.items():
                 _legend_below(ax, legend)
@@ -79,6 +82,10 @@ def _stack(fig: Figure, undo: ExitStack) -> int:
         undo.callback(ax.set_subplotspec, ax.get_subplotspec())
         ax.set_subplotspec(column[order.index(places[ax])])
     return len(order)
+
+
+def _titles(ax: Axes) -> tuple[Text, Text, Text]:
+    return ax.title, ax._left_title, ax._right_title
 
 
 def _break_title(title: Text, width: float, undo: ExitStack, letter: float = BOLD) -> None:
