@@ -241,6 +241,7 @@ with_it = [cost[(selections[:, 0] == first) & (selections[:, 2] == 1)].mean() fo
 without = [cost[(selections[:, 0] == first) & (selections[:, 2] == 0)].mean() for first in (0, 1)]
 loss, gain = with_it[0] - without[0], without[1] - with_it[1]
 assert abs(turning - loss / (loss + gain)) < 0.01, f"`turning`: good pays above {loss / (loss + gain):.3f}"
+print(f"good costs {loss:.2f} nats without not, and saves {gain:.2f} with it")
 assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two rows with good and without not"
 
 # %% [markdown]

@@ -50,9 +50,10 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
     if not quoted:
         texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
-    heads = "".join(f"<th{style[name]}>{_head(name)}</th>" for name in texts)
-    prose = sum(max(map(len, cells), default=0) > LONG for name, cells in texts.items() if name not in numeric) > 1
-    named = {name: f" data-name='{html.escape(str(name)).replace('_', ' ')}'" if prose else "" for name in texts}
+    words = {name: html.escape(str(name)).replace("_", " ") for name in texts}
+    heads = "".join(f"<th{style[name]}>{_head(words[name])}</th>" for name in texts)
+    prose = is_prose(max(map(len, cells), default=0) for name, cells in texts.items() if name not in numeric)
+    named = {name: f" data-name='{words[name]}'" if prose else "" for name in texts}
     cells = zip(
         *([f"<td{style[name]}{named[name]}>{_breakable(cell)}</td>" for cell in texts[name]] for name in texts),
         strict=True,
@@ -65,9 +66,19 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
     return Html(f"<table class='{kind}'>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
 
 
-def _head(name: Any) -> str:
-    """The name of a column as HTML, which may be broken into lines."""
-    return " ".join(HYPHENS.get(word, word) for word in re.split("[_ ]", html.escape(str(name))))
+def is_prose(longest: Iterable[int]) -> bool:
+    """Whether a table has several columns of longer texts, so that a phone shows it row by row.
+
+    Parameters
+    ----------
+    longest : for each column of text, the number of letters of its longest cell
+    """
+    return sum(length > LONG for length in longest) > 1
+
+
+def _head(words: str) -> str:
+    """The words above a column as HTML, which may be broken into lines."""
+    return " ".join(HYPHENS.get(word, word) for word in words.split(" "))
 
 
 def _as_words(cell: str) -> str:

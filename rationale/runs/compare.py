@@ -336,22 +336,24 @@ def as_text(value: Any) -> str:
 
 def caption(results: pd.DataFrame, split: str = "test") -> str:
     """The runs behind a table or a figure in one line: how many, of which notebook, seeds, corpora, split, commits."""
+    return "no runs" if results.empty else "; ".join(facts_of(results, split).values())
+
+
+def facts_of(results: pd.DataFrame, split: str = "test") -> dict[str, str]:
+    """What is to be told of one or more runs: such as "3 runs of 12_train_sst" under "runs", "seeds 1, 2, 3"."""
     runs = results.drop_duplicates("run")
-    if runs.empty:
-        return "no runs"
     notebooks, commits = sorted(set(_notebook(runs))), sorted(set(runs["commit"].dropna()) - {""})
     corpora = sorted({" ".join(filter(None, names)) for names in zip(runs["corpus"], runs["aspect"], strict=True)})
     seeds = sorted(set(runs["seed"]))
     listed = ", ".join(map(str, seeds)) if len(seeds) < 4 else f"{seeds[0]} to {seeds[-1]}"
-    parts = [
-        f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {', '.join(notebooks)}",
-        f"{'seed' if len(seeds) == 1 else 'seeds'} {listed}",
-        f"{'corpus' if len(corpora) == 1 else 'corpora'} {', '.join(corpora)}",
-        f"{split} split",
-        f"{'commit' if len(commits) == 1 else 'commits'} {', '.join(commits[:3]) or 'unknown'}"
+    return {
+        "runs": f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {', '.join(notebooks)}",
+        "seeds": f"{'seed' if len(seeds) == 1 else 'seeds'} {listed}",
+        "corpora": f"{'corpus' if len(corpora) == 1 else 'corpora'} {', '.join(corpora)}",
+        "split": f"{split} split",
+        "commits": f"{'commit' if len(commits) == 1 else 'commits'} {', '.join(commits[:3]) or 'unknown'}"
         + (f" and {len(commits) - 3} more" if len(commits) > 3 else ""),
-    ]
-    return "; ".join(parts)
+    }
 
 
 def recipes(results: pd.DataFrame) -> list[str]:

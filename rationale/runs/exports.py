@@ -79,13 +79,13 @@ class Exports:
 
 def in_a_sentence(results: "pd.DataFrame", split: str = "test") -> str:
     """The `caption` of a comparison as a sentence, with words for corpora."""
-    runs, *facts = compare.caption(results, split).split("; ")
-    if not facts:
+    if results.empty:
         return "We compare no runs."
+    facts = compare.facts_of(results, split)
     corpora = results.drop_duplicates(["corpus", "aspect"]).sort_values(["corpus", "aspect"])
     names = [figures.in_words(row.corpus) + (f" ({row.aspect})" if row.aspect else "") for row in corpora.itertuples()]
-    seeds, _, split, commits = facts
-    return f"We compare {runs} ({seeds}) on {', '.join(names)}. The numbers are those of the {split} ({commits})."
+    what = f"{facts['runs']} ({facts['seeds']}) on {', '.join(names)}"
+    return f"We compare {what}. The numbers are those of the {facts['split']} ({facts['commits']})."
 
 
 def run_names(results: "pd.DataFrame", words: Mapping[str, str]) -> dict[str, str]:

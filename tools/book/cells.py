@@ -4,7 +4,7 @@ import html
 import re
 from pathlib import Path
 
-from rationale.figures.tables import LONG
+from rationale.figures.tables import is_prose
 
 TABLE = re.compile(r"<table>\s*<thead>.*?</table>", re.S)  # those of Markdown, which have no class
 CELL = re.compile(r"<t[hd](?: [^>]*)?>(.*?)</t[hd]>", re.S)
@@ -28,7 +28,7 @@ def _labelled(found: re.Match) -> str:
     heads, *rows = (CELL.findall(row) for row in ROW.findall(found[0]))
     names = [html.escape(_words(head), quote=True) for head in heads]
     longest = [max(len(_words(cell)) for cell in column) for column in zip(*rows, strict=True)] if rows else []
-    if sum(length > LONG for length in longest) < 2 or "arithmatex" in found[0]:
+    if not is_prose(longest) or "arithmatex" in found[0]:
         return found[0]
 
     def labelled(row: re.Match) -> str:
