@@ -11,7 +11,7 @@ import yaml
 from own_files import reviews, write_table
 
 import rationale
-from rationale.data import Example, build_vocabulary, vectors
+from rationale.data import Example, build_vocabulary, packed
 from rationale.errors import BadInput
 from rationale.explain import told_by_number
 from rationale.nn.heads import Classes, Scores
@@ -219,8 +219,7 @@ def of_unlike_words(count):
 
 def test_texts_that_share_no_word_have_a_baseline_and_no_trained_words(monkeypatch):
     pytest.importorskip("sklearn")
-    monkeypatch.setattr(tfidf, "MANY", 30)
-    monkeypatch.setattr(vectors, "MANY", 30)
+    monkeypatch.setattr(packed, "MANY", 30)
     splits = {"train": of_unlike_words(40), "dev": of_unlike_words(60)[50:], "test": of_unlike_words(60)[50:]}
     assert train_tfidf(splits, "classes").metrics["dev"] == {"accuracy": 0.5}, "it knows the classes alone"
     with pytest.raises(BadInput, match="none of the words of 40 training texts occurs twice.*accepted: texts with"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from rationale.data.example import Example
 
+MANY = 1000  # training texts, from which on a word that occurs once is not learned
 WORDS, ENDS = "words", "word_ends"  # the letters of all words, UTF-8; where each word ends
 _TOKENS, _SECOND, _PHRASES, _LABEL, _RATIONALE = "tokens", "second", "phrases", "label", "rationale"
 _FLAGS = (_RATIONALE, "informative")  # True or False per token
@@ -122,6 +123,11 @@ def seconds(examples: Sequence[Example]) -> Sequence[Example]:
         columns = {name.replace(_SECOND, _TOKENS): examples.columns[name] for name in _of(_SECOND)}
         return Packed(examples.words, columns | {_LABEL: examples.columns[_LABEL]}, examples.rows)
     return [Example(example.second or (), example.label) for example in examples]
+
+
+def fewest_occurrences(num_texts: int) -> int:
+    """How often a word has to occur in the training texts so that it is learned: twice, or once if they are few."""
+    return 2 if num_texts >= MANY else 1
 
 
 def repeated_words(examples: Sequence[Example], times: int) -> list[str]:

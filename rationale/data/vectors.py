@@ -15,7 +15,7 @@ from rationale.data import cache
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, data_folder
 from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
-from rationale.data.packed import repeated_words, words_of
+from rationale.data.packed import fewest_occurrences, repeated_words, words_of
 from rationale.data.spellings import spellings
 from rationale.data.vector_table import LARGEST, TableWriter, find_rows
 from rationale.data.word2vec_binary import is_binary, read_binary, refuse_models
@@ -26,7 +26,6 @@ from rationale.settings import Settings, setting
 TEXT_SUFFIXES = (".vec", ".txt")
 # If two files have the same name, the later suffix wins.
 SUFFIXES = tuple(kind + packed for kind in (".bin", *TEXT_SUFFIXES) for packed in (".xz", ".gz", ""))
-MANY = 1000  # training texts from which on a word has to occur twice to have a vector that is trained
 ROW_FORMAT = "a word and its numbers, separated by single spaces, the same count in every row"
 
 
@@ -54,8 +53,8 @@ def build_vocabulary(
     """The words of a task that have a vector, and the table of their vectors.
 
     The words of all splits are used, as the vectors are fixed and labels are not used. If random vectors are trained,
-    only the words of train are used that occur twice in it (once, if it has less than `MANY` texts): the vectors of
-    others would never be trained, so they share the row of the unknown word, which is.
+    only the words of train are used that occur in it often enough (`fewest_occurrences`): the vectors of others would
+    never be trained, so they share the row of the unknown word, which is.
 
     Parameters
     ----------
@@ -85,7 +84,7 @@ def build_vocabulary(
         See `read_vectors`; also if no word has a vector, or none occurs often enough to be trained.
     """
     if trained and vectors == "random":
-        words = repeated_words(splits["train"], 2 if len(splits["train"]) >= MANY else 1)
+        words = repeated_words(splits["train"], fewest_occurrences(len(splits["train"])))
         if not words:
             told = f"none of the words of {len(splits['train']):,} training texts occurs twice, so none can be learned"
             accepted = "texts with spaces between their words, or texts that are given as lists of words"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rationale.data.example import Example
+from rationale.data.packed import fewest_occurrences
 from rationale.errors import optional
 from rationale.files import write_text
 from rationale.progress import report_phase
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 NAMES = {"classes": "TF-IDF + logistic regression", "scores": "TF-IDF + ridge regression"}  # by head
 METRICS = {"classes": "accuracy", "scores": "mse"}
 COSTS = (0.1, 1.0, 10.0, 100.0)  # inverse strengths of the penalty
-MANY = 1000  # training texts from which on a word has to stand in two of them
 EXTRA = "texts"  # of this package
 FILE = "baseline.json"
 
@@ -95,7 +95,7 @@ def train_tfidf(splits: dict[str, list[Example]], head: str) -> Baseline:
     start, classes = time.perf_counter(), head == "classes"
     report_phase("baseline")
     texts = [example.tokens for example in splits["train"]]
-    least = 2 if len(texts) >= MANY else 1
+    least = fewest_occurrences(len(texts))  # of texts in which a word stands
     vectorizer = TfidfVectorizer(analyzer=words_and_pairs, sublinear_tf=True, min_df=least, dtype=np.float32)
     try:
         inputs = {"train": vectorizer.fit_transform(texts)}
