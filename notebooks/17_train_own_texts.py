@@ -253,13 +253,15 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 # ## 4. Read
 #
 # From here on we use the model as any other program would. `load` reads the folder of the run. Then we call the model
-# with a list of texts, as they stand in your file. Each answer displays itself. In the folder of the run you also
-# find `rationales.html`, a page with a hundred texts of the test split.
+# with a list of texts, as they stand in your file. Each answer displays itself. If we give it the label of your file,
+# it also says whether it is right, and names that label if it is not. In the folder of the run you also find
+# `rationales.html`, a page with a hundred texts of the test split.
 
 # %%
 fitted = load(folder)
 originals = texts_as_written(named, texts.own, "test", 100)[: len(splits["test"])]
-answers = fitted(originals)
+truths = [labels[e.label] if labels else fitted.rescaled(e.label)[0] for e in splits["test"][: len(originals)]]
+answers = fitted.with_labels(fitted(originals), truths)
 page = fitted.to_html(answers, "Texts of test, with their rationales")
 written = (folder / "rationales.html").write_text(page, encoding="utf-8")
 for answer in answers[:3]:

@@ -1,5 +1,7 @@
 """Answers of a saved model from Python: labels, scores, passages of the text, pages, threads; and `rationale.fit`."""
 
+import html
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -168,6 +170,60 @@ def test_a_page_says_what_it_shows_and_is_as_wide_as_a_phone(labelled):
     page = labelled.to_html(labelled(["the look is superb"]))
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
     assert "answer of the model, and the probability" in page and page.index("highlighted") < page.index("<mark")
+
+
+def seen(page: str) -> str:
+    """The text of a page, as a reader sees it."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+def test_beside_a_known_label_an_answer_says_whether_it_is_wrong(labelled):
+    texts = ["the look is superb", "the smell is dreadful", "the taste is fine", ""]
+    first, second, third, _ = labelled(texts)
+    other = {"low": "high", "high": "low"}[second.label]
+    answers = labelled.with_labels([first, second, third, Answer("")], [first.label, other, "", "low"])
+    assert [str(answer) for answer in answers] == [
+        f"{first}, right", f"{second}, wrong: the label is {other}", str(third), "no words: the label is low",
+    ]  # fmt: skip
+    assert [answer.is_right for answer in answers] == [True, False, None, None]
+    assert [answer.truth for answer in answers] == [first.label, other, None, "low"]
+    page = labelled.to_html(answers)
+    assert all(str(answer) in seen(page) for answer in answers) and page.count(">wrong<") == 1
+    assert "1 of 2 texts with a label got a wrong answer." in seen(page)
+    assert "wrong" not in labelled.to_html([first, second]), "nothing is known of these"
+
+
+def test_a_label_may_hold_anything_and_a_class_that_the_model_does_not_know_is_wrong(labelled):
+    (answer,) = labelled.with_labels(labelled(["the look is superb"]), ["<i>mid</i>"])
+    assert str(answer).endswith(", wrong: the label is <i>mid</i>") and answer.is_right is False
+    assert "&lt;i&gt;mid" in answer._repr_html_() and "<i>" not in answer._repr_html_()
+
+
+def test_numbers_are_known_as_labels_as_they_are_in_a_table(tmp_path):
+    rows = [row | {"label": {"neg": 1, "pos": 4}[row["label"]]} for row in reviews(60)]
+    model = rationale.fit(write_table(tmp_path / "r.csv", rows), **(SMALL | {"epochs": 1}))
+    label = model(["a film"])[0].label
+    for same in (label, int(label), float(label), np.float64(label), np.int64(label), f" {label}.0"):
+        assert model.with_labels(model(["a film"]), [same])[0].is_right, same
+
+
+def test_a_known_score_stands_beside_an_answer_with_the_distance_to_it(scored):
+    answers = scored(["film number 3", "film number 4 again", "film", "a", "b"])
+    given = [answer.scores["label"] for answer in answers]
+    labels = [given[0] + 0.5, f"{given[1] - 2}", given[2], None, "n/a"]
+    told = [str(answer) for answer in scored.with_labels(answers, labels)]
+    assert told[0] == f"{answers[0]}, 0.5 too low: the label is {given[0] + 0.5:.4g}"
+    assert told[1] == f"{answers[1]}, 2 too high: the label is {given[1] - 2:.4g}"
+    assert told[2:] == [f"{answers[2]}, right", str(answers[3]), f"{answers[4]}: the label is n/a"]
+    page = seen(scored.to_html(scored.with_labels(answers, labels)))
+    assert told[0] in page and "wrong" not in page, "scores are not counted as right or wrong"
+
+
+@pytest.mark.parametrize("labels", [[], ["low"], ["low"] * 3])
+def test_as_many_labels_as_answers_are_accepted(labelled, labels):
+    answers = labelled(["the look", "the smell"])
+    with pytest.raises(BadInput, match=f"^labels: got {len(labels)} for 2 answers; accepted: one per answer"):
+        labelled.with_labels(answers, labels)
 
 
 def test_an_answer_shows_itself_in_a_notebook(labelled):

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,11 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{kind}: {error}", pytrace=False)
     assert len((folder / "splits.csv").read_text().splitlines()) == len(rows) + 1
+    if kind == "scores":
+        page = (folder / "rationales.html").read_text()
+        given = {f"{row['stars']:.4g}" for row in rows}
+        known = re.findall(r"(?:too low|too high): the label is ([\d.]+)<", page)
+        assert len(known) > 5 and {*known} <= given, "the scores of the file"
     model = load_run(folder)
     (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
     assert answer.label in ("neg", "pos") if kind == "pairs" else 1 <= answer.scores["stars"] <= 10

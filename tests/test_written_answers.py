@@ -103,6 +103,31 @@ def test_a_page_has_the_title_that_was_given_and_stands_alone(labelled, lines, c
     assert "".join(out.split()) == "".join(run.to_html(run(TEXTS), "New <texts>").split())
 
 
+def test_a_page_of_a_table_says_which_answers_are_wrong(labelled, capsys, tmp_path):
+    texts = [*TEXTS, "a warm film"]
+    answers = rationale.load(labelled)(texts)
+    other = {"pos": "neg", "neg": "pos"}
+    labels = [answers[0].label, "pos", other[answers[2].label], ""]
+    rows = [{"body": text, "stars": label} for text, label in zip(texts, labels, strict=True)]
+    path = str(write_table(tmp_path / "t.csv", rows))
+    code, out, _ = told(capsys, labelled, "--file", path, "--html", "--label", "stars")
+    run = rationale.load(labelled)
+    assert code == 0 and out.count(">wrong<") == 1 and "1 of 2 texts" in out
+    assert "".join(out.split()) == "".join(run.to_html(run.with_labels(answers, labels)).split())
+    assert "wrong" not in told(capsys, labelled, "--file", path, "--html")[1]
+
+
+@pytest.mark.parametrize("options", [("--csv",), ("--jsonl",), ("--spans",), ()])
+def test_a_column_of_labels_is_for_the_page_of_a_table(labelled, lines, capsys, tmp_path, options):
+    path = str(write_table(tmp_path / "t.csv", [{"body": "a film", "stars": "pos"}]))
+    code, out, err = told(capsys, labelled, "--file", path, "--label", "stars", *options)
+    assert (code, out) == (2, "") and "--label stars: only with --html" in err
+    code, out, err = told(capsys, labelled, "--file", lines, "--label", "stars", "--html")
+    assert (code, out) == (2, "") and "--label stars: only for --file with a table" in err
+    code, out, err = told(capsys, labelled, "--file", path, "--label", "star", "--html")
+    assert (code, out) == (2, "") and "no column 'star'; its columns are body, stars, did you mean stars?" in err
+
+
 @pytest.mark.parametrize("write", [write_table, write_lines])
 def test_a_table_is_read_by_the_column_of_the_training_data_or_another(labelled, capsys, tmp_path, write):
     rows = [{"body": text, "other": "a bore"} for text in TEXTS]

@@ -1,13 +1,14 @@
 """The answer to a text: a label or a score, and the passages that the predictor read; needs nothing but Python."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rationale.data.characters import merged, token_spans
 
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
+WRONG = "border:1px solid;border-radius:.2em;padding:0 .3em"
 CHOSEN = "background:rgba(230,159,0,.5);color:inherit;padding:0 .1em"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -15,7 +16,8 @@ PAGE = """<!doctype html>
 <style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
 </head><body><h1>{title}</h1>
 <p>Above each text you see the answer of the model, and the probability of a class in brackets. If words of a text are
-highlighted, the model predicted from these words.</p>
+highlighted, the model predicted from these words. Where the label of a text is known, the answer is compared with
+it.</p>
 {body}
 </body></html>
 """
@@ -53,6 +55,8 @@ class Answer:
         The tokens that the model does not know.
     second, second_tokens
         The second text of a pair; "" and () for a single text. The tokens of a pair begin with `NULL` on both sides.
+    truth : str, float or None
+        The label of the text, if it is known: a class, or a score on the scale of `scores`.
     """
 
     text: str
@@ -66,12 +70,37 @@ class Answer:
     unknown: tuple[str, ...] = ()
     second: str = ""
     second_tokens: tuple[str, ...] = ()
+    truth: str | float | None = None
 
     def __str__(self) -> str:
-        """The answer in one line: `pos (0.98)`, or `stars 4.2`; "no words" for a text without words."""
+        """The answer in one line: `pos (0.98)`, or `stars 4.2`; "no words" for a text without words.
+
+        If the label is known: `neg (0.73), wrong: the label is pos`, or `stars 4.2, 0.8 too low: the label is 5`.
+        """
+        answer, verdict, label = self._in_words()
+        return f"{answer}{verdict and f', {verdict}'}{label}"
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether the class is that of the text; None for a model of scores, and where one of the two is not known."""
+        return None if self.label is None or self.truth is None else self.label == self.truth
+
+    def _in_words(self) -> tuple[str, str, str]:
+        """The answer; how it compares with the label, "" if that is not known; and the label, if it differs."""
         if self.label is not None:
-            return f"{self.label} ({self.probability:.2f})"
-        return ", ".join(f"{name} {score:.4g}" for name, score in self.scores.items()) or "no words"
+            answer = f"{self.label} ({self.probability:.2f})"
+        else:
+            answer = ", ".join(f"{name} {score:.4g}" for name, score in self.scores.items()) or "no words"
+        if self.truth is None:
+            return answer, "", ""
+        verdict, truth = "", f"{self.truth:.4g}" if isinstance(self.truth, float) else self.truth
+        if self.is_right is not None:
+            verdict = "right" if self.is_right else "wrong"
+        elif isinstance(self.truth, float) and len(self.scores) == 1:
+            (score,) = self.scores.values()
+            side = "low" if score < self.truth else "high"
+            verdict = "right" if f"{score:.4g}" == truth else f"{abs(score - self.truth):.2g} too {side}"
+        return answer, verdict, "" if verdict == "right" else f": the label is {truth}"
 
     def _repr_html_(self) -> str:
         """The text with its rationale highlighted, as a notebook shows it."""
@@ -84,7 +113,10 @@ class Answer:
         shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>'
         if self.second:
             shown = f"<div>{html.escape(self.text)}</div><div>{html.escape(self.second)}</div>{self._aligned_html()}"
-        return f'<div style="max-width:60em;margin-bottom:1em"><b>{html.escape(str(self))}</b>{shown}</div>'
+        answer, verdict, label = map(html.escape, self._in_words())
+        verdict = f'<b style="{WRONG}">wrong</b>' if self.is_right is False else verdict
+        told = f"<b>{answer}</b>{verdict and f', {verdict}'}{label}"
+        return f'<div style="max-width:60em;margin-bottom:1em">{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
         """Per word of the first text of a pair, the three words of the second one with the largest weights."""
@@ -110,13 +142,20 @@ class Answers(list[Answer]):
 
 def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
     """A page of HTML that stands alone: the texts with their rationales highlighted."""
-    return Answers(answers)._repr_html_().join(head_and_tail(title))
+    return "\n".join(parts_of_page(answers, title))
 
 
-def head_and_tail(title: str) -> tuple[str, str]:
-    """What stands before and behind the answers of a page."""
+def parts_of_page(answers: Iterable[Answer], title: str) -> Iterator[str]:
+    """The page of `to_page`, one answer after the other. If labels are known, a line counts the wrong answers."""
     head, _, tail = PAGE.format(title=html.escape(title), body="\0").partition("\0")
-    return head, tail
+    known = wrong = 0
+    yield head
+    for answer in answers:
+        known, wrong = known + (answer.is_right is not None), wrong + (answer.is_right is False)
+        yield answer._repr_html_()
+    if known:
+        yield f"<p>{wrong:,} of {known:,} texts with a label got a wrong answer.</p>"
+    yield tail
 
 
 def batched(rows: Sequence[int], lengths: Sequence[int], most_words: int = MOST_WORDS) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ but the numbers of new words, if its encoder reads word pieces.
 import copy
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,8 @@ from torch.nn.functional import pad
 from rationale.data.batches import Vocabulary, encode, encode_pairs
 from rationale.data.corpora import find_corpus
 from rationale.data.own import is_own
+from rationale.data.own.labels import number_of
+from rationale.data.own.labels import spelled as label_as_text
 from rationale.data.pairs import NULL
 from rationale.data.spellings import known_forms
 from rationale.data.tokenise import BETWEEN, TOKENISERS, split_text
@@ -86,6 +88,31 @@ class SavedRun:
         if wrong:
             raise BadInput(f"answers: {excerpt(wrong[0])} is no answer; accepted: what the model gives for texts")
         return to_page(answers, title)
+
+    def with_labels(self, answers: Sequence[Answer], labels: Sequence[Any]) -> Answers:
+        """The same answers, each beside the label of its text, so that they say whether they are right.
+
+        Parameters
+        ----------
+        answers
+            What the model gave for texts.
+        labels
+            One per answer, as it stands in a file: a class, or a score on the scale of the training data. "" and None:
+            it is not known.
+
+        Raises
+        ------
+        BadInput
+            There are more or fewer labels than answers.
+        """
+        labels = list(labels)
+        if len(labels) != len(answers):
+            raise BadInput(f"labels: got {len(labels)} for {len(answers)} answers; accepted: one per answer")
+        truths: list[str | float | None] = []
+        for cell in map(label_as_text, labels):
+            number = None if self.gives_classes else number_of(cell)
+            truths.append((cell or None) if number is None else number)
+        return Answers(replace(answer, truth=truth) for answer, truth in zip(answers, truths, strict=True))
 
     def export(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write the model as a file for onnxruntime, which then needs neither torch nor this package.

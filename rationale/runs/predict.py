@@ -16,9 +16,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rationale.data.files import BYTE_ORDER_MARK, decoded
 from rationale.data.tokenise import BETWEEN
@@ -202,6 +202,8 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--column", default="", help="column of the texts of a table (default: that of the training data)"
     )
+    form.add_argument("--label", default="", help="column of the labels of a table, which the page of --html shows "
+                      "beside the answers, with those that are wrong")  # fmt: skip
     output = form.add_mutually_exclusive_group()
     output.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
     output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale")
@@ -233,7 +235,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     run.model.to(device)
     if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
-        for number, text in enumerate(_texts(options, run), start=1):
+        for number, (text, _) in enumerate(zip(_texts(options, run), _labels(options), strict=False), start=1):
             line = _as_line(text)
             if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
                 _sides(run, run.tokens(line), number)
@@ -258,6 +260,8 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         raise BadInput("--overwrite: only with --export, whose older file it replaces")
     if options.title is not None and not options.html:
         raise BadInput("--title: only with --html, whose page it is the title of")
+    if options.label and not options.html:
+        raise BadInput(f"--label {options.label}: only with --html, whose page shows the labels")
     forms = [name for name in ("jsonl", "csv", "html", "spans") if getattr(options, name)]
     if options.export is not None and forms:
         raise BadInput(f"--{forms[0]}: only for answers to texts, and --export gives none")
@@ -283,8 +287,9 @@ def _texts(options, run) -> Iterable[str | tuple[str, str]]:
         raise BadInput(
             f"--file {options.file}: {kind} is neither lines of text nor a table; {ADVICE[kind]}; accepted: {accepted}"
         )
-    if options.column and not is_table:
-        raise BadInput(f"--column {options.column}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
+    for name in ("column", "label"):
+        if (given := getattr(options, name)) and not is_table:
+            raise BadInput(f"--{name} {given}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
     if options.text:
         if not all(text.strip() for text in options.text):
             raise BadInput("--text: an empty text; accepted is at least one word")
@@ -292,13 +297,21 @@ def _texts(options, run) -> Iterable[str | tuple[str, str]]:
     return texts_of_table(options.file, run, options.column) if is_table else read_lines_of(options.file)
 
 
+def _labels(options) -> Iterator[Any]:
+    """The label of each text, from the column of a table that the options name; else None."""
+    from rationale.runs.written_answers import labels_of_table
+
+    return labels_of_table(options.file, options.label) if options.label else repeat(None)
+
+
 def _written(options, run, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[str]:
     """The answers to texts in the form that the options ask for."""
     from rationale.runs import written_answers as written
+    from rationale.runs.answer import parts_of_page
 
-    answers = written.answered(run, texts, window)
+    answers = written.answered(run, texts, window, _labels(options))
     if options.html:
-        yield from written.as_page(answers, options.title or "Rationales")
+        yield from parts_of_page(answers, options.title or "Rationales")
     elif options.csv:
         yield from written.as_table(run, answers, options.spans)
     elif options.jsonl:

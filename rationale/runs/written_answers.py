@@ -1,4 +1,4 @@
-"""Answers as text, JSON lines, CSV or a page, one after the other; and the texts of a table, for `predict`."""
+"""Answers as text, JSON lines or CSV, one after the other; and the texts and labels of a table, for `predict`."""
 
 import csv
 import io
@@ -6,18 +6,25 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rationale.data.own.tables import open_table
 from rationale.errors import BadInput, excerpt, printable
-from rationale.runs.answer import Answer, head_and_tail
+from rationale.runs.answer import Answer
 from rationale.runs.answers import SavedRun
 
 
-def answered(run: SavedRun, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[Answer]:
-    """The answer to each text, in order; `window` texts are read before the first of them is answered."""
-    rest = iter(texts)
+def answered(
+    run: SavedRun, texts: Iterable[str | tuple[str, str]], window: int, labels: Iterable[Any]
+) -> Iterator[Answer]:
+    """The answer to each text, in order, beside its label; a label may be None.
+
+    `window` texts are read before the first of them is answered.
+    """
+    rest, of_rest = iter(texts), iter(labels)
     while part := list(islice(rest, window)):
-        yield from run(part)  # type: ignore[arg-type]
+        answers = run(part)  # type: ignore[arg-type]
+        yield from run.with_labels(answers, list(islice(of_rest, len(part))))
 
 
 def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tuple[str, str]]:
@@ -47,6 +54,17 @@ def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tup
         names = " and ".join(excerpt(name) for name in columns.values())
         what = "pair in the columns" if run.of_pairs else "text in the column"
         raise BadInput(f"{table.place}: no {what} {names}; accepted: at least one row that has it")
+
+
+def labels_of_table(path: Path, column: str) -> Iterator[Any]:
+    """The labels of a table, in the order of `texts_of_table`.
+
+    Raises
+    ------
+    BadInput
+        The file, the column or a row cannot be used.
+    """
+    return (cells[0] for _, cells in open_table(path).rows({"--label": column}))
 
 
 def as_text(answers: Iterable[Answer]) -> Iterator[str]:
@@ -84,12 +102,3 @@ def _line(values: list) -> str:
     written = io.StringIO()
     csv.writer(written, lineterminator="").writerow(["" if value is None else value for value in values])
     return printable(written.getvalue(), keep="\n\t")
-
-
-def as_page(answers: Iterable[Answer], title: str) -> Iterator[str]:
-    """The parts of a page that stands alone."""
-    head, tail = head_and_tail(title)
-    yield head
-    for answer in answers:
-        yield answer._repr_html_()
-    yield tail
