@@ -211,7 +211,8 @@ print("nothing committed yet:", "; ".join(f"{row.paper}, {row.item}" for row in 
 # - *open*: our runs cannot decide about the claim. Either there are too few seeds, or we have not measured what the
 #   claim is about. Beside each open claim you see what would decide it. For numbers, this is the smallest number of
 #   seeds whose interval would decide, if the means and spreads of the committed seeds stay as they are. The times are
-#   those of similar runs that we have made.
+#   those of similar runs that we have made. If no run has the numbers yet (*not run*), *why* says whether the rule by
+#   which they will be judged is already fixed.
 # - *out of reach*: we would need data or a model that we cannot get, or more seeds or more time than the limits that
 #   are printed below. If even that many seeds would not decide, we say that the two numbers of the claim are too close
 #   to call. You still see the interval that we have.

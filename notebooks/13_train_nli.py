@@ -134,6 +134,10 @@ figures.show_source(shown.forward)
 # open if its cell has a larger score. After the training we also measure `accuracy_shut`, the accuracy of the same
 # model if we shut all cells. The difference between `accuracy` and `accuracy_shut` tells you how much the open cells
 # contribute.
+#
+# With a map, we also measure whether words share their weight, for the pairs of each label. `grouped_1` is about the
+# pairs of label 1. It is the share of the attended hypothesis words that have the weight of another word of their row,
+# and for `segments_1` the other word has to be a neighbour. A row whose weights are all equal does not count.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)

@@ -107,7 +107,8 @@ figures.show_source(models.Seq2Seq.step)
 # texts by their log-probability per word. For translations we compare the result with the references by BLEU, which
 # counts common runs of one to four words. For summaries we use ROUGE. ROUGE-1 counts common words, and ROUGE-2 common
 # pairs of neighbours. All of these scores go from 0 to 100. `zeros` is the share of attention weights that are
-# exactly 0.
+# exactly 0. We also count how many of the attended source words have the weight of another word of their row
+# (`grouped`) or of a neighbour (`segments`). A row whose weights are all equal does not count.
 
 # %%
 result = training.train_seq2seq(p, targets, score, folder)

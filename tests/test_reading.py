@@ -342,4 +342,33 @@ def test_masks_of_questions_say_whether_all_layers_keep_the_answer_and_what_the_
     assert facts["separator_gap"] == pytest.approx(1.2 / 3 - (0.2 + 0.6 + (0.9 + 0.4 + 0.65) / 3) / 5)
     noun, determiner = (0.9 + 0.9 + 1 + 0.4 + 1 + 0.65) / 6, (0.6 + 0.6 + 1 + 0.6 + 1 + 0.6) / 6
     assert facts["speech_gap"] == pytest.approx(noun - determiner), "the noun and the determiner"
-    assert set(facts) == {"answer_kept", "separator_gap", "speech_gap"}
+    question, paragraph = 0.5, (0.2 + 0.2 + 1 + 1 + 0.2 + 0.6) / 6
+    assert facts["question_gap"] == pytest.approx(question - paragraph), "over two layers, without the third question"
+    answer, others = (0.6 + 0.9 + 0.4) / 3, (0.5 + 0.7 + 0.2 + 0.5 + 0.7 + 0.2 + 0.6) / 13
+    assert facts["answer_gap"] == pytest.approx(answer - others), "in the last layer"
+    assert set(facts) == {"answer_kept", "separator_gap", "speech_gap", "question_gap", "answer_gap"}, "no other noun"
+
+
+def test_nouns_outside_the_answer_are_dropped_late_if_the_middle_layer_still_keeps_them(tmp_path):
+    pytest.importorskip("HanTa")
+    tokens = ["[CLS]", "where", "?", "[SEP]", "in", "the", "town", "near", "the", "river", "[SEP]"]
+    kept = [[1.0] * 9 + [share, 1.0] for share in (0.9, 0.8, 0.7, 0.2)]  # layers 0 to 3; the middle one is layer 2
+    line = {"split": "test", "tokens": tokens, "second": None, "label": ["6", "6"], "answer": [6, 6], "inputs": kept}
+    (tmp_path / "attributions.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"corpus": "xquad", "subject": ""}))
+    facts = facts_of_masks(tmp_path)["inputs"]
+    assert facts["late_drop"] == pytest.approx((0.7 - 0.2) / 0.8), "of the river; the town is the answer"
+    assert "start_first" not in facts
+
+
+def test_the_first_position_is_compared_with_all_others_of_the_last_layer_for_each_method(tmp_path):
+    pytest.importorskip("HanTa")
+    common = {"split": "test", "tokens": ["[CLS]", "great", "film", "[SEP]"], "label": 4, "word_labels": [-1, 4, 2, -1]}
+    first = {"states": [[0, 1, 1, 1], [0.9, 0.2, 0.1, 0.9]], "integrated_gradients": [[9, 9, 9, 9], [3, 0, 0, 1]]}
+    second = {"states": [[1, 0, 0, 0], [0.8, 0.9, 0, 0]], "integrated_gradients": [[0, 9, 9, 9], [3, 0, 0, 1]]}
+    lines = [json.dumps(common | one | {"inputs": one["states"]}) + "\n" for one in (first, second)]
+    (tmp_path / "attributions.jsonl").write_text("".join(lines))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"corpus": "sst", "subject": ""}))
+    facts = facts_of_masks(tmp_path)
+    assert facts["states"]["start_first"] == 0.5 and facts["integrated_gradients"] == {"start_first": 1.0}
+    assert "start_first" not in facts["inputs"]

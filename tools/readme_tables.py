@@ -320,7 +320,7 @@ def faithfulness_table(results: pd.DataFrame) -> str:
 def claims_table(results: pd.DataFrame) -> str:
     """The number of claims of each paper by their verdicts, in Markdown, from `claims.csv`."""
     claims = with_verdicts(read_claims(), results)
-    of_number = ~claims["rule"].isin(["none", "missing", "check"])
+    of_number = claims["evidence"].ne("") & claims["rule"].ne("check")
     unknown = cause_is_unknown(claims)
     rows = []
     for paper, part in claims.groupby("paper", sort=False):
@@ -341,7 +341,8 @@ def tuning_table(_: pd.DataFrame) -> str:
 
 def sweeps_table(results: pd.DataFrame) -> str:
     """How many runs each sweep of the repository makes, in Markdown; only sweeps of which some run is committed."""
-    there, minutes, rows = set(results["run"]), minutes_of_runs(), []
+    own = read_own_texts().set_index("run")["seconds"].rename("17_train_own_texts/{}".format) / 60
+    there, minutes, rows = {*results["run"], *own.index}, pd.concat([minutes_of_runs(), own]), []
     for path in sorted((root() / "params" / "sweeps").glob("*.yaml")):
         sweep = read_sweep(path.stem, wanted=False)
         names = [f"{run.notebook.stem}/{run.name}" for run in sweep.runs.values()]

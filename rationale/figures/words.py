@@ -96,7 +96,12 @@ WORDS = {
     "bleu": "BLEU",
     "length_ratio": "length, divided by the reference's",
     "zeros": "share of weights that are 0",
+    "grouped": "share of attended words with the weight of another",
+    "segments": "share of attended words with the weight of a neighbour",
 }
+for _label in range(3):  # of sentence pairs
+    WORDS[f"grouped_{_label}"] = f"{WORDS['grouped']}, label {_label}"
+    WORDS[f"segments_{_label}"] = f"{WORDS['segments']}, label {_label}"
 
 NO_WORD = {"@@NULL@@": "(no word)"}  # the first word of each sentence of a pair (`rationale.data.pairs.NULL`)
 

@@ -1,7 +1,7 @@
 """What it would cost to decide an open claim of the papers: runs that nobody has made, and the time of like runs.
 
-Where a claim is judged by numbers, the number of seeds follows from the means and spreads of the committed runs. For
-other claims `outputs/reference/needed.csv` lists the runs:
+Where a claim is judged by numbers, the number of seeds follows from the means and spreads of the committed runs. If no
+committed run has its numbers yet, `outputs/reference/needed.csv` lists the runs:
 
     paper, item, claim   a row of `claims.csv`
     num                  how many runs

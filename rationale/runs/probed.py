@@ -134,6 +134,12 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
     separator_gap   what the separators are kept more than all other pieces in the last layer
     answer_kept     for how many questions all layers keep each piece of the model's answer, with a probability above
                     one half. An answer that ends before it begins has no pieces and does not count
+    question_gap    what the question is kept more than the paragraph outside the answer, over all layers
+    answer_gap      what the answer is kept more than all other pieces in the last layer
+    late_drop       of what the last layer has dropped of the paragraph's nouns outside the answer, the share that the
+                    middle layer still kept. Questions whose answer does not count are left out of these three
+    start_first     for how many texts the last layer gives the first position at least as much as every other one
+                    (SST, models of several layers, also of methods that are no probes)
     deviation       of a run with a `subject`: how far its masks are from those of the run that trained this model, as
                     the standard deviation of two masks, averaged over positions and layers
     kept            of masks that are fitted to single texts: the expected share that is kept
@@ -156,11 +162,40 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
         found[name]["separator_gap"] = _separator_gap(texts[name], texts["tokens"])
         if asks:
             found[name]["answer_kept"] = answer_kept(texts[name], texts["answer"])
+            found[name] |= _facts_of_questions(texts[name], texts["tokens"], texts["answer"], speech)
         else:
             feelings = [sentiments(*row, LABELS) for row in zip(texts["tokens"], texts["word_labels"], strict=True)]
             found[name]["sentiment_gap"] = _gap(mean_by_category(texts[name], feelings).mean(), *OF_SENTIMENT)
         if beside and name in (others := saved.read_explained(beside, "test")):
             found[name]["deviation"] = float(np.abs(_flat(texts[name]) - _flat(others[name])).mean() / 2**0.5)
+    for name in (name for name in METHODS if name in texts and name != "inputs" and not asks):
+        if len(texts[name][0]) > 1:
+            firsts = [layers[-1][0] >= max(layers[-1]) for layers in texts[name]]
+            found.setdefault(name, {})["start_first"] = float(np.mean(firsts))
+    return found
+
+
+def _facts_of_questions(
+    masks: Iterable, tokens: Iterable[Sequence[str]], answers: Iterable[Sequence[int]], speech: Iterable[Sequence[str]]
+) -> dict[str, float]:
+    """`question_gap`, `answer_gap` and, where there is such a noun, `late_drop`: see `facts_of_masks`."""
+    parts: dict[str, list[np.ndarray]] = {"answer": [], "others": [], "question": [], "paragraph": [], "nouns": []}
+    for layers, text, (first, last), kinds in zip(masks, tokens, answers, speech, strict=True):
+        if first > last:
+            continue
+        place, end = np.arange(len(text)), list(text).index(SEPARATORS[1])
+        answer = (first <= place) & (place <= last)
+        paragraph = (place > end) & ~answer & (np.array(text) != SEPARATORS[1])
+        places = [answer, ~answer, (place > 0) & (place < end), paragraph, paragraph & (np.array(kinds) == "noun")]
+        for name, where in zip(parts, places, strict=True):
+            parts[name].append(np.array(layers, float)[:, where])
+    if not parts["answer"]:
+        return {}
+    kept = {name: np.concatenate(values, 1) for name, values in parts.items()}  # [L + 1, N] each
+    found = {"question_gap": float(kept["question"].mean() - kept["paragraph"].mean())}
+    found["answer_gap"] = float(kept["answer"][-1].mean() - kept["others"][-1].mean())
+    if kept["nouns"].size and (dropped := 1 - kept["nouns"][-1].mean()):
+        found["late_drop"] = float((kept["nouns"][len(kept["nouns"]) // 2].mean() - 1 + dropped) / dropped)
     return found
 
 

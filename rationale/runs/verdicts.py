@@ -14,6 +14,9 @@
 Each verdict is computed by `with_verdicts`. `make reference` and `python -m tools.collect --tables-only` write it, and
 a test compares it with the file. What it would cost to decide an open claim is computed, too (`needed`). If that is
 more than anybody would pay here, the claim is out of reach.
+
+The rule of a claim may be written before its runs are made. `needed.csv` lists these runs, and until one of them is
+committed, the claim is undecided. So nobody can choose the rule by the numbers that it judges.
 """
 
 import re
@@ -58,7 +61,7 @@ RULES = {
     "difference over texts, of which only those with another answer can count",
     "check": "a cell tagged `check` in the section asserts it whenever the notebook is executed",
     "none": "nobody has measured it: `needed.csv` lists the runs, and by their time it is open or out of reach",
-    "missing": "out of reach: the reason says which data or which model is not here",
+    "missing": "out of reach: the reason says which data, model or method is not here",
 }
 OF_ONE_MODEL = ("contains", "at_least", "at_most", "apart")  # rules that take no `theirs`
 NO_INTERVAL = "one seed, no interval"
@@ -110,7 +113,8 @@ def judge(
     claim : a row of `claims.csv`
     results : the long table
     notebook, section : where the item of the claim stands; used by the rule `check` only
-    cost : what the runs of the claim in `needed.csv` would cost; used by the rule `none` only
+    cost : what the runs of the claim in `needed.csv` would cost; used by the rule `none`, and as long as no committed
+        run has the metric of the claim
 
     Raises
     ------
@@ -133,6 +137,8 @@ def judge(
         return Verdict(REPRODUCED, "asserted there")
     split, _, metric = claim["metric"].partition(" ")
     of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
+    if cost is not None and not _is_measured(claim, of_metric):
+        return _undecided("", cost)
     if claim["rule"] == "no_loss":
         return _after_masking(claim, results[results["split"] == split], where)
     limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")))
@@ -183,10 +189,20 @@ def has_check(notebook: str, section: str) -> bool:
     return found is not None and 'tags=["check"]' in found[1]
 
 
-def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
+def _is_measured(claim: dict[str, str], of_metric: pd.DataFrame) -> bool:
+    """Whether some committed run of each pattern of a claim has its metric."""
+    patterns = [one for side in ("ours", "theirs") if claim[side] for one in claim[side].split(PAIRS)]
+    return all(len(_matching(of_metric, one)) for one in patterns)
+
+
+def _matching(of_metric: pd.DataFrame, pattern: str) -> pd.DataFrame:
     runs, _, model = pattern.partition(" ")
     part = of_metric[of_metric["run"].map(lambda run: fnmatchcase(run, runs)).astype(bool)]
-    part = part[part["model"] == model] if model else part
+    return part[part["model"] == model] if model else part
+
+
+def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
+    part = _matching(of_metric, pattern)
     kinds = part.drop_duplicates([*KIND, "settings"])
     if len(kinds) != 1:
         names = ", ".join(sorted(set(kinds["run"]))) or "no committed run that has this metric"

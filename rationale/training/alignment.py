@@ -13,10 +13,12 @@ from rationale.data.example import Example
 from rationale.data.pairs import build_pair_vocabulary
 from rationale.models.aligner import Aligner, HardKumaAttention, build_aligner
 from rationale.nn.gates import GateSettings
+from rationale.nn.mappings import MAPPINGS
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import RationaleObjective
 from rationale.training.evaluation import evaluate_extractor
 from rationale.training.extraction import Result, train
+from rationale.training.groups import groups_by_label
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
 
@@ -52,7 +54,10 @@ def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_
         if p.start == "target":
             start_at(model, p.selection, batches["train"])
         torch.manual_seed(p.seed)
-    return train(p, model, batches, folder, is_started=p.warm_start > 0)
+    result = train(p, model, batches, folder, is_started=p.warm_start > 0)
+    for name, evaluation in result.evaluations.items() if p.model in MAPPINGS else ():
+        evaluation.metrics.update(groups_by_label(evaluation.z, splits[name]))
+    return result
 
 
 def trained_softmax(p: Any, model: Aligner, batches: Mapping[str, Batches], folder: Path) -> Aligner:

@@ -13,6 +13,7 @@ from rationale.models.beam_search import Generation, beam_search
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
 from rationale.progress import report_phase
+from rationale.training.groups import grouped_share
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
 
@@ -81,5 +82,7 @@ def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, fo
                 in_order[row] = generation._replace(weights=generation.weights[:, :length].cpu())
         result.generations[name] = in_order
         result.metrics[name] = score([result.text(generation) for generation in in_order], targets.references[name])
+        weights = [generation.weights for generation in in_order if len(generation.words)]
+        result.metrics[name] |= {"grouped": grouped_share(weights), "segments": grouped_share(weights, neighbours=True)}
     result.metrics["dev"]["task"] = state.best["dev_task"]
     return result
