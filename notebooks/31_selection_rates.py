@@ -173,6 +173,9 @@ if is_ours:
 for label in range(5):
     sizes = counts.reindex(columns=[f"selected_{label}", f"words_{label}"]).dropna()
     assert sizes.diff(axis=1).iloc[:, 1].ge(0).all(), "no more words are kept than there are"
+if is_ours:
+    compared = [kept.sum() / everything.sum() for kept in bars.values()]
+    assert len(compared) == 2 and abs(compared[0] - compared[1]) < 0.015, "both keep about the same share"
 if bars:
     shares = pd.DataFrame({name: kept / everything.clip(1) for name, kept in bars.items()}, index=SENTIMENTS).T
     display(figures.show_table(shares, index="share kept of the words that are"))

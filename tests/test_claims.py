@@ -80,6 +80,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "(R16)": ("metric == 'count_tells'", 0, 0),
         "no more words are kept": ("metric == 'selected_0'", 1, 9999),
     }),
+    ("31_selection_rates", {"same share": ("model == 'bernoulli' and metric == 'selected_2'", 0.5, 0)}),
     ("32_reviews", {
         "better from a tenth": ("model == 'hardkuma' and metric == 'mse'", 1, 1),
         "one number for each corpus": ("target == 0.1 and metric == 'recall'", 0.5, 0),

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
-from rationale.runs import notebook_path, root, sweeping, sweeps
+from rationale.runs import committed, notebook_path, root, sweeping, sweeps
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised, resolve
@@ -607,6 +608,30 @@ def test_what_a_sweep_runs_has_the_name_under_which_it_is_committed():
         "10_first_rationale/demo",  # make demo
         "14_train_probes/sst-inputs-seed2",  # it explains the model of sst-seed1: a run after another one
     }, "runs that no sweep makes; RESULTS.md says how they are made"
+
+
+def test_the_runs_that_no_sweep_makes_are_made_by_the_commands_that_are_named():
+    page = " ".join((root() / "RESULTS.md").read_text(encoding="utf-8").split())
+    notebook, given = re.search(r'`make run NOTEBOOK=(\w+) PARAMS="(params/probes[^"]+)"`', page).groups()
+    demo = (root() / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2].partition("\n\n")[0]
+    assert "10_first_rationale params/demo.yaml" in demo
+    made = {"14_train_probes/sst-inputs-seed2": (notebook, given.split())}
+    made["10_first_rationale/demo"] = ("10_first_rationale", ["params/demo.yaml"])
+    for run, (name, items) in made.items():
+        now, then = resolve(notebook_path(name), items), parameters_of_committed_runs()[run]
+        unlike = {key for key in then if key not in WITHOUT_EFFECT and now[key] != then[key]}
+        assert run.startswith(f"{name}/") and not unlike, f"{run}: {unlike}"
+
+
+def test_each_row_of_own_texts_is_a_run_of_its_sweep_with_its_parameters():
+    planned = read_sweep("own_texts").runs
+    for row in committed.read_own_texts().itertuples():
+        p = planned[row.run].params
+        said = [row.corpus, row.encoder, row.model, row.seed, row.epochs]
+        assert [p[name] for name in ("corpus", "encoder", "model", "seed", "epochs")] == said, row.run
+        assert row.target == (p["selection"] if row.model == "hardkuma" else 1), row.run
+        assert p["num_train"] in (0, row.train), row.run
+    assert len(read_sweep("own_texts", wanted=False).runs) == len(committed.read_own_texts()), "and it makes no others"
 
 
 def test_every_run_in_the_committed_tables_is_one_of_runs_json():

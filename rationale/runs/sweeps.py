@@ -28,6 +28,7 @@ as it does on a cluster, where you call Snakemake itself with a profile. Results
 either way continues what the other has begun.
 """
 
+import csv
 import hashlib
 import itertools
 import json
@@ -207,9 +208,11 @@ def notebook_of(sweep: str | Path) -> Path:
 
 def committed_runs() -> frozenset[str]:
     """The names `<notebook>/<run>` of the runs in the committed results; none if there are no such results."""
-    file = root() / "outputs" / "reference" / "runs.json"
+    folder = root() / "outputs" / "reference"
+    file, own = folder / "runs.json", folder / "own_texts.csv"
     records = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
-    return frozenset(record["run"] for record in records)
+    lines = csv.DictReader(own.read_text(encoding="utf-8").splitlines()) if own.is_file() else ()
+    return frozenset(record["run"] for record in records) | {f"17_train_own_texts/{line['run']}" for line in lines}
 
 
 def _fields(path: Path) -> dict[str, Any]:
