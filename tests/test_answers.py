@@ -274,7 +274,7 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
         attention = OwnTextSettings.checked({"corpus": "r.csv", "encoder": encoder, "model": "attention"})
         assert attention.pool == "final", "attention has a pool of its own, so it can be fitted without saying so"
     mixed = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "bucketed": False})
-    assert (tuned.batch_tokens, mixed.batch_tokens) == (4096, None), "batches of any lengths have no limit in words"
+    assert (tuned.batch_tokens, mixed.batch_tokens) == (1024, None), "batches of any lengths have no limit in words"
     path = notebook_path("17_train_own_texts")
     values, notes = merge(path, ["encoder=minilm", "epochs=20"])
     assert values["epochs"] == 20 and values["start"] == "target"
