@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from own_files import BAD_FILES, changed, rated, reviews, settings, write_eraser, write_lines, write_table
+from own_files import BAD, BAD_FILES, GOOD, changed, rated, reviews, settings, write_eraser, write_lines, write_table
 from test_odd_places import ordinary_user
 from test_odd_places import place as folder_for_all  # noqa: F401
 
@@ -22,7 +22,9 @@ from rationale.data.corpora import find_corpus
 from rationale.data.corpora.movies import read_movies
 from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
-from rationale.data.own import is_own, read_own, texts_as_written
+from rationale.data.own import is_own, read_own, require_texts, texts_as_written
+from rationale.data.own import read as reader
+from rationale.data.own.eraser import is_eraser
 from rationale.data.own.settings import TextFileSettings, absolute
 from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
@@ -48,14 +50,64 @@ def test_a_bad_file_is_named_with_its_row_and_what_is_accepted(kind, tmp_path):
     write, changes, parts = BAD_FILES[kind]
     if "parquet" in kind.lower():
         pytest.importorskip("pyarrow")
+    p = settings(write(tmp_path), **changes)
     with pytest.raises(BadInput) as caught:
-        read_own(settings(write(tmp_path), **changes))
+        read_own(p)
     message = str(caught.value)
     assert "\n" not in message and len(message) < 600
+    if not is_eraser(tmp_path):
+        with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):  # also before a kernel is used
+            require_texts(p)
     start = 0
     for part in parts:
         assert part in message[start:], message
         start = message.index(part, start) + len(part)
+
+
+def fail_to_read(*_):
+    raise AssertionError("a text was read")
+
+
+def test_only_small_files_are_read_before_a_kernel_is_used(tmp_path, monkeypatch):
+    rows = reviews()
+    write_table(tmp_path / "train.csv", rows)
+    bad = write_table(tmp_path / "test.csv", [*rows, rows[0] | {"text": " "}])
+    (tmp_path / "notes.txt").write_text("of no interest")
+    (tmp_path / "old.csv").symlink_to("nowhere")
+    size = (tmp_path / "train.csv").stat().st_size + bad.stat().st_size
+    p = settings(tmp_path)
+    monkeypatch.setattr(reader, "MOST_BYTES", size)
+    with pytest.raises(BadInput, match="test.csv, row 42: an empty text"):
+        require_texts(p)
+    monkeypatch.setattr(reader, "MOST_BYTES", size - 1)
+    monkeypatch.setattr(reader, "_read_table", fail_to_read)
+    require_texts(p)
+    with pytest.raises(BadInput, match="no column 'boddy'"):
+        require_texts(settings(tmp_path, text="boddy"))
+
+
+@pytest.mark.parametrize("tokeniser", TOKENISERS)
+def test_what_can_be_read_is_not_refused_before_a_kernel_is_used(tokeniser, tmp_path):
+    """Marks per token, lists of words, and texts that are copies of another one but for their spaces.
+
+    Of the last, only the run itself finds that too few of them differ.
+    """
+    words = [TOKENISERS[tokeniser](row["text"] + " isn't it?") for row in reviews()]
+    cases = {
+        "marks": [row | {"text": row["text"] + " isn't it?", "why": [0, 1] * (len(w) // 2) + [0] * (len(w) % 2)}
+                  for row, w in zip(reviews(), words, strict=True)],
+        "words": [row | {"text": w, "why": [[0, 2]]} for row, w in zip(reviews(), words, strict=True)],
+        "spaces": [row | {"text": f"{(BAD, GOOD)[i % 2][0]}{' ' * (i // 2)} ."} for i, row in enumerate(reviews())],
+    }  # fmt: skip
+    for name, rows in cases.items():
+        for rationale in {"", "why"} if "why" in rows[0] else {""}:
+            p = settings(write_lines(tmp_path / f"{name}.jsonl", rows), tokeniser=tokeniser, rationale=rationale)
+            if name == "spaces":
+                with pytest.raises(BadInput, match="has no text of the class"):
+                    read_own(p)
+            else:
+                read_own(p)
+            require_texts(p)
 
 
 def test_the_table_of_bad_files_has_at_least_thirty_rows():
@@ -602,20 +654,23 @@ printf '%s\\n' "$@"
 @pytest.mark.parametrize(
     ("notebook", "item", "message"),
     [
-        ("17_train_own_texts", "text=body", "r.csv: no column 'body'; its columns are text, label; give text= one"),
+        ("17_train_own_texts", "text=body", "r.csv: no column 'body'; its columns are text, label, label2; give text="),
         ("17_train_own_texts", "rationale=marks", "r.csv: no column 'marks'"),
-        ("17_train_own_texts", "corpus=s.csv", "s.csv: no such file, did you mean r.csv?"),
-        ("17_train_own_texts", "corpus=.", "no train file in this folder, which holds out, r.csv"),
+        ("17_train_own_texts", "corpus=s.csv", "s.csv: no such file, did you mean r.csv"),
+        ("17_train_own_texts", "corpus=.", "no train file in this folder, which holds nan.csv, one.csv, out, r.csv"),
         ("17_train_own_texts", f"corpus={'y' * 300}.csv", "File name too long"),
+        ("17_train_own_texts", "corpus=one.csv", "one.csv, row 2: every text has the same label, 'pos' in column"),
+        ("17_train_own_texts", "corpus=nan.csv", "nan.csv, row 6: 'nan' in column 'label' is a missing score"),
+        ("13_train_nli", "second=label2", "r.csv, row 9: an empty text in column 'label2'"),
         ("11_train_reviews", "label=stars", "r.csv: no column 'stars'"),
         ("13_train_nli", "text=text", "r.csv: no column 'second'"),
     ],
 )
-def test_a_file_or_a_column_that_is_not_there_is_named_before_a_kernel_is_used(
-    notebook, item, message, tmp_path, monkeypatch
-):
+def test_what_is_wrong_with_a_file_is_named_before_a_kernel_is_used(notebook, item, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_table(tmp_path / "r.csv", reviews())
+    write_table(tmp_path / "r.csv", [row | {"label2": "so" * (i != 7)} for i, row in enumerate(reviews())])
+    write_table(tmp_path / "one.csv", [row | {"label": "pos"} for row in reviews()])
+    write_table(tmp_path / "nan.csv", changed(4, rated(), label="nan"))
     items = (
         ["corpus=r.csv"] * (not item.startswith("corpus=")) + ["aspect=overall"] * notebook.startswith("11") + [item]
     )

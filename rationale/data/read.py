@@ -11,7 +11,7 @@ from rationale.data import parsed
 from rationale.data.corpora import corpus_names, find_corpus
 from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example, Question
-from rationale.data.own import OwnTexts, is_own, read_own, require_columns
+from rationale.data.own import OwnTexts, is_own, read_own, require_texts
 from rationale.data.targets import Targets
 from rationale.errors import BadInput, require_known
 from rationale.files import write_text
@@ -150,9 +150,9 @@ def limits(p: ReadSettings) -> dict[str, int]:
 
 
 def require_own(p: ReadSettings) -> None:
-    """Raise `BadInput` at once if the corpus is of one's own and its files or columns are not there."""
+    """Raise `BadInput` at once if the corpus is of one's own and cannot be used; see `own.require_texts`."""
     if _names_own(p):
-        require_columns(p)
+        require_texts(p)
 
 
 def _names_own(p: ReadSettings) -> bool:

@@ -101,8 +101,8 @@ def check_device(params: Mapping[str, Any]) -> None:
         choose_device(params["device"])
 
 
-def check_columns(params: Mapping[str, Any]) -> None:
-    """Refuse a run on texts of one's own whose files or columns are not there, before a kernel is used.
+def check_texts(params: Mapping[str, Any]) -> None:
+    """Refuse a run on texts of one's own that cannot be used, before a kernel is used; see `own.require_texts`.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from rationale.runs.failures import memory_of, what_happened
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.folder import WorkFolder, damaged_files
 from rationale.runs.inputs import changed_files
-from rationale.runs.kernel import check_columns, check_device
+from rationale.runs.kernel import check_device, check_texts
 from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.own_parts import files_of
 from rationale.runs.page import is_prepared, lab_page, prepared
@@ -171,7 +171,7 @@ def run(
             _continue_or_clear(work, recorded, code, again, again_if_changed)
         if not (work.path / "run.ipynb").is_file():
             check_device(params)
-            check_columns(params)
+            check_texts(params)
             for note in notes:
                 print(f"note: {printable(note)}")
             followed = settings_class(notebook).following(params)  # not the defaults that the kernel would take

@@ -4,7 +4,7 @@
 benchmark, `labels` tells classes from scores, `splits` makes the splits that are missing, and `read` joins all this.
 """
 
-from rationale.data.own.read import OwnTexts, read_own, require_columns, texts_as_written
+from rationale.data.own.read import OwnTexts, read_own, require_texts, texts_as_written
 from rationale.data.own.settings import is_own
 
-__all__ = ["OwnTexts", "is_own", "read_own", "require_columns", "texts_as_written"]
+__all__ = ["OwnTexts", "is_own", "read_own", "require_texts", "texts_as_written"]

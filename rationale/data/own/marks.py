@@ -2,20 +2,19 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Any
 
 from rationale.data.characters import token_spans
-from rationale.data.tokenise import TOKENISERS
 from rationale.errors import excerpt
 
 HALF = re.compile("[\ud800-\udfff]")
 ACCEPTED_MARKS = "spans of characters, [[0, 12], [30, 41]], or a 0/1 list with one number per word, 0 0 1 1"
 
 
-def read_tokens(cell: Any, column: str, tokeniser: str) -> tuple[str, ...]:
-    """The tokens of a cell: a text, or a list of words.
+def read_tokens(cell: Any, column: str, split: Callable[[str], list[str]]) -> tuple[str, ...]:
+    """The tokens of a cell: a text, which `split` divides, or a list of words.
 
     Raises
     ------
@@ -27,7 +26,7 @@ def read_tokens(cell: Any, column: str, tokeniser: str) -> tuple[str, ...]:
         if len(tokens) != len(cell) or not tokens:
             raise ValueError(f"an empty {'word' if cell else 'list of words'} in column {excerpt(column)}")
     elif isinstance(cell, str):
-        tokens = TOKENISERS[tokeniser](cell)
+        tokens = split(cell)
         if not tokens:
             raise ValueError(f"an empty text in column {excerpt(column)}; remove the row, or fill it in")
     else:

@@ -24,6 +24,7 @@ from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, re
 from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, saved_tables
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
+from rationale.data.tokenise import TOKENISERS
 from rationale.errors import BadInput, cut, excerpt, shown
 from rationale.files import write_text
 from rationale.progress import each
@@ -32,6 +33,9 @@ NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "tes
 NAMES_OF_TAGS = "a|b|i|u|p|br|hr|em|h[1-6]|li|ol|ul|td|tr|img|div|pre|code|font|span|table|strong|blockquote"
 TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECASE)  # of HTML: <br />, </p>
 MOST_BAD = 1000  # bad rows that are counted before reading stops
+MOST_BYTES = 1 << 24  # of files that are read before a run begins, too
+
+Split = Callable[[str], list[str]]  # of a text into words
 
 
 @dataclass
@@ -121,13 +125,15 @@ def read_own(p: Any) -> OwnTexts:
         A file or a row cannot be used; the message names the file, the row and the column.
     """
     with _in_one_line(p):
-        return _read(p)
+        return _read(p, TOKENISERS[p.tokeniser])
 
 
-def require_columns(p: Any) -> None:
-    """Raise an error at once if `read_own` would not find the files or their columns; of each file, one row is read.
+def require_texts(p: Any) -> None:
+    """Raise an error of `read_own` before a run begins, if it is found in less than a second.
 
-    A data set of the library `datasets` is not looked into, as loading one takes seconds.
+    Files of at most `MOST_BYTES` in all are read, of larger ones only a row. Most of the time would be spent on words,
+    so texts are not split into words at first, but only if something is wrong without them. A folder in ERASER's format
+    and a data set of the library `datasets` are not looked into.
 
     Parameters
     ----------
@@ -139,6 +145,22 @@ def require_columns(p: Any) -> None:
         if not (is_on_hub(p.corpus) or is_saved(place) or is_eraser(place)):
             for _, table in _tables(p)[0]:
                 table.require(_columns(p))
+            if _bytes_of(place) <= MOST_BYTES:
+                try:
+                    _read(p, _unsplit)
+                except BadInput:
+                    _read(p, TOKENISERS[p.tokeniser])
+
+
+def _bytes_of(place: Path) -> int:
+    """The size of a table, or of all tables of a folder."""
+    files = [path for path in place.iterdir() if kind_of(path) in SUFFIXES] if place.is_dir() else [place]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def _unsplit(text: str) -> list[str]:
+    """The whole text as one word; no word if it is blank."""
+    return [text] if text.strip() else []
 
 
 @contextmanager
@@ -152,13 +174,13 @@ def _in_one_line(p: Any) -> Iterator[None]:
         raise BadInput(f"{_place(p)}: {error.strerror or error}") from None
 
 
-def _read(p: Any) -> OwnTexts:
+def _read(p: Any, split: Split) -> OwnTexts:
     place, notes, words = Path(p.corpus), list[str](), dict[str, int]()
     if is_eraser(place):
         parts = _read_eraser(place, p, words)
     else:
         tables, notes = _tables(p)
-        parts = [_read_table(*part, p, words) for part in tables]
+        parts = [_read_table(*part, p, words, split) for part in tables]
         notes += _note_of_tags(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
@@ -253,16 +275,16 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
     return found
 
 
-def _read_table(split: str, table: Table, p: Any, words: dict[str, int]) -> Part:
-    """The texts of a table; all its bad rows are counted, and the first one is named."""
+def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: Split) -> Part:
+    """The texts of a table, of the split `name`; all its bad rows are counted, and the first one is named."""
     columns = _columns(p)
-    part, bad = Part(split, table.place, table.where, words, p.split_seed), []
+    part, bad = Part(name, table.place, table.where, words, p.split_seed), []
     names = table.names.get(p.label)
     for number, cells in each(f"reading {table.place}", table.rows(columns)):
         row = dict(zip(columns, cells, strict=True))
         try:
-            tokens = read_tokens(row["text"], p.text, p.tokeniser)
-            second = read_tokens(row["second"], p.second, p.tokeniser) if "second" in row else None
+            tokens = read_tokens(row["text"], p.text, split)
+            second = read_tokens(row["second"], p.second, split) if "second" in row else None
             marks = read_marks(row.get("rationale"), row["text"], tokens)
             label = _label(row["label"], names, p.label)
         except ValueError as error:
