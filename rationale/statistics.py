@@ -7,6 +7,7 @@
     the two answers differ
     one score per seed                              `mean_interval`; of two models `welch_test`; where one more seed
                                                     may be: `run_interval`
+    their mean and its standard error alone         `student_interval`
     one score per text, for each seed               `paired_bootstrap`
 
 An interval covers the variation that it has seen and no other. Of one seed it says nothing of other seeds, and of the
@@ -164,11 +165,31 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     ValueError
         If there are fewer than two values.
     """
-    _normal_quantile(confidence)
     _require_values(values)
-    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, len(values) - 1)
-    half = float(t) * stdev(values) / len(values) ** 0.5
-    return mean(values) - half, mean(values) + half
+    return student_interval(mean(values), stdev(values) / len(values) ** 0.5, len(values), confidence)
+
+
+def student_interval(middle: float, error: float, num: float, confidence: float = 0.95) -> tuple[float, float]:
+    """`mean_interval` of scores of which only the mean, its standard error and their number are known.
+
+    Parameters
+    ----------
+    middle, error : float
+    num : int, 2 or more; or infinity
+        With infinity, the interval is that of the normal distribution.
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    _normal_quantile(confidence)
+    if not num >= 2:
+        raise ValueError(f"got {num} scores, accepted are 2 or more")
+    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, num - 1)
+    half = float(t) * error
+    return middle - half, middle + half
 
 
 def run_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 from test_embedded import in_node, needs_node
 
 import rationale
@@ -13,8 +15,10 @@ from rationale.data.read import write_as_table
 from rationale.errors import BadInput
 from rationale.explorers import explore_saved_layers, explore_saved_rates
 from rationale.explorers.rows import LAYERS_FILE, RATES_FILE
-from rationale.runs import by_text
+from rationale.runs import by_text, saved
 from rationale.runs.committed import reference_folder
+from rationale.runs.faithfulness import agreement_by_text, batches_of
+from rationale.statistics import mean_interval
 from rationale.training.toy_gates import SENTENCE
 from tests.finished import finished_run
 from tools import own_rows, readme_tables, rows
@@ -135,6 +139,14 @@ def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_
     shown, rate = readme_tables.agreement_table(table), f"{100 * whole['rate_selected']:.1f}°"
     assert f"| synthetic | lstm, seed 1 | {rate} | {100 * whole['f1_macro']:.1f} (" in shown
     assert shown.count("recalled, not read") == 2, "the published numbers"
+    model, texts = saved.load_run(runs[0]), saved.read_rationales(runs[0], "test")
+    values = agreement_by_text(model, texts, batches_of(model, texts))["f1_macro"].tolist()
+    assert table["marked"].tolist() == [len(values)] * 2
+    low, high = mean_interval(values)
+    assert f"({100 * low:.1f} to {100 * high:.1f})" in shown, "Student's interval over the texts"
+    earlier = readme_tables.agreement_table(table.drop(columns="marked"))
+    normal = stats.norm.interval(0.95, np.mean(values), stats.sem(values))
+    assert f"({100 * normal[0]:.1f} to {100 * normal[1]:.1f})" in earlier, "rows without their number keep theirs"
 
 
 def test_runs_on_files_of_ones_own_are_no_committed_rows(tmp_path):

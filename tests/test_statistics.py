@@ -14,6 +14,7 @@ from rationale.statistics import (
     paired_bootstrap,
     run_interval,
     share_difference,
+    student_interval,
     welch_test,
     wilson_interval,
 )
@@ -35,6 +36,14 @@ def test_the_interval_of_a_mean_over_seeds_is_scipys():
     values = [0.41, 0.44, 0.43, 0.47]
     theirs = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
     assert mean_interval(values) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_the_interval_of_a_mean_with_a_known_error_is_that_of_its_values():
+    values = [0.41, 0.44, 0.43, 0.47, 0.40]
+    error = stats.sem(values)
+    assert student_interval(np.mean(values), error, 5) == pytest.approx(mean_interval(values), abs=1e-12)
+    normal = stats.norm.interval(0.9, 0.5, error)
+    assert student_interval(0.5, error, math.inf, 0.9) == pytest.approx(normal, abs=1e-12)
 
 
 def test_one_more_seed_lies_in_the_interval_of_a_run_as_often_as_it_says():
@@ -126,6 +135,8 @@ def test_the_interval_of_two_accuracies_on_the_same_texts_is_at_least_as_wide_as
         (lambda: wilson_interval(0.5, 10, 95), "confidence: got 95"),
         (lambda: changed_share_difference(0.5, 0.7, 0.1, 10), "shares of 0.5 and 0.7, 0.1 of the answers changed"),
         (lambda: mean_interval([0.4]), "accepted are 2 or more finite scores"),
+        (lambda: student_interval(0.4, 0.1, 1), "got 1 scores, accepted are 2 or more"),
+        (lambda: student_interval(0.4, 0.1, math.nan), "got nan scores, accepted are 2 or more"),
         (lambda: welch_test([0.4, 0.5], [0.4]), "accepted are 2 or more finite scores"),
         (lambda: welch_test([0.4, float("nan")], [0.4, 0.5]), "accepted are 2 or more finite scores"),
         (lambda: paired_bootstrap(torch.ones(3), torch.ones(4)), r"shapes \(3,\) and \(4,\)"),

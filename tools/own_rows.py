@@ -2,7 +2,8 @@
 
 It writes outputs/reference/own_texts.csv, one row per finished run of 17_train_own_texts on a corpus of the package
 (`make sweep SWEEP=own_texts`). `right` says for each test text whether the answer was right (`by_text.write_scores`).
-Where people have marked words, the agreement with them is the mean over the test texts, and its standard error.
+Where people have marked words, the agreement with them is the mean over the test texts, and its standard error;
+`marked` is their number, which the first rows lack.
 Rows of runs that are not given are kept.
 """
 
@@ -57,6 +58,7 @@ def own_row(run: Path) -> dict[str, Any]:
         model = saved.load_run(run)
         for name, values in agreement_by_text(model, texts, batches_of(model, texts)).items():
             row |= {name: values.mean().item(), f"{name}_error": values.std().item() / len(values) ** 0.5}
+            row["marked"] = len(values)
     row |= {"best_epoch": scores["best_epoch"], "epochs": p["epochs"], "seconds": round(scores["seconds"], 1)}
     return row | {"commit": read_environment(run).get("commit", "")[:12], "right": by_text.write_scores(metric, right)}
 

@@ -1,6 +1,7 @@
 """The tables of RESULTS.md, written from the committed results."""
 
 import json
+from math import inf, isnan, nan
 
 import pandas as pd
 
@@ -29,7 +30,7 @@ from rationale.runs.needed import time_in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import VERDICTS, cause_is_unknown, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from rationale.statistics import Difference, paired_bootstrap, share_difference, wilson_interval
+from rationale.statistics import Difference, paired_bootstrap, share_difference, student_interval, wilson_interval
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -438,9 +439,10 @@ def agreement_table(table: pd.DataFrame) -> str:
     rows = []
     for row in table[(table["model"] == "hardkuma") & table["f1_macro"].notna()].to_dict("records"):
         cells = [row["corpus"], f"{row['encoder']}, seed {row['seed']}", f"{100 * row['test_rate']:.1f}°"]
+        num = row.get("marked", nan)
         for name in measures:
-            half = 1.96 * row[f"{name}_error"]
-            cells.append(with_interval(Difference(row[name], row[name] - half, row[name] + half), scale=100))
+            interval = student_interval(row[name], row[f"{name}_error"], inf if isnan(num) else num)
+            cells.append(with_interval(Difference(row[name], *interval), scale=100))
         rows.append(cells)
     printed = read_published().query("task == 'own_texts'")
     for (corpus, source), part in printed.groupby(["corpus", "source"]):
