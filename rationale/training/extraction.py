@@ -22,7 +22,7 @@ from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_obj
 from rationale.progress import report_phase
 from rationale.training.epochs import EpochRecorder
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, score_when_shut
-from rationale.training.loop import build_optimizer, choose_device, fit
+from rationale.training.loop import choose_device, fit
 from rationale.training.memory import require_memory
 from rationale.training.model_selection import (
     AUTHORS_PATIENCE,
@@ -220,17 +220,7 @@ def train(
         last["dev"] = evaluate_extractor(model, batches["dev"], objective)
         return last["dev"].metrics
 
-    state = fit(
-        model,
-        objective,
-        batches["train"],
-        evaluate,
-        selection,
-        p,
-        folder,
-        build_optimizer(model, p),
-        after_epoch=after_epoch,
-    )
+    state = fit(model, objective, batches["train"], evaluate, selection, p, folder, after_epoch=after_epoch)
     report_phase("evaluation")
     if state.best["epoch"] != len(state.history) or RULES[p.rule].is_random:
         last.clear()  # the weights have changed since, or a run that is continued could not repeat the draws
