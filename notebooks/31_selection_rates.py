@@ -617,7 +617,9 @@ strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
 priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
 if is_ours:
     assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "only HardKuma at 5 % is a code"
-    assert strict["first_words"].max() > 0.8, "one seed selects mostly the first two words"
+    assert strict["first_words"].max() > 0.8 and strict["first_words"].gt(0.5).sum() == 1, "one seed: the first two"
+    assert strict["agreement"].max() < 0.1 < 0.7 < priced["agreement"].min(), "hardly a word in common"
+    assert strict["word_precision"].gt(0.5).tolist().count(True) == 2 and priced["word_precision"].min() > 0.5, "in two"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
         mean = rows[code].mean()
         print(f"With {name} at {mean['rate_selected']:.0%} of the words, the number tells {mean['count_tells']:.0%} of "
@@ -642,10 +644,11 @@ if len(told):
 # of one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the
 # number of selected words alone determines most of the predictions (*told by the number*), and in one seed most of
 # the selected words are among the first two of their sentence (*first words*). The selector of such a model is itself
-# a classifier, and it passes its answer on to the predictor as one symbol. Its rationales, which Jacovi and Goldberg
-# (2021) call Trojan, are sparse and predict well. You can detect them by three measures, which are precision, the
-# agreement between seeds, and (R16). With a price per word, in contrast, each selected word adds to the loss of its
-# own sentence, and the selected words are those that carry sentiment.
+# a classifier, and it passes its answer on to the predictor as one symbol. Jacovi and Goldberg (2021) call such
+# rationales Trojan. Two measures reveal them in each of our seeds, which are the agreement between seeds and (R16).
+# The precision reveals them in one seed only. In the other two, most of the selected words carry sentiment, as they do
+# with Bernoulli gates at about a tenth of the words. With a price per word, in contrast, each selected word adds to the
+# loss of its own sentence, the seeds agree on most of their words, and the number of words tells far fewer answers.
 
 # %% [markdown]
 # ## 14. One sentence at every rate
