@@ -390,6 +390,22 @@ for row in ahead.to_dict("records"):
     rows.append({"masks": row["method"], "ε": row["margin"], "steps": row["steps"], **parts})
 figures.show_table(pd.DataFrame(rows))
 
+# %% [markdown]
+# A mask that is not one of the smallest fails in one of two ways. Either it does not meet the margin, or it does and
+# keeps more than it needs. Here are the three shares of the sentences at the end of the fit, in per cent.
+
+# %%
+kinds, scored = [], set(texts_scored[["run", "metric"]].itertuples(index=False, name=None))
+for margin, of_runs in ahead.groupby(["margin", "runs"], sort=False).groups:
+    for name in ("masks", "masks_by_score", "masks_by_released_score"):
+        wanted = [f"{name} {mark}" for mark in ("feasible", "optimality")]
+        if {(run, mark) for run in of_runs for mark in wanted} <= scored:
+            meets, smallest = (by_text.stacked(texts_scored, of_runs, mark).bool() for mark in wanted)
+            parts = smallest, meets & ~smallest, ~meets
+            kinds.append([name, margin, *(100 * part.double().mean().item() for part in parts)])
+kinds = pd.DataFrame(kinds, columns=["masks", "ε", "a smallest mask", "larger than needed", "outside the margin"])
+figures.show_table(kinds, digits=1)
+
 # %% tags=["figure"]
 for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupby(["margin", "runs"]):
     fig, ax = figures.new_figure(size=(9, 4.6))
@@ -418,7 +434,11 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # At the smaller margin, a mask needs more word pieces. There, both score functions are still ahead of the relaxed
 # gate at the end. The released score function is the furthest ahead, because its fixed weight for the sparsity
 # happens to suit this margin. The masks of the relaxed gate meet the margin more often than those of the score
-# function with $\lambda$, but they keep more word pieces than they need.
+# function with $\lambda$, but they keep more word pieces than they need. In the table of the ways to fail, you see how
+# often. Of the masks of the relaxed gate, a third meet the smaller margin and are larger than needed. Of those of the
+# score function with $\lambda$, it is one in twenty-five. We do not know why. A mask has the words that are kept in
+# most draws, and the constraint is on the mean over all draws. So a relaxed gate may need spare words, for the draws
+# in which others are dropped. We have not tested this.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
@@ -445,6 +465,8 @@ if is_ours:
     small, large = end.sort_values("margin").iloc[[0, -1]].to_dict("records")
     assert not any(large[name].is_significant for name in committed.BEHIND_GATE), "level at the larger margin"
     assert small["f1"].low > 0 > small["feasible"].high, "ahead at the smaller margin, but fewer meet it"
+    larger = kinds[kinds["ε"].eq(small["margin"])].set_index("masks")["larger than needed"]
+    assert 30 < larger["masks"] < 37 and 3 < larger["masks_by_score"] < 5, "a third, one in twenty-five"
     released = ahead[ahead["method"] == "masks_by_released_score"].groupby("margin").nth(-1).set_index("margin")
     at = released.loc[large["margin"]]
     dropped = searched[searched["model"].eq("masks") & searched["metric"].eq("masked")].set_index("run")["value"]

@@ -6,7 +6,7 @@
     the same on the same texts, and how often       `changed_share_difference`
     the two answers differ
     one score per seed                              `mean_interval`; of two models `welch_test`; where one more seed
-                                                    may be: `run_interval`
+                                                    may be: `run_interval`, of two models `pair_interval`
     their mean and its standard error alone         `student_interval`
     one score per text, for each seed               `paired_bootstrap`
 
@@ -254,6 +254,38 @@ def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float
     test = stats.ttest_ind(list(ours), list(theirs), equal_var=False)
     interval = test.confidence_interval(confidence)
     return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
+
+
+def pair_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Prediction interval of two models: where the difference of one further seed of each lies. It needs scipy.
+
+        m - m' -+ t(f) sqrt(s^2 (1 + 1 / n) + s'^2 (1 + 1 / n'))
+
+    with f as in Welch's test, for these two variances. It is to `welch_test` what `run_interval` is to `mean_interval`:
+    a published difference is mostly that of one run of each model. With few seeds it is wide, and excludes little.
+
+    Parameters
+    ----------
+    ours, theirs : [S], [S'] scores, S, S' >= 2
+    confidence : float, in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        If a model has fewer than two scores, or one that is not finite.
+    """
+    _normal_quantile(confidence)
+    for values in (ours, theirs):
+        _require_values(values)
+    value = mean(ours) - mean(theirs)
+    parts = [(stdev(values) ** 2 * (1 + 1 / len(values)), len(values) - 1) for values in (ours, theirs)]
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return value, value
+    freedom = variance**2 / sum(part**2 / num for part, num in parts)
+    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, freedom)
+    half = float(t) * variance**0.5
+    return value - half, value + half
 
 
 def paired_bootstrap(

@@ -11,6 +11,7 @@ from scipy import stats
 from rationale.statistics import (
     changed_share_difference,
     mean_interval,
+    pair_interval,
     paired_bootstrap,
     run_interval,
     share_difference,
@@ -53,6 +54,23 @@ def test_one_more_seed_lies_in_the_interval_of_a_run_as_often_as_it_says():
     torch.manual_seed(1)
     draws = torch.randn(2000, 6, dtype=torch.float64)
     inside = [low <= last <= high for *seen, last in draws.tolist() for low, high in [run_interval(seen)]]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02), "four standard errors"
+
+
+def test_one_more_seed_of_each_model_lies_in_the_interval_of_a_pair_as_often_as_it_says():
+    ours, theirs = [1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0]  # variances 1 and 20/3, means 2 and 5
+    first, second = 1 * (1 + 1 / 3), 20 / 3 * (1 + 1 / 4)
+    freedom = (first + second) ** 2 / (first**2 / 2 + second**2 / 3)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(first + second)
+    assert pair_interval(ours, theirs) == pytest.approx((-3 - half, -3 + half))
+    assert pair_interval([0.4, 0.4], [0.25, 0.25]) == pytest.approx((0.15, 0.15))
+    torch.manual_seed(1)
+    draws = torch.randn(2000, 2, 7, dtype=torch.float64) * torch.tensor([[1.0], [3.0]]) + torch.tensor([[2.0], [0.0]])
+    inside = [
+        low <= ours[-1] - theirs[-1] <= high
+        for ours, theirs in draws.tolist()
+        for low, high in [pair_interval(ours[:-1], theirs[:-1])]
+    ]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.02), "four standard errors"
 
 

@@ -6,7 +6,7 @@ import pytest
 from rationale.errors import BadInput
 from rationale.runs import committed, needed, verdicts
 from rationale.runs.workspace import notebook_path
-from rationale.statistics import mean_interval
+from rationale.statistics import mean_interval, pair_interval
 
 
 def values(run="12_train_sst/a-seed{}", model="hardkuma", metric="accuracy", scores=(0.4, 0.42, 0.41), settings=""):
@@ -71,6 +71,13 @@ def test_an_interval_that_would_agree_with_nearly_every_number_agrees_with_none(
     found = verdicts.judge(claim("contains", value=".45"), wide)
     assert found.verdict == "open" and "one more run: -0.594 to 1.39" in found.evidence
     assert verdicts.judge(claim("contains", value="1.2"), wide).verdict == "contradicted"
+
+
+def test_a_published_lead_stands_beside_where_one_more_pair_of_runs_may_be():
+    rows = pd.DataFrame([*A, *LOWER])
+    found = verdicts.judge(claim("ahead_by", value=".1"), rows)
+    low, high = pair_interval(*([row["value"] for row in part] for part in (A, LOWER)))
+    assert found.evidence.endswith(f"published 0.1; one more pair of runs: {low:.3g} to {high:.3g}")
 
 
 def test_one_seed_decides_only_by_its_number_of_texts():

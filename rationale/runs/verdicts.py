@@ -34,6 +34,7 @@ from rationale.statistics import (
     Difference,
     changed_share_difference,
     mean_interval,
+    pair_interval,
     run_interval,
     share_difference,
     welch_test,
@@ -256,6 +257,8 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
     evidence = f"{_difference(found)}, {seeds}{on_texts}"
     if limits.rule == "ahead_by":
         evidence += f"; published {_short(limits.value)}"
+        if min(len(a), len(b)) > 1:
+            evidence += "; one more pair of runs: {} to {}".format(*map(_short, pair_interval(a, b)))
     return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_seeds(limits.of, ours, theirs))
 
 
