@@ -38,11 +38,13 @@ from rationale.runs.exports import Exports
 # %%
 p = validated(globals())
 folder = results_folder("32_reviews")
+TRIALS = ["synthetic-{}-epochs60-seed*", "synthetic-{}-num_train12000-epochs15-seed*"]  # of section 1 alone, by model
 if p.runs:
     results = compare.rows_of_all(p.runs_dir, p.runs, "reviews")
 else:
     results = committed.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
-    results = results[~results["run"].str.contains("-epochs60-|-num_train12000-")]  # section 1 reads these by itself
+    for trial in TRIALS:
+        results = results[[not fnmatch(run, f"11_train_reviews/{trial.format('*')}") for run in results["run"]]]
 export = Exports(folder, results)
 export.show_runs()
 
@@ -153,11 +155,10 @@ if is_ours:
 # text. The table has the squared error on test.
 
 # %%
-TRIALS = ("synthetic-{}-seed*", "synthetic-{}-epochs60-seed*", "synthetic-{}-num_train12000-epochs15-seed*")
 parameters, tested = committed.read_runs(), committed.read_results().query("split == 'test' and metric == 'mse'")
 rows = []
 for name in ("full_text", "hardkuma-selection0.1"):
-    for trial in TRIALS:
+    for trial in ["synthetic-{}-seed*", *TRIALS]:
         part = tested[[fnmatch(run, f"11_train_reviews/{trial.format(name)}") for run in tested["run"]]]
         if len(part):
             given = parameters.loc[part["run"].iloc[0], ["model", "num_train", "epochs"]].tolist()

@@ -16,6 +16,7 @@ means of three seeds nothing of other texts. Only `paired_bootstrap` covers both
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import NormalDist, mean, stdev
 
 import torch
@@ -184,11 +185,9 @@ def student_interval(middle: float, error: float, num: float, confidence: float 
     ValueError
         If an argument is outside its range.
     """
-    _normal_quantile(confidence)
     if not num >= 2:
         raise ValueError(f"got {num} scores, accepted are 2 or more")
-    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, num - 1)
-    half = float(t) * error
+    half = _student_quantile(num - 1, confidence) * error
     return middle - half, middle + half
 
 
@@ -274,17 +273,13 @@ def pair_interval(ours: Sequence[float], theirs: Sequence[float], confidence: fl
     ValueError
         If a model has fewer than two scores, or one that is not finite.
     """
-    _normal_quantile(confidence)
     for values in (ours, theirs):
         _require_values(values)
     value = mean(ours) - mean(theirs)
     parts = [(stdev(values) ** 2 * (1 + 1 / len(values)), len(values) - 1) for values in (ours, theirs)]
     variance = sum(part for part, _ in parts)
-    if variance == 0:
-        return value, value
-    freedom = variance**2 / sum(part**2 / num for part, num in parts)
-    t = optional("scipy.stats", "Student's interval", "notebooks").t.ppf((1 + confidence) / 2, freedom)
-    half = float(t) * variance**0.5
+    freedom = variance**2 / sum(part**2 / num for part, num in parts) if variance else inf
+    half = _student_quantile(freedom, confidence) * variance**0.5
     return value - half, value + half
 
 
@@ -365,6 +360,12 @@ def _normal_quantile(confidence: float) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence}, accepted are numbers in (0, 1)")
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _student_quantile(freedom: float, confidence: float) -> float:
+    _normal_quantile(confidence)  # refuses what is no confidence
+    t = optional("scipy.stats", "Student's interval", "notebooks").t
+    return float(t.ppf((1 + confidence) / 2, freedom))
 
 
 def _require_values(values: Sequence[float]) -> None:

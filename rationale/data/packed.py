@@ -10,7 +10,7 @@ import numpy as np
 
 from rationale.data.example import Example
 
-MANY = 1000  # training texts, from which on a word that occurs once is not learned
+MANY = 1000  # training texts; with as many or more, a word that occurs once is not learned
 WORDS, ENDS = "words", "word_ends"  # the letters of all words, UTF-8; where each word ends
 _TOKENS, _SECOND, _PHRASES, _LABEL, _RATIONALE = "tokens", "second", "phrases", "label", "rationale"
 _FLAGS = (_RATIONALE, "informative")  # True or False per token

@@ -16,14 +16,17 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from rationale.data.files import BYTE_ORDER_MARK, decoded
 from rationale.data.tokenise import BETWEEN
 from rationale.digests import not_a_named_pipe
 from rationale.errors import BadInput, command, printable, shown
+
+if TYPE_CHECKING:
+    from rationale.runs.written_answers import Labelled
 
 WINDOW = 1024  # texts that are in memory at a time
 
@@ -235,17 +238,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     run.model.to(device)
     if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
-        for number, (text, _) in enumerate(zip(_texts(options, run), _labels(options), strict=False), start=1):
+        for number, (text, _) in enumerate(_rows(options, run), start=1):
             line = _as_line(text)
             if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
                 _sides(run, run.tokens(line), number)
     if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
         window = 1  # somebody waits for each answer
-    texts = _texts(options, run)
+    given = _rows(options, run)
     if options.csv or options.html or options.spans:
-        lines = _written(options, run, texts, window)
+        lines = _written(options, run, given, window)
     else:
-        rows = predict(run, (run.tokens(_as_line(text)) for text in texts), window=window)
+        rows = predict(run, (run.tokens(_as_line(text)) for text, _ in given), window=window)
         lines = (_as_json(row) if options.jsonl else _shown(row, run) for row in rows)
     for line in lines:
         print(line, flush=True)
@@ -274,11 +277,11 @@ def _as_line(text: str | tuple[str, str]) -> str:
     return f" {BETWEEN} ".join(text) if all(side.strip() for side in text) else ""
 
 
-def _texts(options, run) -> Iterable[str | tuple[str, str]]:
-    """The texts that the options name: given one by one, in a table, or one per line."""
+def _rows(options, run) -> Iterator["Labelled"]:
+    """The texts that the options name: given one by one, in a table with or without labels, or one per line."""
     from rationale.data.own.settings import SUFFIXES, kind_of
     from rationale.data.own.tables import ADVICE
-    from rationale.runs.written_answers import texts_of_table
+    from rationale.runs.written_answers import rows_of_table
 
     kind = "" if options.file is None else kind_of(options.file)
     is_table = kind in SUFFIXES
@@ -290,26 +293,19 @@ def _texts(options, run) -> Iterable[str | tuple[str, str]]:
     for name in ("column", "label"):
         if (given := getattr(options, name)) and not is_table:
             raise BadInput(f"--{name} {given}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
-    if options.text:
-        if not all(text.strip() for text in options.text):
-            raise BadInput("--text: an empty text; accepted is at least one word")
-        return options.text
-    return texts_of_table(options.file, run, options.column) if is_table else read_lines_of(options.file)
+    if options.text and not all(text.strip() for text in options.text):
+        raise BadInput("--text: an empty text; accepted is at least one word")
+    if is_table:
+        return rows_of_table(options.file, run, options.column, options.label)
+    return ((text, None) for text in options.text or read_lines_of(options.file))
 
 
-def _labels(options) -> Iterator[Any]:
-    """The label of each text, from the column of a table that the options name; else None."""
-    from rationale.runs.written_answers import labels_of_table
-
-    return labels_of_table(options.file, options.label) if options.label else repeat(None)
-
-
-def _written(options, run, texts: Iterable[str | tuple[str, str]], window: int) -> Iterator[str]:
+def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[str]:
     """The answers to texts in the form that the options ask for."""
     from rationale.runs import written_answers as written
     from rationale.runs.answer import parts_of_page
 
-    answers = written.answered(run, texts, window, _labels(options))
+    answers = written.answered(run, rows, window)
     if options.html:
         yield from parts_of_page(answers, options.title or "Rationales")
     elif options.csv:

@@ -13,27 +13,29 @@ from rationale.errors import BadInput, excerpt, printable
 from rationale.runs.answer import Answer
 from rationale.runs.answers import SavedRun
 
+Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
 
-def answered(
-    run: SavedRun, texts: Iterable[str | tuple[str, str]], window: int, labels: Iterable[Any]
-) -> Iterator[Answer]:
-    """The answer to each text, in order, beside its label; a label may be None.
+
+def answered(run: SavedRun, rows: Iterable[Labelled], window: int) -> Iterator[Answer]:
+    """The answer to each text, in order, beside its label.
 
     `window` texts are read before the first of them is answered.
     """
-    rest, of_rest = iter(texts), iter(labels)
+    rest = iter(rows)
     while part := list(islice(rest, window)):
-        answers = run(part)  # type: ignore[arg-type]
-        yield from run.with_labels(answers, list(islice(of_rest, len(part))))
+        answers = run([text for text, _ in part])  # type: ignore[arg-type]
+        yield from run.with_labels(answers, [label for _, label in part])
 
 
-def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tuple[str, str]]:
+def rows_of_table(path: Path, run: SavedRun, column: str, label: str) -> Iterator[Labelled]:
     """The texts of a table; pairs, for a model of pairs. An empty cell is an empty text.
 
     Parameters
     ----------
     column : str
         "": the column that the run was trained on, or `text`.
+    label : str
+        The column of the labels. "": no label is known.
 
     Raises
     ------
@@ -43,28 +45,18 @@ def texts_of_table(path: Path, run: SavedRun, column: str) -> Iterator[str | tup
     p, table, has_words = vars(run.parameters), open_table(path), False
     columns = {"--column": column or p.get("text", "text")}
     columns |= {"second": p.get("second", "second")} if run.of_pairs else {}
-    for number, cells in table.rows(columns):
+    for number, cells in table.rows(columns | ({"--label": label} if label else {})):
+        *cells, truth = cells if label else (*cells, None)
         row = ["" if cell is None or cell != cell else cell for cell in cells]
         wrong = next((cell for cell in row if not isinstance(cell, str) or "\0" in cell), None)
         if wrong is not None:
             raise BadInput(f"{table.where(number)}{wrong!r:.80} is no text; accepted: a text")
         has_words = has_words or all(cell.strip() for cell in row)
-        yield (row[0], row[1]) if run.of_pairs else row[0]
+        yield ((row[0], row[1]) if run.of_pairs else row[0]), truth
     if not has_words:
         names = " and ".join(excerpt(name) for name in columns.values())
         what = "pair in the columns" if run.of_pairs else "text in the column"
         raise BadInput(f"{table.place}: no {what} {names}; accepted: at least one row that has it")
-
-
-def labels_of_table(path: Path, column: str) -> Iterator[Any]:
-    """The labels of a table, in the order of `texts_of_table`.
-
-    Raises
-    ------
-    BadInput
-        The file, the column or a row cannot be used.
-    """
-    return (cells[0] for _, cells in open_table(path).rows({"--label": column}))
 
 
 def as_text(answers: Iterable[Answer]) -> Iterator[str]:
