@@ -150,7 +150,8 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # layers stays as it is. `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting.
 # If the line says that the model still improves, give more `epochs`. On a CPU, a transformer takes minutes for
 # thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will
-# take. If that is too long, begin with fewer texts (`num_train=1000`).
+# take. If that is too long, begin with fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line
+# of the run says so, and `bfloat16=true` makes the training faster.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
 # words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this

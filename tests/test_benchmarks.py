@@ -170,10 +170,14 @@ def test_the_lengths_written_down_are_those_of_the_treebank():
 
 def test_every_way_of_a_training_step_runs(no_data):
     groups = bench_training.cases(number=30, steps=2, **TINY)
-    assert len(groups) == 3
+    pretrained = [group for group in groups if "MiniLM" in group]
+    assert len(groups) - len(pretrained) == 3
     for group, ways in groups.items():
-        first, second = list(ways)[:2]
-        assert first.startswith("the usual way") and second.startswith("the package"), group
+        if group in pretrained:
+            assert next(iter(ways)) == "float32"
+        else:
+            first, second = list(ways)[:2]
+            assert first.startswith("the usual way") and second.startswith("the package"), group
         for name, way in ways.items():
             assert way() > 0, f"{group}: {name} gave no seconds"
 

@@ -231,6 +231,35 @@ def test_frozen_layers_are_read_in_training_as_in_evaluation(folders, name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+def test_training_steps_multiply_in_bfloat16_and_answers_are_in_float32(folders, name):
+    pairs = []
+    for rounds in (False, True):
+        model, batch = extractor(folders[name], bfloat16=rounds)
+        for part in model.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.0
+        encoder, pieces = model.predictor.encoder, model.embed(batch.tokens)
+        z = batch.mask.float().requires_grad_()
+        training, _ = encoder.train().read(pieces, batch.mask, nn.Identity(), z)
+        training[batch.mask].sum().backward()
+        pairs.append((training.detach(), z.grad, encoder.eval()(pieces, batch.mask)[0]))
+    (exact, _, answer), (rounded, slope, same) = pairs
+    assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
+    assert slope.isfinite().all() and slope.abs().sum() > 0
+    torch.testing.assert_close(rounded, exact, rtol=0.1, atol=0.1)  # 8 bits
+    assert torch.equal(answer, same)
+
+
+def test_a_note_says_that_a_cpu_could_train_faster_in_bfloat16(folders, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True}, raising=False)
+    parts = dict.fromkeys(("train", "dev", "test"), TEXTS)
+    for rounds, said in ((False, True), (True, False)):
+        p = settings(folders["bert"], epochs=1, batch_size=2, device="cpu", bfloat16=rounds)
+        training.train_extractor(p, parts, "classes", 2, tmp_path / str(rounds))
+        assert ("bfloat16=true" in capsys.readouterr().out) == said
+
+
+@pytest.mark.parametrize("name", CONFIGS)
 def test_no_attention_weight_is_dropped_in_training(folders, name, tmp_path):
     folder = shutil.copytree(folders[name], tmp_path / name)
     config = json.loads((folder / "config.json").read_text())

@@ -181,13 +181,22 @@ def test_steps_that_cannot_be_taken_are_refused(changes, message):
         ExtractionSettings.checked(changes)
 
 
-def test_bfloat16_without_a_gpu_is_refused_in_one_line_before_anything_is_read(tmp_path, monkeypatch):
+def test_bfloat16_is_refused_before_anything_is_read_if_the_processor_cannot_multiply_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_bf16": False}, raising=False)
     pytest.importorskip("transformers")
     p = ExtractionSettings(encoder="minilm", bfloat16=True)
     monkeypatch.setattr(ENCODERS["minilm"], "require", lambda p: None)
-    line = r"^bfloat16: true is not accepted on a CPU; give false, or train on a machine with a GPU$"
+    line = r"^bfloat16: true is not accepted on this CPU, which does not multiply in bfloat16; give false, or train on "
     with pytest.raises(BadInput, match=line):
         training.require_words(p)
     with pytest.raises(BadInput, match=line):
         training.train_extractor(p, {}, "classes", 2, tmp_path)
+
+
+@pytest.mark.parametrize("feature", ["avx512_bf16", "amx_bf16", "bf16"])
+def test_bfloat16_is_accepted_on_a_processor_that_multiplies_in_it(feature, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {feature: True}, raising=False)
+    monkeypatch.setattr(ENCODERS["minilm"], "require", lambda p: None)
+    training.require_words(ExtractionSettings(encoder="minilm", bfloat16=True))

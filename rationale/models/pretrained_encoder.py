@@ -31,7 +31,9 @@ class PretrainedSettings(Settings):
         0, "layers of a pretrained encoder, lowest first, that are not trained; null = the lower half", "[0, inf)"
     )
     bfloat16: bool = setting(
-        False, "a pretrained encoder multiplies in bfloat16, with 8 bits of precision; needs a GPU"
+        False,
+        "training steps of a pretrained encoder multiply in bfloat16: faster, with 8 bits of precision; needs a GPU or "
+        "a CPU with instructions for it",
     )
 
 
@@ -56,8 +58,8 @@ class PretrainedEncoder(Encoder):
         How many of the lowest layers are not trained; the embeddings are not trained either if it is positive. None:
         the lower half of the layers.
     in_bfloat16 : bool
-        Whether it multiplies matrices in bfloat16 on a GPU, for speed; its weights and states stay in float32. A CPU
-        computes in float32 in any case, so a model that was trained in this way can be used there.
+        Whether it multiplies matrices in bfloat16 in training mode, for speed; its weights and states stay in float32.
+        In evaluation mode it computes in float32, so what a trained model answers does not depend on the machine.
     """
 
     name, reads_pieces, can_export = CHECKPOINT, True, True
@@ -216,8 +218,8 @@ class PretrainedEncoder(Encoder):
             embedded = embedded * torch.where(fixed, 1.0, gate).unsqueeze(-1)
             if self.closes_attention:
                 attended &= fixed | (gate != 0)
-        on_gpu = self.in_bfloat16 and embedded.is_cuda
-        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
+        rounds = self.in_bfloat16 and self.training
+        with torch.autocast(embedded.device.type, torch.bfloat16) if rounds else nullcontext():
             states = self.transformer(inputs_embeds=embedded, attention_mask=attended.long()).last_hidden_state
         states = states.to(embedded.dtype)
         used = real.any(1).view(rows, -1, 1).to(states.dtype)  # windows that hold a piece

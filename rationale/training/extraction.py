@@ -67,16 +67,30 @@ def require_words(p: "ExtractionSettings") -> None:
         require_vectors(p.vectors)
 
 
+def multiplies_in_bfloat16(device: torch.device) -> bool:
+    """Whether a device multiplies matrices in bfloat16 faster than in float32; of a CPU, whether it has instructions.
+
+    False for a CPU with a version of torch that does not tell.
+    """
+    if device.type != "cpu":
+        return True
+    features = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(features.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last one: ARM
+
+
 def require_precision(p: "ExtractionSettings") -> None:
-    """Stop if a run is to multiply in bfloat16 and not on a GPU.
+    """Stop if a run is to multiply in bfloat16 on a CPU that has no instructions for it.
 
     Raises
     ------
     BadInput
         If it is.
     """
-    if PretrainedSettings.of(p).bfloat16 and choose_device(p.device).type != "cuda":
-        raise BadInput("bfloat16: true is not accepted on a CPU; give false, or train on a machine with a GPU")
+    if PretrainedSettings.of(p).bfloat16 and not multiplies_in_bfloat16(choose_device(p.device)):
+        raise BadInput(
+            "bfloat16: true is not accepted on this CPU, which does not multiply in bfloat16; give false, or train on "
+            "a machine with a GPU"
+        )
 
 
 def prepare_extractor(
@@ -119,6 +133,14 @@ def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
     return f"note: {longer:,} of {texts:,} texts are longer than {window} word pieces; {read}\n"
 
 
+def note_of_precision(p: "ExtractionSettings") -> str:
+    """A line for a CPU that could train a pretrained encoder faster; "" if there is nothing to say."""
+    device = choose_device(p.device)
+    if p.bfloat16 or device.type != "cpu" or not multiplies_in_bfloat16(device):
+        return ""
+    return "note: this CPU can also multiply in bfloat16: bfloat16=true makes training faster\n"
+
+
 def train_extractor(
     p: "ExtractionSettings",
     splits: dict[str, list[Example]],
@@ -145,7 +167,7 @@ def train_extractor(
     """
     model, batches = prepare_extractor(p, splits, head, num_outputs)
     if model.reads_pieces:
-        print(note_of_windows(model, batches), end="", flush=True)
+        print(note_of_windows(model, batches) + note_of_precision(p), end="", flush=True)
     watch = None
     if watched:
         dev = batches["dev"]

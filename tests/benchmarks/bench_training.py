@@ -17,6 +17,7 @@ no step depends on their values.
 
 import contextlib
 import functools
+import importlib.util
 import io
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,8 @@ from rationale.progress import Progress
 from rationale.runs.cells import notebook_settings
 from rationale.runs.yaml_files import read_file
 from rationale.training import loop
+from rationale.training.extraction import multiplies_in_bfloat16
+from rationale.training.settings import OwnTextSettings
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20  # a timed call, over batches of all lengths
@@ -270,6 +273,15 @@ def floor_steps(model: Extractor, few: Few) -> Callable[[], float]:
     return steps
 
 
+def pretrained_steps(examples: list[Example], number: int, **changes) -> Callable[[], float]:
+    """The same for an extractor with MiniLM and the defaults of notebook 17."""
+    fixed = {"quadratic": 10.0, "multiplier_rate": 0.1}  # in a run they follow from the texts; the time does not
+    chosen = {"encoder": "minilm", "device": "cpu"} | fixed | changes
+    p = OwnTextSettings(corpus="sst", **(OwnTextSettings.following(chosen) | chosen))
+    model, batches = training.prepare_extractor(p, {"train": examples}, "classes", 5)
+    return package_steps(model, Few(batches["train"], number), p)
+
+
 # ----------------------------------------------------------------------------------------------------------- cases
 
 
@@ -341,4 +353,9 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
             models(parameters(**changes, model=name), vectors)[0], few[True]
         )
         groups[f"one training step, {name}, batches of {p.batch_size} {source}"] = ways
+    if importlib.util.find_spec("transformers"):
+        ways = {"float32": pretrained_steps(examples, steps, bfloat16=False)}
+        if multiplies_in_bfloat16(torch.device("cpu")):
+            ways["bfloat16"] = pretrained_steps(examples, steps, bfloat16=True)
+        groups[f"one training step, HardKuma and MiniLM, batches of up to 32 {source}"] = ways
     return groups
