@@ -479,6 +479,44 @@ assert lowest > 0.01, "no expected rate has collapsed"
 assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epoch was kept once"
 
 # %% [markdown]
+# ### What if the target moves?
+#
+# A start at the target has one more risk. At first the gates know nothing, so the predictor has to learn from words
+# that were chosen at random, and few of them. It learns what such words say on average. The selector then learns which
+# words this predictor can use. So both may settle on words that say little, and neither of them has a reason to change
+# (`16_failures` shows the extreme cases). We avoid this if the predictor reads nearly all words first. Let the target
+# start at $\tau_0$, far above $\tau$, and let it fall for $K$ steps. In each step we take away the same share of what
+# is left, so the logarithm of the target falls in a straight line:
+#
+# $$\tau_k = \tau \left(\frac{\tau_0}{\tau}\right)^{1 - k/K} \quad \text{for } k \le K, \qquad \tau_k = \tau \quad
+# \text{afterwards.} \tag{S18}$$
+#
+# In this package, $\tau_0$ is the setting `selection_start`, and $K$ is given in epochs, by `selection_epochs`. The
+# gates start at $\tau_0$ if you also give `start: target`. Here is the gate of our toy under a target that falls from
+# 0.9:
+
+# %%
+high, half = 0.9, p.num_steps // 2
+falling = Constraint(p.selection, first=high, moves=half, **signed)
+targets = []
+for step in range(p.num_steps):
+    falling.at_step(step)
+    targets.append(falling.target)
+raw = HardKumaGate(1, p.left, p.right).raw_at(high).tolist()
+followed = toy_gates.hold_rate(falling, toy_gates.toy_gate(p.left, p.right, *raw), one_word, **training).rate
+
+# %% tags=["figure"]
+lines = {"target": torch.tensor(targets), "expected rate": followed}
+figures.draw_panel(figures.draw_lines, range(1, 1 + p.num_steps), lines, title="The rate follows a target that falls",
+                   xlabel="training step", ylabel="share of words", size=(8.5, 4.4), save=folder / "falling_target")
+
+# %% tags=["check"]
+assert abs(targets[0] - high) < 1e-12 and abs(targets[half] - p.selection) < 1e-12, "(S18): both ends"
+assert abs(targets[half // 2] / math.sqrt(high * p.selection) - 1) < 0.02, "half-way: the geometric mean"
+if settles:
+    assert abs(followed[-1] - p.selection) < 0.02, "in the end the rate is at the target"
+
+# %% [markdown]
 # ## Summary
 #
 # - The share of words that a rule selects is not the expected rate (S13). A signed multiplier holds the one that you
@@ -487,6 +525,7 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #   a zero and after any other value. The one value that was drawn is not enough (S14).
 # - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). We
 #   tried such a start on three corpora, and it helped on one of them.
+# - The target may also start high and fall (S18), so that the predictor reads most words before it has to do with few.
 #
 # ## Next
 #

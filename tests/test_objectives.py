@@ -32,6 +32,7 @@ from rationale.objectives import (
     steps_to_multiplier,
 )
 from rationale.objectives.constraint import ConstraintSettings
+from rationale.training.settings import ExtractionSettings
 
 # --- penalties
 
@@ -429,6 +430,51 @@ def test_a_measurement_without_dropout_is_taken_every_so_many_steps():
         objective(model, BATCH)
         moved.append(not objective.selection.multiplier.equal(before))
     assert moved == [True, False, False, True, False, False, True]
+
+
+def test_a_target_that_moves_falls_by_equal_factors_and_then_stays():
+    held = Constraint(0.2, first=0.8, moves=4)
+    targets = []
+    for taken in range(7):
+        held.at_step(taken)
+        targets.append(held.target)
+    assert targets == pytest.approx([0.8, 0.8 / 2**0.5, 0.4, 0.4 / 2**0.5, 0.2, 0.2, 0.2])
+    assert Constraint(0.2).target == 0.2, "without a first target it is the same from the start"
+
+
+def test_the_constraint_of_a_training_step_has_the_target_of_that_step():
+    """The multiplier moves by the distance of the measured rate from the target of the step, whatever was before."""
+    p = parameters(selection=0.2, selection_start=0.8, selection_epochs=2, measure_every=1, smoothing=0.0)
+    model, objective = model_of(), build_objective(p, steps_per_epoch=2)
+    with torch.no_grad():
+        rate = expected_selection(
+            model.eval().gates(BATCH.tokens, BATCH.mask).log_prob_nonzero.exp(), BATCH.mask
+        ).mean()
+    model.train()
+    gaps = []
+    for step in range(6):
+        assert step > 4 or objective.variant is None, "no step may be replayed while the target moves"
+        objective(model, BATCH)  # the weights stay as they are
+        gaps.append(objective.selection.gap.item())
+    assert gaps == pytest.approx([rate.item() - 0.2 * 4 ** (1 - min(k, 4) / 4) for k in range(6)], abs=1e-5)
+    continued = build_objective(p, steps_per_epoch=2)
+    continued.load_state_dict(objective.state_dict())
+    assert continued.eval()(model.eval(), BATCH).loss == objective.eval()(model, BATCH).loss, "a run goes on with it"
+    assert objective.train().variant is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"selection_start": 0.9, "selection_epochs": 2}, "selection_start: 0.9 is not accepted without a target"),
+        ({"selection": 0.2, "selection_epochs": 2}, "selection_epochs: 2 is not accepted without selection_start"),
+        ({"selection": 0.2, "selection_start": 0.9}, "selection_epochs: 0 is not accepted with selection_start"),
+        ({"selection": 0.2, "selection_start": 1.0, "selection_epochs": 2}, "selection_start"),
+    ],
+)
+def test_a_moving_target_needs_a_start_an_end_and_a_time(changes, message):
+    with pytest.raises(BadInput, match=message):
+        ExtractionSettings.checked(changes)
 
 
 @pytest.mark.parametrize("measure", ["expected", "selected"])

@@ -35,8 +35,25 @@ class ConstraintSettings(Settings):
     )
     smoothing: float = setting(0.8, "share of the old value in the gap's moving average", "[0, 1)")
     constraint_from: int = setting(1, "first epoch in which the constraint acts and its multiplier moves", "[1, inf)")
+    selection_start: float | None = setting(
+        None, "share of words to keep at first, from which the target moves to selection; null = selection", "(0, 1)"
+    )
+    selection_epochs: float = setting(
+        0.0, "epochs in which the target moves from selection_start to selection", "[0, inf)"
+    )
+
+    @property
+    def first_target(self) -> float | None:
+        """The share of words to keep in the first training step."""
+        return self.selection if self.selection_start is None else self.selection_start
 
     def refused(self) -> Iterator[Refusal]:
+        start, epochs, moves = "selection_start", "selection_epochs", self.selection_start is not None
+        accepted = "null, or a number for selection"
+        yield Refusal(moves and self.selection is None, start, "without a target", accepted, meaningless=True)
+        accepted, alone = "0, or a number for selection_start", self.selection_epochs > 0 and not moves
+        yield Refusal(alone, epochs, "without selection_start", accepted, meaningless=True)
+        yield Refusal(moves and not self.selection_epochs, epochs, "with selection_start", "a number above 0")
         yield Refusal(
             self.dynamics == "authors" and self.multiplier_init == 0,
             "multiplier_init",
@@ -87,11 +104,19 @@ class Constraint(nn.Module):
     the step in both directions; with largest_gap = target they are equally fast. A run whose gap stays below the limit
     is not changed by it.
 
-    In both, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and `update`
-    changes them in training mode only. Call `update` before `forward`, as the authors do.
+    The target may move at first: it starts at `first` and is `target` after `moves` training steps. In between, its
+    logarithm changes by equal amounts, eq. (S18):
 
-    Source: eqs. (S6), (S8)-(S11), notebooks/06_hold_a_rate.py; Bastings et al. 2019, sec. 4; Rezende and
-    Viola 2018.
+        target_k = target (first / target)^(1 - k / moves)
+
+    A predictor that has to learn from a few words, which are chosen at random at first, may learn to use any words.
+    With a target that falls, it has read most words before, and the words that it needs least are dropped first.
+
+    In both rules, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and
+    `update` changes them in training mode only. Call `update` before `forward`, as the authors do.
+
+    Source: eqs. (S6), (S8)-(S11), notebooks/06_hold_a_rate.py; eq. (S18), notebooks/07_decide_and_depend.py; Bastings
+    et al. 2019, sec. 4; Rezende and Viola 2018.
 
     Parameters
     ----------
@@ -113,6 +138,10 @@ class Constraint(nn.Module):
     smallest : float, at most `largest`
         Lower limit of the multiplier. With 0, the linear part of the `signed` term never rewards a higher rate; the
         quadratic part still does. The multiplier of `authors` is positive without a limit (the authors: 1e-12 on beer).
+    first : float, in (0, 1), or None
+        Target of the first training step; None: `target`.
+    moves : int, >= 0
+        Training steps until the target is `target`.
 
     Raises
     ------
@@ -147,12 +176,15 @@ class Constraint(nn.Module):
         largest: float = math.inf,
         largest_gap: float = math.inf,
         smallest: float = -math.inf,
+        first: float | None = None,
+        moves: int = 0,
     ):
         super().__init__()
         if dynamics not in DYNAMICS:
             raise ValueError(f"dynamics: got {dynamics!r}, accepted are {', '.join(DYNAMICS)}")
-        if not 0 < target < 1:
-            raise ValueError(f"target: got {target}, accepted are rates in (0, 1)")
+        for name, rate in (("target", target), ("first", target if first is None else first)):
+            if not 0 < rate < 1:
+                raise ValueError(f"{name}: got {rate}, accepted are rates in (0, 1)")
         if not step > 0 or not 0 <= smoothing < 1 or not quadratic >= 0:
             raise ValueError(
                 f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
@@ -164,7 +196,9 @@ class Constraint(nn.Module):
             raise ValueError(f"smallest: got {smallest}, accepted are numbers up to largest, {largest}")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
-        self.target, self.dynamics, self.step = target, dynamics, step
+        self.final, self.first, self.moves = target, target if first is None else first, moves
+        self.dynamics, self.step = dynamics, step
+        self.at_step(0)
         self.smoothing, self.quadratic, self.largest_gap = smoothing, quadratic, largest_gap
         self.smallest, self.largest = smallest, largest
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
@@ -177,6 +211,11 @@ class Constraint(nn.Module):
         for name, buffer in before.items():
             setattr(self, name, buffer.to(getattr(self, name).device))
         return self
+
+    def at_step(self, taken: int) -> None:
+        """Set the target, eq. (S18), after so many training steps."""
+        left = 1 - min(1.0, taken / self.moves) if self.moves else 0.0
+        self.target = self.final * (self.first / self.final) ** left
 
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:

@@ -187,9 +187,11 @@ class RationaleObjective(nn.Module):
     def variant(self) -> bool | None:
         """What a step of the model with gates depends on beside its batch: whether it measures the rate.
 
-        None while every step differs from the next, as in the warm-up, and until the constraints act.
+        None while every step differs from the next, as in the warm-up, and until the constraints act and their targets
+        stay.
         """
-        if self.steps <= max(self.warmup, self.held_after):
+        moves = max((held.moves for held in (self.selection, self.transitions) if held is not None), default=0)
+        if self.steps <= max(self.warmup, self.held_after + moves):
             return None
         return bool(self.steps % self.every == 0)
 
@@ -251,8 +253,11 @@ class RationaleObjective(nn.Module):
         return terms
 
     def _acting(self, constraint: Constraint | None) -> Constraint | None:
-        """The constraint, or None in the first `held_after` training steps."""
-        return constraint if self.steps >= self.held_after else None
+        """The constraint with the target of this training step, or None in the first `held_after` training steps."""
+        if constraint is None or self.steps < self.held_after:
+            return None
+        constraint.at_step(int(self.steps) - self.held_after)
+        return constraint
 
     def _refuse_biased(self, output: Output) -> None:
         """The rate of dependent gates depends on draws; where these pass no gradient, that of the rate is biased."""
@@ -341,24 +346,23 @@ class RationaleObjective(nn.Module):
 
     @torch.no_grad()
     def _update(self, model: RationaleModel[Tokens], output: Output, batch: Batch[Tokens]) -> None:
-        if self.steps < self.held_after:
-            return
+        selection, transitions = self._acting(self.selection), self._acting(self.transitions)
         mask = repeated(batch.mask, len(output.z) // len(batch.mask))
         texts = len(mask)
-        if self.transitions is not None:
-            self.transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
-        if self.selection is not None and self.measure == "training":
-            self.selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
-        elif self.selection is not None and self.steps % self.every == 0:
+        if transitions is not None:
+            transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
+        if selection is not None and self.measure == "training":
+            selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
+        elif selection is not None and self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             assert gates is not None  # `output` had some
             if self.measure == "expected":
                 texts = len(batch.mask)
-                self.selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
+                selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
             else:
                 chosen = model.selects(gates, batch.mask) & batch.mask
-                self.selection.update(chosen.sum(), batch.mask.sum())
+                selection.update(chosen.sum(), batch.mask.sum())
 
 
 def build_objective(
@@ -387,7 +391,7 @@ def build_objective(
         return RationaleObjective()
     held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
 
-    def constraint(target: float | None, by_step: bool) -> Constraint | None:
+    def constraint(target: float | None, by_step: bool, first: float | None = None) -> Constraint | None:
         if target is None:
             return None
         largest = math.inf if held.multiplier_max is None else held.multiplier_max
@@ -408,10 +412,12 @@ def build_objective(
             largest=largest,
             largest_gap=largest_gap,
             smallest=smallest,
+            first=first,
+            moves=0 if first is None else round(held.selection_epochs * steps_per_epoch),
         )
 
     return RationaleObjective(
-        selection=constraint(held.selection, by_step=held.measure == "training"),
+        selection=constraint(held.selection, held.measure == "training", held.selection_start),
         transitions=constraint(TransitionSettings.of(p).transitions, by_step=True),
         measure=held.measure,
         every=held.measure_every,

@@ -52,7 +52,7 @@ def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_
         assert isinstance(before, Aligner)
         model.take_layers(trained_softmax(softmax, before, batches, folder / "warm_start"))
         if p.start == "target":
-            start_at(model, p.selection, batches["train"])
+            start_at(model, ConstraintSettings.of(p).first_target, batches["train"])
         torch.manual_seed(p.seed)
     result = train(p, model, batches, folder, is_started=p.warm_start > 0)
     for name, evaluation in result.evaluations.items() if p.model in MAPPINGS else ():

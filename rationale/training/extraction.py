@@ -18,6 +18,7 @@ from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.nn.encoders import find_encoder
 from rationale.nn.rules import RULES
+from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
 from rationale.progress import report_phase
 from rationale.training.epochs import EpochRecorder
@@ -220,7 +221,7 @@ def train(
     """
     require_memory(model, batches)
     if p.start == "target" and not is_started:
-        model.selector.start_at(p.selection)
+        model.selector.start_at(ConstraintSettings.of(p).first_target)
     objective = build_objective(p, len(batches["train"]), model.has_gates, loss_of_constant(batches["train"]))
     objective.to(batches["train"].device)
     tolerance = p.tolerance

@@ -58,6 +58,7 @@ class Holder(Protocol):
     gap: Tensor
     multiplier: Tensor
 
+    def at_step(self, taken: int) -> None: ...
     def update(self, amount: Tensor, size: float) -> None: ...
     def __call__(self, log_value: Tensor, log_rest: Tensor) -> Tensor: ...
 
@@ -75,6 +76,9 @@ class FixedPrice(nn.Module):
     def __init__(self, price: float):
         super().__init__()
         self.multiplier, self.gap = torch.tensor(price), torch.tensor(0.0)
+
+    def at_step(self, taken: int) -> None:
+        """Do nothing: a price has no target."""
 
     def update(self, amount: Tensor, size: float) -> None:
         """Do nothing."""
@@ -191,9 +195,10 @@ def hold_rate(
     optimiser, rows = torch.optim.Adam(selector.parameters(), lr=learning_rate), []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for _ in range(num_steps):
+        for step in range(num_steps):
             gates = selector(texts.clue.unsqueeze(-1))
             rates = rates_of(gates, rule)
+            constraint.at_step(step)
             constraint.update(getattr(rates, measure), 1.0)
             optimiser.zero_grad()
             term = constraint(rates.log_expected, rates.log_rest)
