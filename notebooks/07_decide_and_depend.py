@@ -491,9 +491,9 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 # $$\tau_k = \tau \left(\frac{\tau_0}{\tau}\right)^{1 - k/K} \quad \text{for } k \le K, \qquad \tau_k = \tau \quad
 # \text{afterwards.} \tag{S18}$$
 #
-# In this package, $\tau_0$ is the setting `selection_start`, and $K$ is given in epochs, by `selection_epochs`. The
-# gates start at $\tau_0$ if you also give `start: target`. Here is the gate of our toy under a target that falls from
-# 0.9:
+# In this package, $\tau_0$ is the setting `selection_start`, and `selection_moves` is $K$ as a share of all training
+# steps. The gates start at $\tau_0$ if you also give `start: target`. Here is the gate of our toy under a target that
+# falls from 0.9:
 
 # %%
 high, half = 0.9, p.num_steps // 2

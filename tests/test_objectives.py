@@ -444,8 +444,8 @@ def test_a_target_that_moves_falls_by_equal_factors_and_then_stays():
 
 def test_the_constraint_of_a_training_step_has_the_target_of_that_step():
     """The multiplier moves by the distance of the measured rate from the target of the step, whatever was before."""
-    p = parameters(selection=0.2, selection_start=0.8, selection_epochs=2, measure_every=1, smoothing=0.0)
-    model, objective = model_of(), build_objective(p, steps_per_epoch=2)
+    p = parameters(selection=0.2, selection_start=0.8, selection_moves=0.5, measure_every=1, smoothing=0.0)
+    model, objective = model_of(), build_objective(p, steps_per_epoch=2, epochs=4)
     with torch.no_grad():
         rate = expected_selection(
             model.eval().gates(BATCH.tokens, BATCH.mask).log_prob_nonzero.exp(), BATCH.mask
@@ -457,7 +457,7 @@ def test_the_constraint_of_a_training_step_has_the_target_of_that_step():
         objective(model, BATCH)  # the weights stay as they are
         gaps.append(objective.selection.gap.item())
     assert gaps == pytest.approx([rate.item() - 0.2 * 4 ** (1 - min(k, 4) / 4) for k in range(6)], abs=1e-5)
-    continued = build_objective(p, steps_per_epoch=2)
+    continued = build_objective(p, steps_per_epoch=2, epochs=4)
     continued.load_state_dict(objective.state_dict())
     assert continued.eval()(model.eval(), BATCH).loss == objective.eval()(model, BATCH).loss, "a run goes on with it"
     assert objective.train().variant is not None
@@ -466,10 +466,10 @@ def test_the_constraint_of_a_training_step_has_the_target_of_that_step():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"selection_start": 0.9, "selection_epochs": 2}, "selection_start: 0.9 is not accepted without a target"),
-        ({"selection": 0.2, "selection_epochs": 2}, "selection_epochs: 2 is not accepted without selection_start"),
-        ({"selection": 0.2, "selection_start": 0.9}, "selection_epochs: 0 is not accepted with selection_start"),
-        ({"selection": 0.2, "selection_start": 1.0, "selection_epochs": 2}, "selection_start"),
+        ({"selection_start": 0.9, "selection_moves": 0.5}, "selection_start: 0.9 is not accepted without a target"),
+        ({"selection": 0.2, "selection_moves": 0.5}, "selection_moves: 0.5 is not accepted without selection_start"),
+        ({"selection": 0.2, "selection_start": 0.9}, "selection_moves: 0 is not accepted with selection_start"),
+        ({"selection": 0.2, "selection_start": 1.0, "selection_moves": 0.5}, "selection_start"),
     ],
 )
 def test_a_moving_target_needs_a_start_an_end_and_a_time(changes, message):

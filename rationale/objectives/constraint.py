@@ -38,8 +38,8 @@ class ConstraintSettings(Settings):
     selection_start: float | None = setting(
         None, "share of words to keep at first, from which the target moves to selection; null = selection", "(0, 1)"
     )
-    selection_epochs: float = setting(
-        0.0, "epochs in which the target moves from selection_start to selection", "[0, inf)"
+    selection_moves: float = setting(
+        0.0, "share of the training in which the target moves from selection_start to selection", "[0, 1)"
     )
 
     @property
@@ -48,12 +48,12 @@ class ConstraintSettings(Settings):
         return self.selection if self.selection_start is None else self.selection_start
 
     def refused(self) -> Iterator[Refusal]:
-        start, epochs, moves = "selection_start", "selection_epochs", self.selection_start is not None
+        start, share, moves = "selection_start", "selection_moves", self.selection_start is not None
         accepted = "null, or a number for selection"
         yield Refusal(moves and self.selection is None, start, "without a target", accepted, meaningless=True)
-        accepted, alone = "0, or a number for selection_start", self.selection_epochs > 0 and not moves
-        yield Refusal(alone, epochs, "without selection_start", accepted, meaningless=True)
-        yield Refusal(moves and not self.selection_epochs, epochs, "with selection_start", "a number above 0")
+        accepted, alone = "0, or a number for selection_start", self.selection_moves > 0 and not moves
+        yield Refusal(alone, share, "without selection_start", accepted, meaningless=True)
+        yield Refusal(moves and not self.selection_moves, share, "with selection_start", "a number above 0, below 1")
         yield Refusal(
             self.dynamics == "authors" and self.multiplier_init == 0,
             "multiplier_init",

@@ -366,7 +366,7 @@ class RationaleObjective(nn.Module):
 
 
 def build_objective(
-    p: object, steps_per_epoch: int = 0, has_gates: bool = True, task_loss: float = 0.0
+    p: object, steps_per_epoch: int = 0, has_gates: bool = True, task_loss: float = 0.0, epochs: int = 0
 ) -> RationaleObjective:
     """The objective that the settings of a run describe.
 
@@ -381,6 +381,8 @@ def build_objective(
         Whether the model has gates; False leaves only the task loss.
     task_loss : float
         Loss of the best constant answer; this and steps_per_epoch decide where quadratic or multiplier_rate is null.
+    epochs : int
+        Epochs of the training; a target moves in a share of them.
 
     Raises
     ------
@@ -413,7 +415,7 @@ def build_objective(
             largest_gap=largest_gap,
             smallest=smallest,
             first=first,
-            moves=0 if first is None else round(held.selection_epochs * steps_per_epoch),
+            moves=0 if first is None else round(held.selection_moves * epochs * steps_per_epoch),
         )
 
     return RationaleObjective(

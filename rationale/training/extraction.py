@@ -222,8 +222,8 @@ def train(
     require_memory(model, batches)
     if p.start == "target" and not is_started:
         model.selector.start_at(ConstraintSettings.of(p).first_target)
-    objective = build_objective(p, len(batches["train"]), model.has_gates, loss_of_constant(batches["train"]))
-    objective.to(batches["train"].device)
+    texts = batches["train"]
+    objective = build_objective(p, len(texts), model.has_gates, loss_of_constant(texts), p.epochs).to(texts.device)
     tolerance = p.tolerance
     if tolerance is None:  # only texts with a target have something to be tolerant about
         tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
@@ -243,7 +243,7 @@ def train(
         last["dev"] = evaluate_extractor(model, batches["dev"], objective)
         return last["dev"].metrics
 
-    state = fit(model, objective, batches["train"], evaluate, selection, p, folder, after_epoch=after_epoch)
+    state = fit(model, objective, texts, evaluate, selection, p, folder, after_epoch=after_epoch)
     report_phase("evaluation")
     if state.best["epoch"] != len(state.history) or RULES[p.rule].is_random:
         last.clear()  # the weights have changed since, or a run that is continued could not repeat the draws
@@ -255,4 +255,4 @@ def train(
     for note in selection.notes(state.history, state.best, evaluations["dev"].standard_error):
         print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}
-    return Result(model, batches["train"].vocabulary, splits, evaluations, state.history, state.best, state.converged)
+    return Result(model, texts.vocabulary, splits, evaluations, state.history, state.best, state.converged)

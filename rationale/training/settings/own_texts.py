@@ -21,13 +21,16 @@ FINE_TUNED: dict[str, Any] = {
     "pretrained_learning_rate": 1e-4,
     "learning_rate": 5e-4,
     "learning_rate_warmup": 0.3,
-    "epochs": 4,
+    "epochs": 6,
     "measure_every": 4,
     "pool": "mean",
     "dropout": 0.2,
     "batch_tokens": 1024,
 }
-STARTED = {"start": "target"}  # if a target is given
+# With gates, selector and predictor share the encoder, and if there is a target, it falls from nearly all words: two
+# encoders that have to learn from few words, chosen at random at first, often agree on words that say little.
+SHARED: dict[str, Any] = {"shared_encoder": True}
+STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
 
 
 class OwnTextSettings(
@@ -61,7 +64,7 @@ class OwnTextSettings(
 
     other_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "a pretrained encoder": FINE_TUNED,
-        "gates of a pretrained encoder": STARTED,
+        "gates of a pretrained encoder": SHARED | STARTED,
     }
 
     # Whatever the constraint measures: this is the share of words that you get when you use the model
@@ -73,7 +76,7 @@ class OwnTextSettings(
 
     @classmethod
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The defaults of a pretrained encoder, if one is chosen; its gates start at the target if there is one.
+        """The defaults of a pretrained encoder, if one is chosen; those of its gates, if the model has some.
 
         A model with a pool of its own, such as `attention`, leaves `pool` unused; batches of texts of any length leave
         `batch_tokens` unused.
@@ -82,7 +85,9 @@ class OwnTextSettings(
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         if not find_encoder(meant["encoder"]).reads_pieces:
             return unused
-        held = meant["model"] in GATES and meant["selection"] is not None
+        gated = SHARED if meant["model"] in GATES else {}
+        if gated and meant["selection"] is not None:
+            gated = SHARED | STARTED
         if not values.get("bucketed", True):
             unused |= {"batch_tokens": cls.unused("batch_tokens")}
-        return FINE_TUNED | (STARTED if held else {}) | unused
+        return FINE_TUNED | gated | unused
