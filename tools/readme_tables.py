@@ -10,6 +10,7 @@ from rationale.nn.gates import GATES
 from rationale.runs import by_text
 from rationale.runs.committed import (
     BEHIND_GATE,
+    OWN_SEARCH,
     SEARCH_METRICS,
     SMALLEST,
     minutes_of_runs,
@@ -458,6 +459,19 @@ def agreement_table(table: pd.DataFrame) -> str:
     return f"{said}\n\n{markdown(['corpus', 'model', 'selected', *measures.values()], rows)}"
 
 
+def own_search_table(_: pd.DataFrame) -> str:
+    """The settings of MiniLM that were tried before its defaults were chosen, in Markdown, with their last epoch."""
+    heads = ["corpus", "tried", "accuracy on dev", "selected", "last epoch"]
+    rows = []
+    for row in pd.read_csv(reference_folder() / OWN_SEARCH, dtype=str).itertuples():
+        accuracies, rates = row.dev_accuracy_by_epoch.split(), row.dev_rate_by_epoch.split()
+        accuracy = float(accuracies[-1])
+        score = with_interval(Difference(accuracy, *wilson_interval(accuracy, int(row.dev))), scale=100)
+        reached = f"{100 * float(rates[-1]):.1f}°"
+        rows.append([row.corpus, row.change, score, reached, f"{len(accuracies)} of {row.epochs}"])
+    return markdown(heads, rows)
+
+
 def bench_table(_: pd.DataFrame) -> str:
     """The tables of speed, which do not depend on the results; see `tools.speed`."""
     return speed_tables()
@@ -504,6 +518,7 @@ TABLES |= {
     "tuning": tuning_table,
     "sweeps": sweeps_table,
     "own_texts": own_texts_table,
+    "own_search": own_search_table,
     "bench": bench_table,
     "scale": scale_table,
 }
