@@ -264,12 +264,18 @@ def test_fit_and_the_notebook_have_the_same_defaults():
 def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     plain, tuned = (OwnTextSettings.checked({"corpus": "r.csv", "encoder": name}) for name in ("lstm", "minilm"))
     assert (plain.epochs, plain.start, plain.frozen_layers) == (20, "none", 0)
-    assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (4, "target", None)
+    assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (6, "target", None)
+    assert (plain.shared_encoder, plain.selection_start) == (False, None)
+    assert (tuned.shared_encoder, tuned.selection_start, tuned.selection_moves) == (True, 0.9, 0.7)
+    priced = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "selection": None, "sparsity": 0.01})
+    assert (priced.shared_encoder, priced.selection_start) == (True, None), "without a target there is none to move"
     given = {"epochs": 20, "start": "none", "frozen_layers": 0, "pool": "max"}  # each is the default of an LSTM
     kept = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm"} | given)
     assert {name: getattr(kept, name) for name in given} == given
     full = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "model": "full_text"})
-    assert (full.epochs, full.start) == (4, "none"), "a model without gates has nothing to start"
+    assert (full.epochs, full.start, full.shared_encoder) == (6, "none", False), (
+        "a model without gates has nothing to start"
+    )
     for encoder in ("lstm", "minilm"):
         attention = OwnTextSettings.checked({"corpus": "r.csv", "encoder": encoder, "model": "attention"})
         assert attention.pool == "final", "attention has a pool of its own, so it can be fitted without saying so"

@@ -364,6 +364,8 @@ def test_no_optimiser_sees_a_multiplier_and_a_checkpoint_holds_it():
         ({"target": 0.4, "quadratic": -1.0}, r"quadratic: got -1.0, accepted >= 0"),
         ({"target": 0.4, "dynamics": "authors"}, r"multiplier: got 0.0, accepted is a start > 0"),
         ({"target": 0.4, "largest": 1.0, "smallest": 2.0}, r"smallest: got 2.0, accepted are numbers up to largest"),
+        ({"target": 0.4, "first": 1.0}, r"first: got 1.0, accepted are rates in"),
+        ({"target": 0.4, "first": 0.8, "moves": -1}, "moves: got -1, accepted are integers from 0"),
     ],
 )
 def test_arguments_out_of_range_are_named(arguments, message):

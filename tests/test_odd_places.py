@@ -19,6 +19,7 @@ import pytest
 
 from rationale.errors import BadInput, printable
 from rationale.runs import RunFailed, __main__, run
+from rationale.runs import folder as folder_module
 from rationale.runs.folder import WorkFolder
 from rationale.runs.workspace import lock_file
 from tests.forked import plain_page, run_forked, run_here, started
@@ -252,6 +253,31 @@ def test_processes_that_replace_the_same_run_leave_one_whole_run(notebook, tmp_p
     assert [child.exitcode for child in children] == [0] * 4
     assert names(tmp_path / "outputs" / "odd") == ["default"]
     assert (tmp_path / "outputs" / "odd" / "default" / "SHA256SUMS").is_file()
+
+
+def test_a_folder_is_locked_until_it_has_its_final_name_and_the_previous_run_is_gone(tmp_path, monkeypatch):
+    """Another process that waits for it would otherwise begin to clear it (seen on a busy machine)."""
+    target, locked = tmp_path / "odd" / "default", []
+
+    def watched(name):
+        real = getattr(folder_module, name)
+
+        def watch(place):
+            if name == "write_digests" or place == work.old:  # and not the end of the block
+                locked.append((name, folder_module.is_worked_on(work.path) or folder_module.is_worked_on(target)))
+            return real(place)
+
+        monkeypatch.setattr(folder_module, name, watch)
+
+    for name in ("write_digests", "_remove"):
+        watched(name)
+    for _ in range(2):  # the second one replaces the first
+        with WorkFolder(target, wait=False) as work:
+            for name in ("params.yaml", "environment.txt"):
+                (work.path / name).write_text("seed: 1\n")
+            work.publish()
+    assert locked == [("write_digests", True), ("write_digests", True), ("_remove", True)]
+    assert names(target.parent) == ["default"] and names(target) == ["SHA256SUMS", "environment.txt", "params.yaml"]
 
 
 def test_a_run_that_another_process_executes_is_refused_in_one_line(notebook, tmp_path, capsys):

@@ -190,6 +190,8 @@ class Constraint(nn.Module):
                 f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
                 f"quadratic: got {quadratic}, accepted >= 0"
             )
+        if moves < 0:
+            raise ValueError(f"moves: got {moves}, accepted are integers from 0")
         if not largest_gap > 0:
             raise ValueError(f"largest_gap: got {largest_gap}, accepted > 0")
         if not smallest <= largest:

@@ -19,6 +19,7 @@ from rationale.runs.workspace import fcntl, lock_file
 
 DIGESTS = "SHA256SUMS"
 WRITTEN_FIRST = ("params.yaml", "environment.txt")  # every run writes these before anything else
+LOCKS = ("runner.lock", "kernel.lock")
 NOT_OURS_TO_KEEP = (".done", ".ipynb_checkpoints")  # written by Snakemake and by Jupyter, which will write them again
 
 
@@ -72,15 +73,20 @@ class WorkFolder:
                 time.sleep(0.5)
             except OSError as error:
                 raise _not_writable(self.path, error) from None
-        if self.old.exists():  # a process was killed while it replaced the previous run
-            if self.target.exists():
-                self._retire()
-            else:
-                os.rename(self.old, self.target)
+        self._end_replacement()
         with lock_file(self.path / "kernel.lock", seconds=30):
             pass
         self.resumed = (self.path / "params.yaml").is_file()
         return self
+
+    def _end_replacement(self) -> None:
+        """Wait until another process has removed the previous run; do it if a process was killed before it could."""
+        while self.old.exists() and is_worked_on(self.target):
+            time.sleep(0.1)
+        if self.old.exists() and self.target.exists():
+            self._retire()
+        elif self.old.exists():
+            os.rename(self.old, self.target)
 
     def is_here(self) -> bool:
         """Whether the folder is still the one that this process has locked: nobody has removed or moved it."""
@@ -97,17 +103,21 @@ class WorkFolder:
         self.resumed = False
 
     def publish(self) -> None:
-        """Rename the folder to its final name; only now is a previous run of this name removed."""
-        if fcntl is None:
-            self._own.close()  # without fcntl (Windows) a folder with an open file cannot be renamed
-        for lock in self.path.glob("*.lock"):
-            lock.unlink()
+        """Rename the folder to its final name; only now is a previous run of this name removed.
+
+        The folder stays locked until this is done, under either name: a process that waits for it would otherwise
+        begin to clear it.
+        """
         write_digests(self.path)
+        if fcntl is None:  # Windows cannot rename a folder with an open file
+            self._own.close()
+            _unlock(self.path)
         if self.target.exists():
             os.rename(self.target, self.old)
         os.rename(self.path, self.target)
         if self.old.exists():
             self._retire()
+        _unlock(self.target)
 
     def _retire(self) -> None:
         """Remove the previous run, after moving the files that it did not write itself into the new one."""
@@ -166,9 +176,15 @@ def _refuse_foreign(path: Path) -> None:
         raise BadInput(f"{shown(path)}: {reason}; move it, or give --name another name")
 
 
+def _unlock(folder: Path) -> None:
+    """Remove the locks of a run that has finished."""
+    for name in LOCKS:
+        (folder / name).unlink(missing_ok=True)
+
+
 def write_digests(folder: Path) -> None:
-    """Write the SHA-256 digests of all files below `folder` to its file `SHA256SUMS`."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS]
+    """Write the SHA-256 digests of all files below `folder`, except its locks, to its file `SHA256SUMS`."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (DIGESTS, *LOCKS)]
     _list_digests(folder, {path.relative_to(folder).as_posix(): sha256(path) for path in files})
 
 
@@ -229,5 +245,5 @@ def added_files(folder: Path) -> list[Path]:
     return [
         path
         for path in files
-        if path.as_posix() not in written and path.name != DIGESTS and not set(NOT_OURS_TO_KEEP) & set(path.parts)
+        if path.as_posix() not in {*written, DIGESTS, *LOCKS} and not set(NOT_OURS_TO_KEEP) & set(path.parts)
     ]
