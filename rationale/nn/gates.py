@@ -31,7 +31,7 @@ class GateSettings(Settings):
     right: float = setting(1.1, "upper end of the stretched support; 1 = no mass at one", "[1, inf)")
     start: Literal["target", "none"] = setting(
         "none",
-        "rate of the gates before training: target = that of selection; none = what zero biases give, mostly open",
+        "rate of the gates before training: target = the first target; none = what zero biases give, mostly open",
     )
 
 
