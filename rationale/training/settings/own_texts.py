@@ -28,7 +28,7 @@ FINE_TUNED: dict[str, Any] = {
     "batch_tokens": 1024,
 }
 # With gates, selector and predictor share the encoder, and if there is a target, it falls from nearly all words: two
-# encoders that have to learn from few words, chosen at random at first, often agree on words that say little.
+# encoders that have to learn from few words, chosen at random at first, may agree on words that say little.
 SHARED: dict[str, Any] = {"shared_encoder": True}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
 
