@@ -493,26 +493,27 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 #
 # In this package, $\tau_0$ is the setting `selection_start`, and `selection_moves` is $K$ as a share of all training
 # steps. The gates start at $\tau_0$ if you also give `start: target`. Here is the gate of our toy under a target that
-# falls from 0.9:
+# falls for half of the steps:
 
 # %%
-high, half = 0.9, p.num_steps // 2
+high, half = max(0.9, (1 + p.selection) / 2), max(1, p.num_steps // 2)
 falling = Constraint(p.selection, first=high, moves=half, **signed)
 targets = []
-for step in range(p.num_steps):
+for step in range(p.num_steps + 1):
     falling.at_step(step)
     targets.append(falling.target)
 raw = HardKumaGate(1, p.left, p.right).raw_at(high).tolist()
 followed = toy_gates.hold_rate(falling, toy_gates.toy_gate(p.left, p.right, *raw), one_word, **training).rate
 
 # %% tags=["figure"]
-lines = {"target": torch.tensor(targets), "expected rate": followed}
+lines = {"target": torch.tensor(targets[:-1]), "expected rate": followed}
 figures.draw_panel(figures.draw_lines, range(1, 1 + p.num_steps), lines, title="The rate follows a target that falls",
                    xlabel="training step", ylabel="share of words", size=(8.5, 4.4), save=folder / "falling_target")
 
 # %% tags=["check"]
-assert abs(targets[0] - high) < 1e-12 and abs(targets[half] - p.selection) < 1e-12, "(S18): both ends"
-assert abs(targets[half // 2] / math.sqrt(high * p.selection) - 1) < 0.02, "half-way: the geometric mean"
+assert abs(targets[0] - high) < 1e-12 and max(abs(target - p.selection) for target in targets[half:]) < 1e-12, "(S18)"
+steps_down = torch.tensor(targets[: half + 1], dtype=torch.float64).log().diff()
+assert (steps_down - math.log(p.selection / high) / half).abs().max() < 1e-9, "the logarithm falls in a straight line"
 if settles:
     assert abs(followed[-1] - p.selection) < 0.02, "in the end the rate is at the target"
 

@@ -227,7 +227,7 @@ def test_own_parameters_are_checked_by_type(tmp_path):
 def test_an_own_parameter_that_may_be_a_misspelt_setting_is_refused(tmp_path):
     mine = tmp_path / "mine.py"
     for line, why in (
-        ("selectoin: float = 0.4  # s", "did you mean selection"),
+        ("selectoin: float = 0.4  # s", "did you mean selection?"),
         ("learning_rat: float = 0.4  # s", "did you mean learning_rate or"),
         ("sharpness: float = 2.0", "needs a comment"),
         ("sharpness: complex = 2  # s", "has one of the types int, float"),

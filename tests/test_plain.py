@@ -123,7 +123,7 @@ def test_a_misspelt_parameter_stops_papermill_in_the_first_cell_that_validates(t
     reader = root() / "notebooks" / "22_read_sst.py"
     for source in write_twins([FIRST, reader], tmp_path):
         assert "unknown parameter" in refused(source, selectoin=0.4)
-    assert "did you mean selection" in refused(tmp_path / f"{FIRST.stem}.ipynb", selectoin=0.4)
+    assert "did you mean selection?" in refused(tmp_path / f"{FIRST.stem}.ipynb", selectoin=0.4)
     assert "did you mean runs_dir" in refused(tmp_path / f"{reader.stem}.ipynb", run_dir="x")
     assert "seed: unknown parameter" in refused(tmp_path / f"{reader.stem}.ipynb", seed=3), "a setting of others"
     assert "results: 3 is not accepted" in refused(tmp_path / f"{FIRST.stem}.ipynb", results=3)
@@ -216,4 +216,4 @@ def test_the_command_of_papermill_works(tmp_path, alone):
     left = {path.name for path in (tmp_path / "r").iterdir()}
     assert left >= TRAINED and "checkpoint.safetensors" not in left
     done = subprocess.run([*command, "-p", "selectoin", "0.4"], capture_output=True, text=True, env=free)
-    assert done.returncode == 1 and "did you mean selection" in done.stderr
+    assert done.returncode == 1 and "did you mean selection?" in done.stderr

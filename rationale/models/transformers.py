@@ -217,8 +217,8 @@ class Classifier(nn.Module):
     Attributes
     ----------
     in_bfloat16 : bool
-        Whether the encoder multiplies matrices in bfloat16 (8 bits of precision, for speed on a GPU) instead of
-        float32. Its weights stay in float32.
+        Whether the encoder multiplies matrices in bfloat16 (8 bits of precision, for speed on a GPU or on a CPU with
+        instructions for it) instead of float32. Its weights stay in float32.
     """
 
     encoder: Any  # transformers gives the parts of a module no types

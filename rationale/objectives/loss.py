@@ -190,7 +190,7 @@ class RationaleObjective(nn.Module):
         None while every step differs from the next, as in the warm-up, and until the constraints act and their targets
         stay.
         """
-        moves = max((held.moves for held in (self.selection, self.transitions) if held is not None), default=0)
+        moves = 0 if self.selection is None else self.selection.moves  # the target of the switches never does
         if self.steps <= max(self.warmup, self.held_after + moves):
             return None
         return bool(self.steps % self.every == 0)

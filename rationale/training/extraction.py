@@ -137,7 +137,7 @@ def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
 def note_of_precision(p: "ExtractionSettings") -> str:
     """A line for a CPU that could train a pretrained encoder faster; "" if there is nothing to say."""
     device = choose_device(p.device)
-    if p.bfloat16 or device.type != "cpu" or not multiplies_in_bfloat16(device):
+    if PretrainedSettings.of(p).bfloat16 or device.type != "cpu" or not multiplies_in_bfloat16(device):
         return ""
     return "note: this CPU can also multiply in bfloat16: bfloat16=true makes training faster\n"
 

@@ -274,12 +274,17 @@ def floor_steps(model: Extractor, few: Few) -> Callable[[], float]:
 
 
 def pretrained_steps(examples: list[Example], number: int, **changes) -> Callable[[], float]:
-    """The same for an extractor with MiniLM and the defaults of notebook 17."""
+    """The same for an extractor with MiniLM and the defaults of notebook 17, which is loaded for the first call."""
     fixed = {"quadratic": 10.0, "multiplier_rate": 0.1}  # in a run they follow from the texts; the time does not
     chosen = {"encoder": "minilm", "device": "cpu"} | fixed | changes
     p = OwnTextSettings(corpus="sst", **(OwnTextSettings.following(chosen) | chosen))
-    model, batches = training.prepare_extractor(p, {"train": examples}, "classes", 5)
-    return package_steps(model, Few(batches["train"], number), p)
+
+    @functools.cache
+    def steps() -> Callable[[], float]:
+        model, batches = training.prepare_extractor(p, {"train": examples}, "classes", 5)
+        return package_steps(model, Few(batches["train"], number), p)
+
+    return lambda: steps()()
 
 
 # ----------------------------------------------------------------------------------------------------------- cases

@@ -85,9 +85,9 @@ class OwnTextSettings(
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         if not find_encoder(meant["encoder"]).reads_pieces:
             return unused
-        gated = SHARED if meant["model"] in GATES else {}
-        if gated and meant["selection"] is not None:
-            gated = SHARED | STARTED
+        has_gates = meant["model"] in GATES
+        shared = SHARED if has_gates else {}
+        started = STARTED if has_gates and meant["selection"] is not None else {}
         if not values.get("bucketed", True):
             unused |= {"batch_tokens": cls.unused("batch_tokens")}
-        return FINE_TUNED | gated | unused
+        return FINE_TUNED | shared | started | unused

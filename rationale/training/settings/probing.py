@@ -21,7 +21,9 @@ class ProbingSettings(
     subject: str = setting("", "folder of a run whose model is probed again; empty = a new model is trained")
     pretrained: str = setting("minilm", "transformer: minilm, a folder, or a name on the hub")
     bfloat16: bool = setting(
-        False, "the transformer multiplies in bfloat16: for speed on a GPU, with 8 bits of precision"
+        False,
+        "the transformer multiplies in bfloat16, with 8 bits of precision: for speed on a GPU, or on a CPU with "
+        "instructions for it",
     )
     reader: Literal["transformer", "gru"] = setting(
         "transformer", "what reads texts: a transformer, or a GRU on its word embeddings"
