@@ -335,8 +335,8 @@ def show(value: Any) -> str:
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """`, did you mean a or b?` if there are names of at least this similarity in [0, 1], otherwise "".
 
-    At most three, the most similar one first. Names that begin with it and go on, as `selection_start` with `selection`,
-    are left out.
+    At most three, the most similar one first. Names that begin with it and go on are left out, as `selection_start` if
+    `selection` is the first.
     """
     close = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=cutoff)
     close = [other for other in close if not other.startswith(f"{close[0]}_")]
