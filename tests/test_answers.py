@@ -252,6 +252,7 @@ def test_fit_and_the_notebook_have_the_same_defaults():
         {"encoder": "minilm"},
         {"encoder": "minilm", "epochs": 20},
         {"encoder": "minilm", "selection": None},
+        {"encoder": "minilm", "selection_start": None},
         {"encoder": "minilm", "bucketed": False},
     ):
         given = given | {"corpus": "r.csv"}
@@ -269,6 +270,9 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert (tuned.shared_encoder, tuned.selection_start, tuned.selection_moves) == (True, 0.9, 0.7)
     priced = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "selection": None, "sparsity": 0.01})
     assert (priced.shared_encoder, priced.selection_start) == (True, None), "without a target there is none to move"
+    fixed, _ = merge(notebook_path("17_train_own_texts"), ["encoder=minilm", "selection_start=null"])
+    assert (fixed["start"], fixed["selection_moves"]) == ("target", 0), "a target that is fixed has no time to fall in"
+    assert vars(OwnTextSettings.checked(fixed))["selection_start"] is None
     given = {"epochs": 20, "start": "none", "frozen_layers": 0, "pool": "max"}  # each is the default of an LSTM
     kept = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm"} | given)
     assert {name: getattr(kept, name) for name in given} == given

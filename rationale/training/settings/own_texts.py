@@ -88,6 +88,8 @@ class OwnTextSettings(
         has_gates = meant["model"] in GATES
         shared = SHARED if has_gates else {}
         started = STARTED if has_gates and meant["selection"] is not None else {}
+        if started and values.get("selection_start", started["selection_start"]) is None:
+            started = started | {"selection_moves": 0}  # a target that is fixed has no time to fall in
         if not values.get("bucketed", True):
             unused |= {"batch_tokens": cls.unused("batch_tokens")}
         return FINE_TUNED | shared | started | unused
