@@ -1,0 +1,163 @@
+"""Measure what a share of the words is worth, whoever selects them: `python -m tools.fixed_words`.
+
+A selector and a predictor that learn together may miss what the words allow. Here they do not learn together: a rule
+selects words of SST once and for all, and a new MiniLM is trained on texts that consist of these words. There are three
+rules:
+
+people
+    The words that people judged farthest from neutral. They judged each word by itself (SST's labels of single words).
+erasure
+    The words without which a MiniLM that reads the full text is least sure of its own answer, one word left out at a
+    time. Its answers on dev and test decide which words are selected there, as in Jain et al. 2020.
+random
+    Any words.
+
+The settings are those of MiniLM on the full text of SST as if it were a file of one's own (`params/own/sst.yaml`). It
+writes one row per model to outputs/reference/fixed_words.csv, needs SST, and takes about an hour on one core.
+"""
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rationale.data.batches import Batches
+from rationale.data.example import Example
+from rationale.data.read import read_extraction
+from rationale.errors import BadInput, command
+from rationale.files import write_text
+from rationale.models.extractor import Extractor
+from rationale.runs.committed import FIXED_WORDS, reference_folder
+from rationale.runs.environment import describe_environment
+from rationale.runs.parameters import merge
+from rationale.runs.workspace import notebook_path
+from rationale.training.extraction import Result, train_extractor
+from rationale.training.settings import OwnTextSettings
+from tools import command_line
+
+NOTEBOOK = "17_train_own_texts"
+NEUTRAL = 2  # of SST's five labels, 0 to 4
+SHARES = (0.2, 0.4)
+Scores = dict[str, list[Tensor]]  # by split: one number per word of each text, [T_i]; larger: selected first
+
+
+def judged_by_people(splits: Mapping[str, Sequence[Example]]) -> Scores:
+    """How far from neutral people judged each word.
+
+    Raises
+    ------
+    BadInput
+        If nobody judged the words of a text.
+    """
+    found: Scores = {}
+    for name, part in splits.items():
+        if any(example.word_labels is None for example in part):
+            raise BadInput(f"{name}: words without a label; accepted: a corpus whose words people judged, such as sst")
+        found[name] = [(torch.tensor(example.word_labels) - NEUTRAL).abs().float() for example in part]
+    return found
+
+
+@torch.no_grad()
+def by_erasure(model: Extractor, batches: Mapping[str, Batches]) -> Scores:
+    """How much the log-probability of the model's own answer falls when a word is left out."""
+    model.eval()
+    found: Scores = {}
+    for name, part in batches.items():
+        scores: list[Tensor] = [torch.empty(0)] * len(part.examples)
+        for batch in part.in_order(max_batch=256):
+            embedded, everything = model.vectors[batch.tokens], batch.mask.float()
+            whole = model.predictor(embedded, batch.mask, everything).log_softmax(-1)  # [B, C]
+            answer = whole.argmax(-1, keepdim=True)
+            falls = torch.zeros_like(everything)
+            for t in range(everything.shape[1]):
+                rows = batch.mask[:, t] & (batch.mask.sum(1) > 1)  # of a single word, nothing would remain
+                if rows.any():
+                    without = everything[rows].index_fill(1, torch.tensor([t]), 0.0)
+                    rest = model.predictor(embedded[rows], batch.mask[rows], without).log_softmax(-1)
+                    falls[rows, t] = (whole[rows] - rest).gather(1, answer[rows]).squeeze(1)
+            for i, row in enumerate(batch.rows.tolist()):
+                scores[row] = falls[i, batch.mask[i]]
+        found[name] = scores
+    return found
+
+
+def at_random(splits: Mapping[str, Sequence[Example]], seed: int) -> Scores:
+    """Numbers that have nothing to do with the words."""
+    draws = torch.Generator().manual_seed(seed)
+    return {name: [torch.rand(len(e.tokens), generator=draws) for e in part] for name, part in splits.items()}
+
+
+def best_words(
+    splits: Mapping[str, Sequence[Example]], scores: Scores, share: float, seed: int
+) -> dict[str, list[Example]]:
+    """The texts with only the words of the highest scores, in their order; on average `share` of a text, at least one.
+
+    Of words with the same score, any is taken.
+    """
+    draws = torch.Generator().manual_seed(seed)
+    kept: dict[str, list[Example]] = {}
+    for name, part in splits.items():
+        kept[name] = []
+        for example, values in zip(part, scores[name], strict=True):
+            wanted = share * len(values)
+            number = max(1, int(wanted) + int(torch.rand((), generator=draws).item() < wanted % 1))
+            order = torch.randperm(len(values), generator=draws)  # decides between equal scores
+            first = order[values[order].argsort(descending=True, stable=True)[:number]]
+            words = tuple(example.tokens[i] for i in sorted(first.tolist()))
+            kept[name].append(Example(words, example.label))
+    return kept
+
+
+def num_words(texts: Sequence[Example]) -> int:
+    """The number of words of all texts."""
+    return sum(len(example.tokens) for example in texts)
+
+
+@command
+def main(arguments: list[str] | None = None) -> int:
+    """Train the models, write a row after each, and print where the file is."""
+    parser = command_line("fixed_words", __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="of the models and of what is drawn (default: 1)")
+    seed = parser.parse_args(arguments).seed
+    torch.set_num_threads(1)
+    given = ["params/own/sst.yaml", "model=full_text", "encoder=minilm", "bfloat16=true", f"seed={seed}"]
+    p = OwnTextSettings.checked(merge(notebook_path(NOTEBOOK), given)[0])
+    texts = read_extraction(p)
+    facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(p), "", "1").splitlines())
+    made = {name: facts[name] for name in ("commit", "cpu", "torch")}
+    rows: list[dict[str, Any]] = []
+
+    def train(rule: str, share: float, kept: dict[str, list[Example]]) -> Result:
+        """Train a model on these texts and write its row."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = train_extractor(p, kept, texts.head, texts.num_outputs, Path(folder))
+        row = {"corpus": p.corpus, "rule": rule, "share": share, "seed": seed, "best_epoch": result.best["epoch"]}
+        for name, evaluation in result.evaluations.items():
+            row |= {name: len(kept[name]), f"{name}_accuracy": evaluation.metrics["accuracy"]}
+            row |= {f"{name}_rate": num_words(kept[name]) / num_words(texts.splits[name])}
+        rows.append(row | {"epochs": p.epochs} | made)
+        print(row, flush=True)
+        write_text(reference_folder() / FIXED_WORDS, pd.DataFrame(rows).to_csv(index=False))
+        return result
+
+    scores = {"people": judged_by_people(texts.splits), "random": at_random(texts.splits, seed)}
+    for rule, share in itertools.product(scores, SHARES):
+        train(rule, share, best_words(texts.splits, scores[rule], share, seed))
+    full = train("full text", 1.0, {name: list(part) for name, part in texts.splits.items()})
+    assert isinstance(full.model, Extractor) and full.vocabulary is not None
+    vocabulary = full.vocabulary
+    erased = by_erasure(full.model, {name: Batches(part, vocabulary, 256) for name, part in texts.splits.items()})
+    for share in SHARES:
+        train("erasure", share, best_words(texts.splits, erased, share, seed))
+    print(reference_folder() / FIXED_WORDS)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
