@@ -147,14 +147,12 @@ def main(arguments: list[str] | None = None) -> int:
         return result
 
     scores = {"people": judged_by_people(texts.splits), "random": at_random(texts.splits, seed)}
-    for rule, share in itertools.product(scores, SHARES):
-        train(rule, share, best_words(texts.splits, scores[rule], share, seed))
     full = train("full text", 1.0, {name: list(part) for name, part in texts.splits.items()})
     assert isinstance(full.model, Extractor) and full.vocabulary is not None
     vocabulary = full.vocabulary
-    erased = by_erasure(full.model, {name: Batches(part, vocabulary, 256) for name, part in texts.splits.items()})
-    for share in SHARES:
-        train("erasure", share, best_words(texts.splits, erased, share, seed))
+    scores["erasure"] = by_erasure(full.model, {k: Batches(part, vocabulary, 256) for k, part in texts.splits.items()})
+    for share, rule in itertools.product(SHARES, scores):
+        train(rule, share, best_words(texts.splits, scores[rule], share, seed))
     print(reference_folder() / FIXED_WORDS)
     return 0
 
