@@ -12,8 +12,10 @@ erasure
 random
     Any words.
 
-The settings are those of MiniLM on the full text of SST as if it were a file of one's own (`params/own/sst.yaml`). It
-writes one row per model to outputs/reference/fixed_words.csv, needs SST, and takes about an hour on one core.
+Beside them, with the same texts and settings: a MiniLM that reads the full text, and HardKuma gates that learn together
+with their predictor (`hardkuma`). The settings are those of texts of one's own (`params/own/sst.yaml`), but the splits
+are those of SST, because only its texts come with words that people judged. It writes one row per model to
+outputs/reference/fixed_words.csv, needs SST, and takes about an hour on one core.
 """
 
 import itertools
@@ -30,7 +32,7 @@ from torch import Tensor
 from rationale.data.batches import Batches
 from rationale.data.example import Example
 from rationale.data.read import read_extraction
-from rationale.errors import BadInput, command
+from rationale.errors import BadInput, command, require_known
 from rationale.files import write_text
 from rationale.models.extractor import Extractor
 from rationale.runs.committed import FIXED_WORDS, reference_folder
@@ -44,6 +46,7 @@ from tools import command_line
 NOTEBOOK = "17_train_own_texts"
 NEUTRAL = 2  # of SST's five labels, 0 to 4
 SHARES = (0.2, 0.4)
+RULES = ("people", "random", "full text", "erasure", "hardkuma")
 Scores = dict[str, list[Tensor]]  # by split: one number per word of each text, [T_i]; larger: selected first
 
 
@@ -123,38 +126,61 @@ def num_words(texts: Sequence[Example]) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Train the models, write a row after each, and print where the file is."""
     parser = command_line("fixed_words", __doc__)
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"of {', '.join(RULES)}; rows of others stay")
     parser.add_argument("--seed", type=int, default=1, help="of the models and of what is drawn (default: 1)")
-    seed = parser.parse_args(arguments).seed
+    given = parser.parse_args(arguments)
+    for rule in given.rules:
+        require_known("RULE", rule, RULES)
+    rules, seed = given.rules or list(RULES), given.seed
     torch.set_num_threads(1)
-    given = ["params/own/sst.yaml", "model=full_text", "encoder=minilm", "bfloat16=true", f"seed={seed}"]
-    p = OwnTextSettings.checked(merge(notebook_path(NOTEBOOK), given)[0])
-    texts = read_extraction(p)
-    facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(p), "", "1").splitlines())
+    common = ["params/own/sst.yaml", "encoder=minilm", "bfloat16=true", f"seed={seed}"]
+    settings = [merge(notebook_path(NOTEBOOK), [*common, *items])[0] for items in (["model=full_text"], [])]
+    full, gates = (OwnTextSettings.checked(values) for values in settings)
+    texts = read_extraction(full)
+    everything = {name: list(part) for name, part in texts.splits.items()}
+    facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(full), "", "1").splitlines())
     made = {name: facts[name] for name in ("commit", "cpu", "torch")}
-    rows: list[dict[str, Any]] = []
 
-    def train(rule: str, share: float, kept: dict[str, list[Example]]) -> Result:
+    def train(p: OwnTextSettings, rule: str, share: float, kept: dict[str, list[Example]]) -> Result:
         """Train a model on these texts and write its row."""
         with tempfile.TemporaryDirectory() as folder:
             result = train_extractor(p, kept, texts.head, texts.num_outputs, Path(folder))
         row = {"corpus": p.corpus, "rule": rule, "share": share, "seed": seed, "best_epoch": result.best["epoch"]}
-        for name, evaluation in result.evaluations.items():
-            row |= {name: len(kept[name]), f"{name}_accuracy": evaluation.metrics["accuracy"]}
-            row |= {f"{name}_rate": num_words(kept[name]) / num_words(texts.splits[name])}
-        rows.append(row | {"epochs": p.epochs} | made)
+        for name, found in result.evaluations.items():
+            rate = num_words(kept[name]) / num_words(everything[name]) * found.metrics["rate_selected"]
+            row |= {name: len(kept[name]), f"{name}_accuracy": found.metrics["accuracy"], f"{name}_rate": rate}
         print(row, flush=True)
-        write_text(reference_folder() / FIXED_WORDS, pd.DataFrame(rows).to_csv(index=False))
+        write_row(row | {"epochs": p.epochs} | made)
         return result
 
-    scores = {"people": judged_by_people(texts.splits), "random": at_random(texts.splits, seed)}
-    full = train("full text", 1.0, {name: list(part) for name, part in texts.splits.items()})
-    assert isinstance(full.model, Extractor) and full.vocabulary is not None
-    vocabulary = full.vocabulary
-    scores["erasure"] = by_erasure(full.model, {k: Batches(part, vocabulary, 256) for k, part in texts.splits.items()})
+    scores: dict[str, Scores] = {}
+    if "people" in rules:
+        scores["people"] = judged_by_people(everything)
+    if "random" in rules:
+        scores["random"] = at_random(everything, seed)
+    if "full text" in rules or "erasure" in rules:
+        result = train(full, "full text", 1.0, everything)
+        if "erasure" in rules:
+            assert isinstance(result.model, Extractor) and result.vocabulary is not None
+            vocabulary = result.vocabulary
+            scores["erasure"] = by_erasure(
+                result.model, {name: Batches(part, vocabulary, 256) for name, part in everything.items()}
+            )
     for share, rule in itertools.product(SHARES, scores):
-        train(rule, share, best_words(texts.splits, scores[rule], share, seed))
+        train(full, rule, share, best_words(everything, scores[rule], share, seed))
+    for share in SHARES if "hardkuma" in rules else ():
+        train(gates.model_copy(update={"selection": share}), "hardkuma", share, everything)
     print(reference_folder() / FIXED_WORDS)
     return 0
+
+
+def write_row(row: dict[str, Any]) -> None:
+    """Write a row to the file, in the place of an earlier one of this rule, share and seed."""
+    path, key = reference_folder() / FIXED_WORDS, ["rule", "share", "seed"]
+    before = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=key)
+    table = pd.concat([before, pd.DataFrame([row])]) if len(before) else pd.DataFrame([row])
+    table = table.drop_duplicates(key, keep="last").sort_values(key)
+    write_text(path, table.to_csv(index=False))
 
 
 if __name__ == "__main__":
