@@ -717,10 +717,10 @@ if is_ours:
 # probe keeps most of the words. So by setting the margin, you choose whether the probe keeps few words or changes few
 # answers.
 #
-# And for hidden states? We have no probe of states at another margin. But the layers of one probe have different
+# And for hidden states? We have no probe of states at another margin. But the layers of a probe have different
 # divergences. So we can ask whether a layer with a larger divergence loses more accuracy. In the table you see the
-# probe of states of the transformer, on both splits. The last row has the correlation between the two columns, over
-# the layers.
+# probes of states of the transformer, on both splits. Each number is the mean over the probes. The last row has the
+# correlation between the two columns, over the layers.
 
 # %%
 of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")
@@ -742,13 +742,17 @@ else:
 
 # %% tags=["check"]
 if is_ours:
-    assert related["test"] > 0.8 and abs(related["dev"]) < 0.3, "a relation on test, and none on dev"
-    assert spent["divergence, test"].idxmin() == spent["lost, test"].idxmin() == len(spent) - 1, "the last layer"
+    assert related["test"] > 0.8 and related["dev"] > 0.7, "a relation on both splits"
+    for name in related:
+        least = spent[[f"divergence, {name}", f"lost, {name}"]].idxmin()
+        assert (least == len(spent) - 1).all(), "the last layer changes and loses least"
+    assert spent["lost, test"].iloc[-1] < 1 < 2 < spent["lost, test"].iloc[:-1].min(), "it loses hardly anything"
 
 # %% [markdown]
-# On test, a layer that changes the answers more also loses more, and the last layer, which changes them least, loses
-# least. On dev there is no such relation. So the layers of one probe do not answer the question for states. It stays
-# open until somebody trains a probe of states at a smaller margin.
+# A layer that changes the answers more also loses more, on both splits. The last layer, which changes them least, loses
+# hardly anything. So the answers get worse where the probe uses the divergence that the margin allows. This points to
+# the margin, as for inputs, but it compares layers. Nobody has trained a probe of states at a smaller margin yet. (Of a
+# single probe, the relation on dev may be absent: dev has half as many texts as test.)
 
 # %% [markdown]
 # ## 6. Questions and answers

@@ -207,7 +207,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         *([path] for path in ("", " ", "{place}/text", "{place}/loop", "/proc", "/dev/null", "/dev/full/x")),
         ["{place}/a", "{place}/b"], ["--help"], ["--nonsense"],
     ],
-    **{f"tools.{name}": [["--nonsense"], ["x"]] for name in ("audit", "fixed_words", "robustness", "small_transformer", "speed")},
+    **{f"tools.{name}": [["--nonsense"], ["x"]] for name in ("audit", "robustness", "small_transformer", "speed")},
+    "tools.fixed_words": [["--nonsense"], ["x"], ["people", "x"], ["--seed", "x"]],
     "tools.twins": [["--nonsense"], ["nowhere"]],
     "tools.book": [["--nonsense"], ["x", "y"]],
 }  # fmt: skip

@@ -10,6 +10,7 @@ from rationale.nn.gates import GATES
 from rationale.runs import by_text
 from rationale.runs.committed import (
     BEHIND_GATE,
+    FIXED_WORDS,
     OWN_SEARCH,
     SEARCH_METRICS,
     SMALLEST,
@@ -472,6 +473,29 @@ def own_search_table(_: pd.DataFrame) -> str:
     return markdown(heads, rows)
 
 
+WHO = {  # the rules of `tools.fixed_words`, and the models that learn what to select
+    "random": "chance",
+    "people": "people, who judged each word by itself",
+    "erasure": "erasure: a MiniLM that reads all words misses these most",
+    "full text": "nobody: the full text",
+    "hardkuma": "HardKuma gates, trained with the predictor",
+}
+
+
+def fixed_words_table(_: pd.DataFrame) -> str:
+    """MiniLM on words of SST that a rule has selected, in Markdown, beside the gates that learn to select them."""
+    order = dict(zip(WHO, range(len(WHO)), strict=True))
+    table = pd.read_csv(reference_folder() / FIXED_WORDS)
+    table = table.sort_values("rule", key=lambda rules: rules.map(order), kind="stable")
+    rows = []
+    for row in table.sort_values("share", kind="stable").itertuples():
+        cells = [WHO[row.rule], f"{100 * row.test_rate:.1f}°"]
+        for accuracy, number in ((row.dev_accuracy, row.dev), (row.test_accuracy, row.test)):
+            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, int(number))), scale=100))
+        rows.append([*cells, f"{row.best_epoch} of {row.epochs}", str(row.seed)])
+    return markdown(["who selects", "selected", "accuracy on dev", "on test", "kept epoch", "seed"], rows)
+
+
 def bench_table(_: pd.DataFrame) -> str:
     """The tables of speed, which do not depend on the results; see `tools.speed`."""
     return speed_tables()
@@ -519,6 +543,7 @@ TABLES |= {
     "sweeps": sweeps_table,
     "own_texts": own_texts_table,
     "own_search": own_search_table,
+    "fixed_words": fixed_words_table,
     "bench": bench_table,
     "scale": scale_table,
 }
