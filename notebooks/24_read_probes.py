@@ -719,12 +719,14 @@ if is_ours:
 #
 # And for hidden states? We have no probe of states at another margin. But the layers of a probe have different
 # divergences. So we can ask whether a layer with a larger divergence loses more accuracy. In the table you see the
-# probes of states of the transformer, on both splits. Each number is the mean over the probes. The last row has the
-# correlation between the two columns, over the layers.
+# probes of states of the transformer that differ in the seed only, on both splits. Each number is the mean over these
+# probes. The last row has the correlation between the two columns, over the layers.
 
 # %%
 of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")
-of_states = of_states[of_states["run"].isin(of_states.loc[of_states["model"] == "states", "run"])]
+probed = of_states[of_states["model"] == "states"].drop_duplicates("run")
+same = probed.groupby("variant")["run"].transform("size") if len(probed) else []
+of_states = of_states[of_states["run"].isin(probed.loc[same == max(same, default=0), "run"])]  # most seeds
 spent, related = pd.DataFrame(), {}
 for split, part in of_states.groupby("split"):
     alone = part.query("model == 'subject' and metric == 'accuracy'")["value"].mean()
