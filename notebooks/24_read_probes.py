@@ -725,8 +725,8 @@ if is_ours:
 # %%
 of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")
 probed = of_states[of_states["model"] == "states"].drop_duplicates("run")
-same = probed.groupby("variant")["run"].transform("size") if len(probed) else []
-of_states = of_states[of_states["run"].isin(probed.loc[same == max(same, default=0), "run"])]  # most seeds
+seeds = probed.groupby("variant")["run"].transform("size")  # of runs that differ in nothing else
+of_states = of_states[of_states["run"].isin(probed.loc[seeds == seeds.max(), "run"])]
 spent, related = pd.DataFrame(), {}
 for split, part in of_states.groupby("split"):
     alone = part.query("model == 'subject' and metric == 'accuracy'")["value"].mean()
