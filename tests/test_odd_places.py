@@ -280,6 +280,21 @@ def test_a_folder_is_locked_until_it_has_its_final_name_and_the_previous_run_is_
     assert names(target.parent) == ["default"] and names(target) == ["SHA256SUMS", "environment.txt", "params.yaml"]
 
 
+def test_a_run_that_has_finished_leaves_the_folder_alone_that_the_next_process_works_in(tmp_path):
+    """Seen on a busy machine: the next process began before the first one had left its block."""
+    target = tmp_path / "odd" / "default"
+    with WorkFolder(target, wait=False) as first:
+        for name in ("params.yaml", "environment.txt"):
+            (first.path / name).write_text("seed: 1\n")
+        first.publish()
+        following = WorkFolder(target, wait=False).__enter__()
+        (following.path / "run.running.ipynb").write_text("{}")
+    assert following.is_here() and names(following.path) == ["kernel.lock", "run.running.ipynb", "runner.lock"]
+    (following.path / "run.running.ipynb").unlink()
+    following.__exit__(None)
+    assert names(target.parent) == ["default"], "and it removes the folder that is its own"
+
+
 def test_a_run_that_another_process_executes_is_refused_in_one_line(notebook, tmp_path, capsys):
     source, target = notebook(), tmp_path / "outputs" / "odd" / "default"
     with WorkFolder(target, wait=False):

@@ -91,7 +91,9 @@ class WorkFolder:
     def is_here(self) -> bool:
         """Whether the folder is still the one that this process has locked: nobody has removed or moved it."""
         try:
-            return os.path.samestat(os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock"))
+            return not self._own.closed and os.path.samestat(
+                os.fstat(self._own.fileno()), os.stat(self.path / "runner.lock")
+            )
         except FileNotFoundError:
             return False
 
@@ -133,7 +135,9 @@ class WorkFolder:
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         is_worthless = not self.resumed and kind in (None, BadInput) and not list(self.path.rglob("*checkpoint*"))
-        if is_worthless:  # this call created the folder, and it had nothing to do or stopped at bad input
+        # This call created the folder, and it had nothing to do or stopped at bad input. After `publish`, what has this
+        # name is the folder of the next process.
+        if is_worthless and self.is_here():
             _remove(self.path)
         self._own.close()
 
