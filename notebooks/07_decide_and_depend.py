@@ -301,6 +301,8 @@ assert (ways["counted"] - ways["exact"]).abs().max() < spread, "and (S14) is wha
 bias = ways["plug-in"] - ways["exact"]
 assert abs(bias.iloc[12]) < 1e-12, "omega = 0: independent gates, nothing to condition on"
 assert bias.iloc[-1] > 0 > bias.iloc[0], "the plug-in counts too many where gates agree, too few else"
+if (p.left, p.right) == (-0.1, 1.1):  # with narrower tails, a gate is hardly ever 0
+    assert bias.iloc[-1] > 0.1 and bias.iloc[0] < -0.1, "by more than a tenth"
 
 # %% [markdown]
 # ## 3. Start at the target
@@ -560,8 +562,7 @@ opened = {"argmax": three.argmax(0) != 0, "threshold": three[0] <= 0.5}
 for name, flags in opened.items():
     share_there = flags.double().mean().item()
     assert abs(share_by_rule[name] - share_there) < 1e-9, f"{name} selects {share_there:.3f} of these words"
-if not torch.equal(*opened.values()):  # some intervals around [0, 1] leave the two rules nothing to differ in
-    assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rises` is not what you found"
+assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rises` is not what you found"
 assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`other_way`: compare word by word"
 
 # %% [markdown]

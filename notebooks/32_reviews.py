@@ -40,12 +40,19 @@ p = validated(globals())
 folder = results_folder("32_reviews")
 TRIALS = ["synthetic-{}-epochs60-seed*", "synthetic-{}-num_train12000-epochs15-seed*"]  # of section 1 alone, by model
 FREE = "synthetic-hardkuma-selection{}-transitionsnull-seed*"  # of section 3 alone, by target
+
+
+def of_runs(rows, pattern: str):
+    """Whether each row is of a run with such a name."""
+    return rows["run"].map(lambda run: fnmatch(run, f"11_train_reviews/{pattern}")).astype(bool)
+
+
 if p.runs:
     results = compare.rows_of_all(p.runs_dir, p.runs, "reviews")
 else:
     results = committed.read_results().query("run.str.startswith('11_train_reviews/')", engine="python")
     for trial in [*TRIALS, FREE]:
-        results = results[[not fnmatch(run, f"11_train_reviews/{trial.format('*')}") for run in results["run"]]]
+        results = results[~of_runs(results, trial.format("*"))]
 export = Exports(folder, results)
 export.show_runs()
 
@@ -161,7 +168,7 @@ parameters, tested = committed.read_runs(), committed.read_results().query("spli
 rows = []
 for name in ("full_text", "hardkuma-selection0.1"):
     for trial in ["synthetic-{}-seed*", *TRIALS]:
-        part = tested[[fnmatch(run, f"11_train_reviews/{trial.format(name)}") for run in tested["run"]]]
+        part = tested[of_runs(tested, trial.format(name))]
         if len(part):
             given = parameters.loc[part["run"].iloc[0], ["model", "num_train", "epochs"]].tolist()
             rows.append([*given, part["value"].mean(), part["value"].std(), len(part)])
@@ -279,8 +286,7 @@ kinds = {"HardKuma": "synthetic-hardkuma-selection{}-seed*", "HardKuma, switches
 rows = []
 for share, marked_by in ((0.05, "synthetic-attention-budget0.05-seed*"), (0.1, "synthetic-attention-seed*")):
     for name, pattern in (*kinds.items(), ("attention weights", marked_by)):
-        wanted = f"11_train_reviews/{pattern.format(share)}"
-        part = precise[[fnmatch(run, wanted) for run in precise["run"]]]
+        part = precise[of_runs(precise, pattern.format(share))]
         part = part.pivot(index="run", columns="metric", values="value")
         rows.append([share, name, *part[measured].mean(), part["precision"].std(), len(part)])
 heads = ["target", "words of", "gold", "gold that carries the score", "squared error", "deviation of gold", "seeds"]

@@ -46,7 +46,13 @@ from tools import command_line
 NOTEBOOK = "17_train_own_texts"
 NEUTRAL = 2  # of SST's five labels, 0 to 4
 SHARES = (0.2, 0.4)
-RULES = ("people", "random", "full text", "erasure", "hardkuma")
+RULES = {  # in words, for the table of RESULTS
+    "random": "chance",
+    "people": "people, who judged each word by itself",
+    "erasure": "erasure: a MiniLM that reads all words misses these most",
+    "full text": "nobody: the full text",
+    "hardkuma": "HardKuma gates, trained with the predictor",
+}
 Scores = dict[str, list[Tensor]]  # by split: one number per word of each text, [T_i]; larger: selected first
 
 
@@ -66,7 +72,6 @@ def judged_by_people(splits: Mapping[str, Sequence[Example]]) -> Scores:
     return found
 
 
-@torch.no_grad()
 def by_erasure(model: Extractor, batches: Mapping[str, Batches]) -> Scores:
     """How much the log-probability of the model's own answer falls when a word is left out."""
     model.eval()
@@ -74,18 +79,13 @@ def by_erasure(model: Extractor, batches: Mapping[str, Batches]) -> Scores:
     for name, part in batches.items():
         scores: list[Tensor] = [torch.empty(0)] * len(part.examples)
         for batch in part.in_order(max_batch=256):
-            embedded, everything = model.vectors[batch.tokens], batch.mask.float()
-            whole = model.predictor(embedded, batch.mask, everything).log_softmax(-1)  # [B, C]
-            answer = whole.argmax(-1, keepdim=True)
-            falls = torch.zeros_like(everything)
-            for t in range(everything.shape[1]):
-                rows = batch.mask[:, t] & (batch.mask.sum(1) > 1)  # of a single word, nothing would remain
-                if rows.any():
-                    without = everything[rows].index_fill(1, torch.tensor([t]), 0.0)
-                    rest = model.predictor(embedded[rows], batch.mask[rows], without).log_softmax(-1)
-                    falls[rows, t] = (whole[rows] - rest).gather(1, answer[rows]).squeeze(1)
+            whole = batch.mask.float()
+            without = [whole.index_fill(1, torch.tensor([t]), 0.0) for t in range(whole.shape[1])]
+            logits = model.predict_selected(batch.tokens, batch.mask, torch.stack([whole, *without]))
+            answered = logits.log_softmax(-1).gather(2, logits[0].argmax(-1).expand(len(logits), -1).unsqueeze(2))
+            falls = (answered[0] - answered[1:]).squeeze(2)  # [T, B]
             for i, row in enumerate(batch.rows.tolist()):
-                scores[row] = falls[i, batch.mask[i]]
+                scores[row] = falls[batch.mask[i], i]
         found[name] = scores
     return found
 
@@ -177,9 +177,8 @@ def main(arguments: list[str] | None = None) -> int:
 def write_row(row: dict[str, Any]) -> None:
     """Write a row to the file, in the place of an earlier one of this rule, share and seed."""
     path, key = reference_folder() / FIXED_WORDS, ["rule", "share", "seed"]
-    before = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=key)
-    table = pd.concat([before, pd.DataFrame([row])]) if len(before) else pd.DataFrame([row])
-    table = table.drop_duplicates(key, keep="last").sort_values(key)
+    rows = pd.read_csv(path).to_dict("records") if path.exists() else []
+    table = pd.DataFrame([*rows, row]).drop_duplicates(key, keep="last").sort_values(key)
     write_text(path, table.to_csv(index=False))
 
 

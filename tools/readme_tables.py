@@ -33,6 +33,7 @@ from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import VERDICTS, cause_is_unknown, read_claims, with_verdicts
 from rationale.runs.workspace import root
 from rationale.statistics import Difference, paired_bootstrap, share_difference, student_interval, wilson_interval
+from tools.fixed_words import RULES
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
@@ -473,23 +474,13 @@ def own_search_table(_: pd.DataFrame) -> str:
     return markdown(heads, rows)
 
 
-WHO = {  # the rules of `tools.fixed_words`, and the models that learn what to select
-    "random": "chance",
-    "people": "people, who judged each word by itself",
-    "erasure": "erasure: a MiniLM that reads all words misses these most",
-    "full text": "nobody: the full text",
-    "hardkuma": "HardKuma gates, trained with the predictor",
-}
-
-
 def fixed_words_table(_: pd.DataFrame) -> str:
     """MiniLM on words of SST that a rule has selected, in Markdown, beside the gates that learn to select them."""
-    order = dict(zip(WHO, range(len(WHO)), strict=True))
     table = pd.read_csv(reference_folder() / FIXED_WORDS)
-    table = table.sort_values("rule", key=lambda rules: rules.map(order), kind="stable")
+    table["rule"] = pd.Categorical(table["rule"], list(RULES))  # in this order
     rows = []
-    for row in table.sort_values("share", kind="stable").itertuples():
-        cells = [WHO[row.rule], f"{100 * row.test_rate:.1f}°"]
+    for row in table.sort_values(["share", "rule"]).itertuples():
+        cells = [RULES[row.rule], f"{100 * row.test_rate:.1f}°"]
         for accuracy, number in ((row.dev_accuracy, row.dev), (row.test_accuracy, row.test)):
             cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, int(number))), scale=100))
         rows.append([*cells, f"{row.best_epoch} of {row.epochs}", str(row.seed)])
