@@ -291,7 +291,7 @@ for share, marked_by in ((0.05, "synthetic-attention-budget0.05-seed*"), (0.1, "
         rows.append([share, name, *part[measured].mean(), part["precision"].std(), len(part)])
 heads = ["target", "words of", "gold", "gold that carries the score", "squared error", "deviation of gold", "seeds"]
 freed = pd.DataFrame(rows, columns=heads)
-figures.show_table(freed, 3)
+figures.show_table(freed[[*heads[:3], "deviation of gold", *heads[3:5], "seeds"]], 4)
 
 # %% tags=["check"]
 by_kind = freed.set_index(["target", "words of"])
