@@ -167,6 +167,28 @@ def test_a_baseline_of_its_own_lets_a_text_mask_more():
     assert fitted[:, 0].mean() < plain[:, 0].mean()
 
 
+def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
+    """Under a margin that everything meets, what the answer needs stays only as long as its price is high."""
+    frozen, batch = frozen_counter(), a_batch()
+    frozen.model.requires_grad_(False)
+
+    def smooth(b):
+        size = frozen.model.digit(b.tokens.first)[:, 0].square().sum(-1)
+        return torch.stack([torch.zeros_like(size), torch.tanh(4 * size)], 1)
+
+    kept = {}
+    for start in (0.0, 0.1, 200.0):
+        torch.manual_seed(0)
+        p = small(multiplier_init=start, num_steps=150, margin=100.0)
+        only = frozen._replace(predict=smooth, layers=frozen.layers[:1])
+        values = training.attribute_batch("masks", p, only, batch)
+        assert values.isfinite().all()
+        kept[start] = values[:, 0]  # of the states that `smooth` reads
+    assert kept[200.0][:, 0].mean() > 0.7 > 0.3 > kept[0.1][:, 0].mean(), "the first position"
+    assert kept[200.0][:, 1:].mean() < 0.3, "no other position has a price"
+    assert kept[0.0].allclose(kept[0.1], atol=0.01), "0 is raised to 0.1 at the first step"
+
+
 def test_an_unknown_estimator_is_refused():
     with pytest.raises(ValueError, match="relaxed, score, score_released"):
         explain.masks(frozen_counter(), a_batch(), 0, estimator="straight")

@@ -182,6 +182,7 @@ def masks(
     estimator: str = "relaxed",
     rate: float = 0.1,
     learn_baseline: bool = False,
+    multiplier_init: float = 0.1,
     watch: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Tensor:
     """P(z_i != 0) of gates whose logits are free parameters of each text: DiffMask without amortisation.
@@ -204,6 +205,8 @@ def masks(
         Step size of Adam on the logits.
     learn_baseline : bool
         Whether the baseline b, which starts at 0, is fitted to the text too; otherwise it stays 0.
+    multiplier_init : float >= 0
+        lambda before the first step; after it, lambda is in [0.1, 200].
     watch : function of (step, keep, distance), or None
         It is called at each step, counted from 1, with P(z_i != 0) [B, T] before the step and the divergence of its
         draw [B], in nats. `Quarters` is such a function.
@@ -218,7 +221,8 @@ def masks(
     (original, states), mask = frozen.read(batch), frozen.mask(batch)
     baseline = torch.zeros_like(states[layer][:, :1]).requires_grad_(learn_baseline)  # [B, 1, D]
     raw = torch.full_like(mask, 5.0, dtype=original.dtype).requires_grad_()
-    log_multiplier, average = original.new_full((len(mask),), 0.1).log(), original.new_zeros(len(mask))
+    log_multiplier = original.new_full((len(mask),), multiplier_init).log()  # 0: -inf, until it is clamped below
+    average = original.new_zeros(len(mask))
     parameters = [raw, baseline] if learn_baseline else [raw]
     optimizer = torch.optim.Adam(parameters, lr=rate)
     for step in range(1, num_steps + 1):

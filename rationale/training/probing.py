@@ -305,7 +305,7 @@ def attribute_batch(
     ----------
     method : a name in `explain.METHODS`
     p : parameters
-        Uses num_steps, margin, searchable.
+        Uses num_steps, margin, searchable, multiplier_init.
     moments : of `attributions.state_moments`, or None if the method does not need them
     watch : watches the fit of masks to the first layer, see `attributions.masks`; other methods have none
     """
@@ -321,7 +321,7 @@ def attribute_batch(
         if facts.needs_moments:
             options["mean"], options["std"] = moments[layer]
         if facts.is_fitted_mask:
-            options["watch"] = watch if layer == 0 else None
+            options |= {"multiplier_init": p.multiplier_init, "watch": watch if layer == 0 else None}
         layers.append(facts.function(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
