@@ -22,7 +22,7 @@
 #
 # **You will learn**
 # - to get the density, the cumulative distribution function (cdf), its inverse (the quantile function), the moments,
-#   the mode and the entropy by one substitution, $y = k^a$
+#   the mode and the entropy, most of them by one substitution, $y = k^a$
 # - to differentiate a *sample* with respect to the parameters of its distribution
 # - where the textbook formulas break in float32, and which logarithm repairs all of them
 # - to compare two such distributions by their KL divergence.
@@ -121,9 +121,9 @@ for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
 # ## 2. Keep the digits: everything from one logarithm
 #
 # We now know the formulas, and you could type them in as they stand. In float32 that fails. The textbook cdf
-# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is very small. If $k^a$ is less than half the distance between 1 and the
-# next smaller float, which is $2^{-24} \approx 6 \cdot 10^{-8}$, the inner difference $1-k^a$ is rounded to 1. We
-# avoid this if we first compute the logarithm of the *survival* probability $P(K > k)$:
+# $1-(1-k^a)^b$ is exactly 0 as soon as $k^a$ is very small. The largest float32 below 1 is $1 - 2^{-24}$. If $k^a$ is
+# less than half of $2^{-24} \approx 6 \cdot 10^{-8}$, the inner difference $1-k^a$ is rounded to 1. We avoid this if we
+# first compute the logarithm of the *survival* probability $P(K > k)$:
 #
 # $$\ln P(K>k) = b\,\ln\!\left(1-e^{\,a\ln k}\right) = b\;\mathrm{log1mexp}(a\ln k), \qquad
 # F(k) = -\mathrm{expm1}\big(\ln P(K>k)\big). \tag{K2}$$
@@ -582,8 +582,8 @@ assert larger == ("U to hump" if u_to_hump > hump_to_u else "hump to U"), "`larg
 #
 # - We made a random number in (0, 1) from one uniform number and two powers. Its density and cdf (K1) and its quantile
 #   function (K3) have closed forms.
-# - The substitution $y = k^a$ turns every integral into a Beta integral. You used it for the moments (K4), the entropy
-#   (K6) and the divergence (K8).
+# - The substitution $y = k^a$ turns the moments into Beta integrals (K4). The entropy (K6) and all but one term of the
+#   divergence (K8) follow from two means of logarithms.
 # - The logarithm of the survival probability (K2) keeps the digits. In float32 the textbook forms lose them. First the
 #   values become wrong, and then the gradients become infinite or not a number.
 # - A sample has a derivative (K7). If you average it over draws, you get the gradient of an expectation.

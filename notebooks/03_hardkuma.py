@@ -20,7 +20,7 @@
 #
 # **You will learn**
 # - to clip a stretched distribution into two point masses, and to keep masses and density apart
-# - to write all masses so that neither they nor their gradients vanish in float32
+# - to write the logarithms of all masses so that neither they nor their gradients are lost in float32
 # - where a clipped sample passes a gradient, where it does not, and why the rate of selected words needs a closed form
 # - to compute $E[H]$ in two ways, and why it is not $E[K]$
 # - to compute the entropy, the divergence and the decision at test time
@@ -322,9 +322,10 @@ for name, value in total.items():
 # >    $\left|\frac{e^c\,c}{1-e^c}\right| \le 1$ (section 7 of `02_kumaraswamy`), we have
 # >    $|\partial h/\partial a| \le \frac{r-l}{e\,a}$ and $|\partial h/\partial b| \le \frac{r-l}{a\,b}$.
 # > 2. So for all parameters near $(a, b)$, the difference quotient of $g(h)$ is at most $C$ times a constant that does
-# >    not depend on $u$. The theorem of dominated convergence says that if random numbers converge and one constant
-# >    bounds them all, then their means converge to the mean of the limit. So we may exchange the limit and the
-# >    expectation.
+# >    not depend on $u$. For almost every $u$ these quotients converge to $g'(h)\,\partial h/\partial\theta$, because a
+# >    Lipschitz function has a derivative almost everywhere, a draw inside $(0, 1)$ has a density, and a clipped draw
+# >    does not move. The theorem of dominated convergence says that if random numbers converge and one constant bounds
+# >    them all, then their means converge to the mean of the limit. So we may exchange the limit and the expectation.
 # >
 # > It is not enough that $g$ is continuous and differentiable almost everywhere. The Cantor function rises from 0 to
 # > 1 continuously, but its derivative is 0 almost everywhere, so every sampled gradient is 0. The last line that is
@@ -578,7 +579,7 @@ print(f"largest expected selection of a dropped gate: {expected_rate[decided['ar
 # > $a=b=1$ the density is $f_T = 1/(r-l)$, and you can write out all terms:
 # > $\mathrm{Ent}(H) = -k_0\ln k_0 -(1-k_1)\ln(1-k_1)+(k_1-k_0)\ln(r-l)$.
 #
-# We compute (H10) by hand, by the package and from draws. Then you see which gates are the most uncertain.
+# We compute (H10) by hand, by the package and from draws. Then you see which gates have the largest entropy.
 
 # %%
 log_density = gate.log_prob(cells)
@@ -596,12 +597,26 @@ assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e
 # %% tags=["figure"]
 family = {f"a = {fixed:g}": HardKuma(fixed, shape_b, p.left, p.right) for fixed in (0.1, 0.5, 2.0)}
 entropies = {name: member.entropy() for name, member in family.items()}
-finding = "Entropy is largest where 0, 1 and the interval are about equally likely"
+finding = "The smaller a is, the larger the entropy can be"
 figures.draw_panel(figures.draw_lines, shape_b, entropies, title=finding, xlabel="b", ylabel="entropy (nats)",
                    xscale="log", size=(8, 4.4))
 
 # %%
 print(f"by hand {entropy_by_hand:.6f}, package {gate.entropy():.6f}, draws {entropy_by_draws.mean():.4f}")
+for name, member in family.items():
+    top = entropies[name].argmax()
+    masses = [one[top].item() for one in (member.prob_zero, member.prob_interior, member.prob_one)]
+    print(f"{name}: the entropy is at most {entropies[name][top]:.2f} nats, where P(0), P(0<H<1), P(1) are "
+          f"{masses[0]:.2f}, {masses[1]:.2f}, {masses[2]:.2f}")
+
+# %% [markdown]
+# The printed masses are those at the top of each curve. The smaller $a$ is, the more evenly a gate can share its
+# probability between 0, 1 and the interval between them, and an even share makes the entropy large. But a low entropy
+# does not make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
+
+# %% tags=["check"]
+tops = [one.max().item() for one in entropies.values()]
+assert tops == sorted(tops, reverse=True), "the smaller a is, the larger the entropy can be"
 
 # %% [markdown]
 # ## 10. KL between two gates
@@ -726,9 +741,9 @@ for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0)):
     copies.append(HardConcrete(nonzero + copied_temperature * logit_zero, copied_temperature, p.left, p.right))
     lost.append(kl_divergence(original, copies[-1]))
     print(f"HardKuma{shapes}: KL to its copy {lost[-1]:.4f} nats")
-# The U is copied almost exactly, because its density is nearly constant between its ends. The slope and the hump are
-# copied less well. The two masses do not say where in (0, 1) the remaining probability lies, and a copy with a hump is
-# symmetric in the logit.
+# The U is copied almost exactly, because a Hard Concrete gate of a low temperature has the shape of a U, too. The slope
+# and the hump are copied less well. The two masses do not say where in (0, 1) the remaining probability lies, and
+# a copy with a hump is symmetric in the logit.
 
 # %% tags=["check"]
 originals = [HardKuma(*shapes, p.left, p.right) for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0))]
@@ -796,17 +811,19 @@ assert beside["rationale"].iloc[4] < 1e-5, "a few units in the last place of flo
 figures.show_table(beside.rename_axis("on 17 x 17 pairs of shapes, float32").reset_index(), digits=7)
 
 # %% [markdown]
-# The chain of powers fails where the shapes are small. A gate that is nearly open or nearly shut has a small shape, so
-# we meet this case in training. There the draw of torch rounds to 1, and the logarithm of its density is infinite or
-# not a number, so you could not train on it. Written with $\ln(1 - e^x)$, the same law is finite on the whole grid.
+# The chain of powers fails where the shapes are small. A gate that is nearly open or nearly shut often has a small
+# shape, so we meet this case in training. There the draw of torch rounds to 0 (if $a$ is small) or to 1 (if $b$ is
+# small), and the logarithm of its density is infinite or not a number, so you could not train on it. Written with
+# $\ln(1 - e^x)$, the same law is finite on the whole grid.
 
 # %% [markdown]
 # ## Summary
 #
 # - We stretch (H1) and clip (H2). This gives two masses in closed form (H3) and, *beside* them, a density that is not
 #   rescaled (H5).
-# - If you compute in the forms of (H4), no mass and no gradient vanishes. If you add an epsilon or clamp the logarithm,
-#   the mass stops at a limit, and there its gradient is 0.
+# - If you compute in the forms of (H4), the logarithms of the masses stay finite and keep their gradients, even where a
+#   mass itself is too small for a float. If you add an epsilon or clamp the logarithm, the mass stops at a limit, and
+#   there its gradient is 0.
 # - Samples pass gradients between the kinks (H6), and if the loss is Lipschitz, you get an unbiased gradient. For a
 #   count of selected words you need (H3).
 # - You know two forms of $E[H]$, (H7) and (H8). It is not $E[K]$.

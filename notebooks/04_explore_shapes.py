@@ -256,11 +256,11 @@ print("largest |log f(k) - log f(1-k)| of Kuma(s, s):",
 # You can still use a Beta as a guide for any Kumaraswamy. Take the Beta with the same mean $m$ and the same variance
 # $v$,
 #
-# $$\alpha = m\,n, \qquad \beta = (1 - m)\,n, \qquad n = \frac{m (1 - m)}{v} - 1 = \frac{\mathrm{E}[K (1 -
+# $$\alpha = m\,n, \qquad \beta = (1 - m)\,n, \qquad n = \frac{m (1 - m)}{v} - 1 = \frac{E[K (1 -
 # K)]}{v}. \tag{X3}$$
 #
 # > A Beta has the mean $\alpha / n$ and the variance $m (1 - m) / (n + 1)$, where $n = \alpha + \beta$. We solve this
-# > for $n$. Since $0 < K < 1$, we have $\mathrm{E}[K (1 - K)] > 0$, and so $n > 0$. There is such a Beta for *every*
+# > for $n$. Since $0 < K < 1$, we have $E[K (1 - K)] > 0$, and so $n > 0$. There is such a Beta for *every*
 # > pair of shapes, and the explorer of section 6 shows it.
 
 # %%
@@ -311,12 +311,12 @@ assert abs(uneven) < 1e-4, f"with this `fair_raw` P(0) is {abs(uneven):.4f} {'ab
 #
 # When we train, we sample a gate. At test time we want one number. The rule of the paper (sec. 5) is (H9). If P(0) is
 # the largest of the three masses, the number is 0, and if P(1) is the largest, it is 1. If P(0 < H < 1) is the largest,
-# the number is the mean of the *underlying Kumaraswamy*, $\mathrm{E}[K]$. For which shapes $(a, b)$ do we get which of
+# the number is the mean of the *underlying Kumaraswamy*, $E[K]$. For which shapes $(a, b)$ do we get which of
 # the three?
 #
 # > You find the border of the region $z = 0$ at those shapes for which P(0) equals the larger of the other two masses.
 # > If P(0) ≥ 1/2, then P(0) is certainly the largest. With $k_0 = -l/(r-l)$, the condition P(0) ≥ 1/2 says that
-# > $b \ge -\ln 2 / \ln(1 - k_0^a)$. Where P(1) is negligible, this inequality gives the border exactly.
+# > $b \ge -\ln 2 / \ln(1 - k_0^a)$. The smaller P(1) is at the border, the nearer the border is to this curve.
 
 # %%
 fine_a, fine_b = torch.logspace(-2, 2, 161), torch.logspace(-2, 2, 161)
@@ -461,8 +461,9 @@ for a_of_words, b_of_words in zip(explorer.epochs[-1]["a"], explorer.epochs[-1][
 #    pair). Which mass is larger than P(0)?
 # 3. *Predict* what happens if you choose the preset "mostly 1" and narrow the stretch until the decision changes. Which
 #    mass is now the largest (`taken_over`, "P(0)" or "P(0<H<1)")? Then do it.
-# 4. *Change* `a` and `b` until the entropy is below 0.05 nats (`certain_shape`). *Explain* what such gates have in
-#    common.
+# 4. *Change* `a` and `b` until the entropy is below 0.05 nats, once with more than 95 % of the probability at 0 or at 1
+#    (`certain_shape`), and once with more than 90 % of it between them (`spread_shape`). *Explain* why the second gate
+#    is not certain at all.
 
 # %% tags=["prediction"]
 falls = "P(0)"
@@ -470,12 +471,13 @@ taken_over = "P(0<H<1)"
 
 # %% tags=["solution"]
 undecided_shape = (0.2, 0.64)
-certain_shape = (0.01, 10.0)
-for shape in (undecided_shape, certain_shape):
+certain_shape, spread_shape = (0.01, 10.0), (2.2, 2.6)
+for shape in (undecided_shape, certain_shape, spread_shape):
     print(shape, {name: round(value, 3) for name, value in describe_shape(*shape).items()})
 # 1. The other grows. 2. One of P(1) and P(0<H<1) is larger than P(0), although all three are below a half. 3. If the
-# stretch hardly reaches beyond 1, P(1) is nearly 0. 4. They are nearly certain. All mass is in one point or in a narrow
-# hump, and the entropy of a density may be negative.
+# stretch hardly reaches beyond 1, P(1) is nearly 0. 4. If nearly all mass is at one point, the gate is certain, and
+# its entropy is near 0. If nearly all mass is spread over (0, 1), the entropy is near 0 as well, because a uniform
+# density on (0, 1) has the entropy 0. So a low value of (H10) alone does not show that a gate is certain.
 
 # %% tags=["check"]
 moved = [describe_shape(shape, 0.5) for shape in (0.5, 1.0, 2.0)]
@@ -485,8 +487,11 @@ assert 0.44 < found["P(0)"] < 0.46, f"2. P(0) is {found['P(0)']:.3f}"
 assert found["decision"] > 0, "2. this gate is decided to be 0"
 narrow = describe_shape(3.0, 0.2, -0.001, 1.001)
 assert narrow[taken_over] == max(narrow[name] for name in ("P(0)", "P(1)", "P(0<H<1)")), f"3. not {taken_over}"
-entropy = describe_shape(*certain_shape)["entropy"]
-assert entropy < 0.05, f"4. the entropy is {entropy:.3f} nats"
+certain, spread = describe_shape(*certain_shape), describe_shape(*spread_shape)
+for entropy in (certain["entropy"], spread["entropy"]):
+    assert entropy < 0.05, f"4. the entropy is {entropy:.3f} nats"
+assert max(certain["P(0)"], certain["P(1)"]) > 0.95, "4. `certain_shape` is not certain"
+assert spread["P(0<H<1)"] > 0.9, "4. `spread_shape` has too much mass at 0 and 1"
 
 # %% [markdown]
 # ## Summary

@@ -171,11 +171,11 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 # %% [markdown]
 # You see that the average logarithm stays below the log-likelihood. This is Jensen's inequality, because the
 # logarithm is concave. We write $p(z \mid x)$ for the distribution of the gates of a text $x$,
-# $\mathrm{E}_{p(z \mid x)}$ for the average over gates drawn from it, and $p(y \mid x, z)$ for the probability that
+# $E_{p(z \mid x)}$ for the average over gates drawn from it, and $p(y \mid x, z)$ for the probability that
 # the predictor gives to the label $y$ when the gates are $z$:
 #
-# $$\log p(y \mid x) = \log \mathrm{E}_{p(z \mid x)}\big[p(y \mid x, z)\big] \;\ge\;
-# \mathrm{E}_{p(z \mid x)}\big[\log p(y \mid x, z)\big]. \tag{S2}$$
+# $$\ln p(y \mid x) = \ln E_{p(z \mid x)}\big[p(y \mid x, z)\big] \;\ge\;
+# E_{p(z \mid x)}\big[\ln p(y \mid x, z)\big]. \tag{S2}$$
 #
 # We maximise the right side, because one draw of the gates estimates it without bias. The left side cannot be
 # estimated in this way, because the logarithm of an average over a few draws is too small on average. The paper
@@ -184,8 +184,8 @@ print(f"more text is better for this predictor: p(y | x, z) = {likelihood(torch.
 #
 # > If these words are new to you, here is what they mean. The *prior* $p(z \mid x)$ says which gates are likely before
 # > we have seen the label, and the *posterior* says which are likely afterwards. *Variational inference* replaces the
-# > posterior by a distribution $q$ that we can draw from. One writes $p(y \mid x) = \mathrm{E}_q[p(y \mid x, z)\, p(z
-# > \mid x) / q(z)]$, and Jensen's inequality gives the bound $\mathrm{E}_q[\log p(y \mid x, z)] - \mathrm{KL}(q \,\|\,
+# > posterior by a distribution $q$ that we can draw from. One writes $p(y \mid x) = E_q[p(y \mid x, z)\, p(z
+# > \mid x) / q(z)]$, and Jensen's inequality gives the bound $E_q[\ln p(y \mid x, z)] - \mathrm{KL}(q \,\|\,
 # > p(z \mid x))$. (You find the KL divergence in section 8 of `02_kumaraswamy`. It is 0 if its two distributions are
 # > equal.) Here $q$ *is* $p(z \mid x)$, so the KL term is zero. The prior is learned, and nothing pulls it towards a
 # > fixed shape. Where does this lead? For one text, the right side of (S2) is an average over patterns, and an average
@@ -231,7 +231,7 @@ print(f"expected rate: eight masses {rate:.6f}, enumerated {chance @ counts / 8:
 # a sum is the sum of the expectations, and the expectation of an indicator is a probability. We divide by the number
 # $n$ of words and call the result the **expected rate** $S$ of the text:
 #
-# $$S = \frac1n\, \mathrm{E}\Big[\sum_{t=1}^{n} \mathbb{1}[z_t \ne 0]\Big] = \frac1n \sum_{t=1}^{n} \big(1 -
+# $$S = \frac1n\, E\Big[\sum_{t=1}^{n} \mathbb{1}[z_t \ne 0]\Big] = \frac1n \sum_{t=1}^{n} \big(1 -
 # P(z_t = 0)\big) = \frac1n \sum_{t=1}^n \big(1 - k_0^{\,a_t}\big)^{b_t}, \qquad k_0 = \frac{-l}{r-l}.
 # \tag{S3}$$
 #
@@ -416,10 +416,10 @@ for mode, claimed in apart.items():
 assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict*
-# for which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
-# *Change* $s$ and compute $L$ along (0, 1). Let `never` be the set of the two $s$ with $L = 0$. *Explain* what these
-# two values of $s$ tell you about a target of zero switches.
+# **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict* for
+# which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
+# *Change* $s$ and compute $L$ from 0 to 1, both included. Let `never` be the set of the two $s$ with $L = 0$. *Explain*
+# what these two values of $s$ tell you about a target of zero switches.
 
 # %% tags=["prediction"]
 best_s, best_switches = 0.5, 7 / 8 * 2 * 1 / 4

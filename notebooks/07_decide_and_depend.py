@@ -21,8 +21,8 @@
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
 # - how to count the switches of gates that depend on each other, for which we need to know the masses of the second
 #   gate in two cases, after a zero and after any other value;
-# - which shapes have a given rate, which of them pass most gradient to the task, and whether it helps to start gates
-#   there.
+# - which shapes have a given rate, with which of them the gradient of the task reaches the gate most often, and whether
+#   it helps to start gates there.
 #
 # **You need** `05_count_words` and `06_hold_a_rate`. You need no data and no GPU. The cells run in less than a
 # minute, and reading takes an hour with the exercises.
@@ -70,23 +70,23 @@ settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else t
 # %% [markdown]
 # ## 1. Expect one rate, select another
 #
-# We begin with two gates, made by hand. For each we print its three masses, how much it adds to the expected rate
-# $S$, and the value that the rule gives it at test time. You know the rule from `03_hardkuma`. It takes the likeliest
-# of $\{0\}$, $\{1\}$ and $(0, 1)$. In this notebook, "the rule" always means a rule for test time, and not one of the
-# two rules that move a multiplier.
+# We begin with two gates, made by hand. For each we print its three masses, how much it adds to the expected number of
+# selected words (the sum in (S3)), and the value that the rule gives it at test time. You know the rule from
+# `03_hardkuma`. It takes the likeliest of $\{0\}$, $\{1\}$ and $(0, 1)$. In this notebook, "the rule" always means a
+# rule for test time, and not one of the two rules that move a multiplier.
 
 # %%
 pair = HardKuma(torch.tensor([0.1, 1.0]), torch.tensor([0.35, 3.0]), p.left, p.right)  # two gates by hand
 masses = torch.stack([pair.prob_zero, pair.prob_interior, pair.prob_one], 1)
 print("P(0), P(0<z<1), P(1) of two gates, and what becomes of them:")
 for row, value in zip(masses.tolist(), decide(pair, p.rule).tolist(), strict=True):
-    print("  ", [round(mass, 3) for mass in row], f"adds {1 - row[0]:.3f} to S; at test time z = {value:.3f}")
+    print("  ", [round(mass, 3) for mass in row], f"adds {1 - row[0]:.3f} words; at test time z = {value:.3f}")
 
 # %% [markdown]
-# The first gate adds a good part of a word to the expected rate. But its largest mass is $P(0)$, so at test time its
-# word is not selected. With the second gate it is the other way round. It adds less than one word to the expected
-# rate, and at test time its word is selected. So you should not expect the two rates to agree. A text $i$ has $n_i$
-# words, and the share of words that a rule selects is
+# The first gate adds a good part of a word to the expected number of selected words. But its largest mass is $P(0)$, so
+# at test time its word is not selected. With the second gate it is the other way round. It adds less than one word, and
+# at test time its word is selected. So you should not expect the two rates to agree. A text $i$ has $n_i$ words, and
+# the share of words that a rule selects is
 #
 # $$S_{\text{rule}} = \frac{1}{\sum_i n_i} \sum_{i,t} \mathbb{1}\big[\mathrm{decide}(a_{it}, b_{it}) \ne
 # 0\big] \;\ne\; S. \tag{S13}$$
@@ -267,8 +267,9 @@ for row in (-1, 0):
 
 # %% [markdown]
 # You see that one estimate follows the exact line, and that the other is nearly flat. To find out why, we write down
-# the probability of a switch between the words $t$ and $t + 1$. We use $\pi_0^t$ for $P(z_t = 0 \mid z_{<t})$, and
-# the outer expectation is over $z_{<t}$:
+# the probability of a switch between the words $t$ and $t + 1$. We use $\pi_0^t$ for $P(z_t = 0 \mid z_{<t})$. All
+# probabilities below are given $z_{<t}$, which we do not write in $s_0$ and $s_1$. The outer expectation is over
+# $z_{<t}$:
 #
 # $$E\big[\pi_0^t\, s_0 + (1 - \pi_0^t)\, s_1\big], \qquad s_0 = P(z_{t+1} \ne 0 \mid z_t = 0), \qquad
 # s_1 = E\big[P(z_{t+1} = 0 \mid z_t) \mid z_t \ne 0\big]. \tag{S14}$$
@@ -340,7 +341,8 @@ fig
 # $$b(a) = \frac{\ln \tau}{\ln(1 - k_0^{\,a})}, \qquad P(z = 1) = \tau^{\rho(a)}, \qquad \rho(a) = \frac{\ln(1 -
 # k_1^{\,a})}{\ln(1 - k_0^{\,a})}, \qquad k_1 = \frac{1 - l}{r - l}. \tag{S15}$$
 #
-# By (S12), only draws inside $(0, 1)$ pass a gradient to the task. So we would like the interior to have much mass.
+# By (S12), the gradient of the task reaches the gate only through draws inside $(0, 1)$. So we would like the interior
+# to have much mass.
 #
 # > The mass alone does not tell us which point of the curve to take. The exponent $\rho$ is near 1 for small $a$ and
 # > grows with $a$ without bound, so the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To
@@ -462,14 +464,17 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 
 # %% [markdown]
 # On the made-up reviews the score is an error, so low is good. With all seeds but one, the models that start at the
-# target have less than half of the error of the others. With that one seed, the model has not learned much from
-# either start. On SST and on sentence pairs the start at the target does not raise the accuracy, and no model has
-# learned much after so few epochs. All of these runs have a constraint, and in none of them did the rate fall to 0.
+# target have less than half of the error of the others. With that one seed, the model has not learned much from either
+# start. On SST and on sentence pairs the start at the target does not raise the accuracy, and no model has learned much
+# after so few epochs. All of these runs have a constraint, and in none of them did the *expected* rate fall to 0. On
+# sentence pairs, the expected rate ends far above the target. There the constraint holds the share that the rule
+# selects, and the rule selects far less than is expected.
 #
-# The start has a cost, too. The expected rate is right from the first epoch. After training we keep the weights of
-# one epoch, and we only take an epoch whose rate is near the target. So we may keep the first epoch, although the
-# rule selects nothing yet. That happened once, on SST. We see the gain on one corpus of three, so the default is
-# `start: none`. If your run learns slowly, try `start: target`.
+# The start has a cost, too. After training we keep the weights of one epoch. It is the best among the epochs whose rate
+# is near the target or, if there is none, the epoch whose rate is nearest. After a start at the target, the expected
+# rate of the first epoch is already near it. So we may keep the first epoch, although the rule selects nothing yet.
+# That happened once, on SST. We see the gain on one corpus of three, so the default is `start: none`. If your run
+# learns slowly, try `start: target`.
 
 # %% tags=["check"]
 lower = dev.loc["made-up reviews", "target"] < dev.loc["made-up reviews", "none"] / 2

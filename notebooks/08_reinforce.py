@@ -83,7 +83,7 @@ rounding = 1e-12
 # The prices are $\lambda_1$ per selected word and $\lambda_2$ per switch, and in the experiments of this page
 # $\lambda_2$ is 0:
 #
-# $$\mathcal L = \mathrm{E}_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
+# $$\mathcal L = E_{z \sim p(z \mid x)}\big[c(z)\big], \qquad c(z) = \ell(x, z, y) + \lambda_1 \sum_t z_t +
 # \lambda_2 \sum_t |z_{t+1} - z_t|. \tag{R2}$$
 #
 # We need a model that has learned something but not everything, and a text on which it still hesitates. So we train
@@ -159,7 +159,7 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 # do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, and the
 # probabilities do. So with $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text we get:
 #
-# $$\nabla_\phi \mathcal L = \mathrm{E}_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
+# $$\nabla_\phi \mathcal L = E_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
 # c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
 #
 # For the predictor we need no such estimate. Its gradient comes by backpropagation through $\ell$, as usual.
@@ -231,7 +231,7 @@ _ = half_trained.eval()
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict*: if 10 is added to every cost, does the exact
 # gradient change (`mean_moves`, True or False)? Does the noise change (`noise_moves`)? *Change* the costs of `draws`
 # in this way and compute `lifted`, the estimates of single draws, [N, 10] as in `single`. *Explain* with
-# $\mathrm{E}[\nabla \ln p] = 0$, which is what (C5) of `01_choosing` says if every cost is 1.
+# $E[\nabla \ln p] = 0$, which is what (C5) of `01_choosing` says if every cost is 1.
 
 # %% tags=["prediction"]
 mean_moves, noise_moves = False, True
@@ -256,7 +256,7 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # $b$ that does not depend on the draw itself. The mean stays as it is, because the probabilities sum to 1 whatever the
 # parameters are:
 #
-# $$\mathrm{E}_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
+# $$E_z\big[(c(z) - b)\, \nabla \ln p(z)\big] = \nabla \mathcal L - b\, \nabla \sum_z p(z) = \nabla \mathcal
 # L. \tag{R5}$$
 #
 # We call such a number a *baseline*. A draw is then good if its cost is below the baseline, and bad if its cost is
@@ -401,12 +401,12 @@ assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_fa
 # parameters, so should it not be in the gradient? It is in the gradient, through (R4), but with noise. For
 # independent gates we can do better and compute it without noise:
 #
-# $$\mathrm{E}\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad \mathrm{E}\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t \big[p_t
+# $$E\Big[\sum_t z_t\Big] = \sum_t p_t, \qquad E\Big[\sum_t |z_{t+1} - z_t|\Big] = \sum_t \big[p_t
 # (1 - p_{t+1}) + (1 - p_t)\, p_{t+1}\big]. \tag{R7}$$
 #
 # Here we replace a random number by its mean. The mean stays the same, and no variance remains. (This is the simplest
 # case of the Rao-Blackwell theorem.) In the package, you get this with the setting `penalty: expected`. For dependent
-# gates, we can replace the draw $z_t$ by $\mathrm{E}[z_t \mid z_{<t}] = p_t$. This $p_t$ still depends on the earlier
+# gates, we can replace the draw $z_t$ by $E[z_t \mid z_{<t}] = p_t$. This $p_t$ still depends on the earlier
 # draws, so for them we still need the score function.
 
 # %%

@@ -170,7 +170,7 @@ print(f"greedy finds the most probable selection in {agree} of 100 texts; mean l
 # because $0$ and $1$ are their own squares. For gates with values in between they are ordered:
 #
 # $$z \in \{0, 1\} \;\Rightarrow\; \|z\|_0 = \|z\|_1 = \|z\|_2^2 = \textstyle\sum_t z_t; \qquad z \in [0, 1]
-# \;\Rightarrow\; \mathrm{E}\|z\|_0 \ge \mathrm{E}\|z\|_1 \ge \mathrm{E}\|z\|_2^2. \tag{R10}$$
+# \;\Rightarrow\; E\|z\|_0 \ge E\|z\|_1 \ge E\|z\|_2^2. \tag{R10}$$
 #
 # (The L2 norm itself, $\|z\|_2 = \sqrt{\textstyle\sum_t z_t}$ for binary gates, makes each further word cheaper than
 # the one before.)

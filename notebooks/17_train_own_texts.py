@@ -117,9 +117,9 @@ figures.show(fig)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* the score of the linear model that reads 1 % of the
-# words of each text (`guess`). *Change* the list of rates, and compute the score at 0.01, 0.02, ... 0.1 (`finer`, ten
-# numbers, with the same seed). *Explain* why you get so far with so few words, and what you nevertheless lose by a low
-# rate.
+# words of each text (`guess`). *Change* the list of rates, and compute the score *with the largest weights* at 0.01,
+# 0.02, ... 0.1 (`finer`, ten numbers, with the same seed). *Explain* why you get so far with so few words, and what you
+# nevertheless lose by a low rate.
 
 # %% tags=["prediction"]
 guess = 0.7
@@ -155,9 +155,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # take. If that is too long, begin with fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line
 # of the run says so, and `bfloat16=true` makes the training faster.
 #
-# Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single
-# words and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is worse than this
-# baseline, it has not learned your task yet.
+# Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single words
+# and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is clearly worse than this
+# baseline, it has not learned your task yet, or it reads too few words.
 #
 # Every word is read as a vector. If you give no file of `vectors`, they are random at first and trained with the model.
 # A word that occurs only once in your training texts has no vector of its own.
@@ -216,9 +216,9 @@ if claims.apply_to(p, "17_train_own_texts"):
 # (`vectors=glove.6B.50d`) or a pretrained encoder (`encoder=minilm`, or `encoder=owner/name` from the hub), train for
 # more epochs, or ask for more words.
 #
-# A rationale is not faithful only because the encoder was pretrained. In our run of MiniLM on SST at 20 % of the
-# words, you can tell most of the answers from the *number* of selected words alone (`31_selection_rates`, section
-# 16). In section 5 you see whether the same happens on your texts.
+# A pretrained encoder does not by itself make a rationale faithful. In our run of MiniLM on SST at 20 % of the words,
+# you can tell most of the answers from the *number* of selected words alone (`31_selection_rates`, section 16). In
+# section 5 you see whether the same happens on your texts.
 #
 # With a transformer, a selector may also stop learning. Then all its gates shut, or all open, in the first epochs,
 # and they stay so. We looked for this with a small transformer that was not pretrained, on 750 made-up reviews. Each
@@ -300,15 +300,17 @@ print(f"with the unselected words replaced, the prediction changes by {moved:.1e
 assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but the rationale"
 
 # %% [markdown]
-# Then we measure it, if your labels are classes. Here is what the rows of the table mean.
+# Then we measure it, if your labels are classes. In this table, *the answer* is the class that the predictor names when
+# it reads the whole text, with all gates open. It may differ from the answer of section 4, for which the predictor has
+# read the rationale only. Here is what the rows mean.
 #
-# - *Sufficiency* says how much the probability of the answer drops when the model reads only the rationale. If it is
-#   near 0, the rationale is enough.
-# - *Comprehensiveness* says how much this probability drops when the model reads the text without the rationale. If
-#   it is near 0, the other words would have been enough, too.
-# - *Count tells* is the share of the answers that you can predict from the number of selected words alone. *Answer
-#   share* is the share of the most frequent answer. If the first is far above the second, the rationale is a code.
-#   Then it matters little which words it contains.
+# - *Sufficiency* says how much the probability of the answer drops when the predictor reads only the rationale. If it
+#   is near 0, the rationale is enough.
+# - *Comprehensiveness* says how much this probability drops when the predictor reads only the other words. If it is
+#   near 0, the other words would have been enough, too.
+# - *Count tells* is the share of the answers that you can predict from the number of selected words alone. The *share
+#   of the most frequent answer* is what you reach if you always guess the most frequent answer. If the first is far
+#   above the second, the rationale is a code. Then it matters little which words it contains.
 # - *Calibration error* compares the probability of the answers with the share of them that are right, in groups of
 #   texts with similar probabilities.
 

@@ -51,8 +51,8 @@ export.show_runs()
 # - *Open cells* is the share of pairs of words, `@@NULL@@` included, whose weight is not exactly 0. A map gives
 #   weights in both directions, from the premise to the hypothesis and back. We count those that premise words give to
 #   hypothesis words.
-# - *Target* is the share of open cells that we set as the target of HardKuma's constraint. No other model has a target,
-#   so you find the column empty in its row.
+# - *Target* is the share of open cells that we set as the target of HardKuma's constraint. The other models have no
+#   target, so the column is empty in their rows.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
 # - *Behind softmax* is the accuracy of softmax on the same corpus minus the accuracy of the row. *Its deviation* is
@@ -196,11 +196,12 @@ for k, label in enumerate(LABELS):
 # With a map, the weights of each premise word sum to 1, and all of this can go to `@@NULL@@`. With HardKuma gates, all
 # cells of a row may be closed. How often does this happen?
 #
-# We say that a premise word *meets* a hypothesis word if their cell is open. The table below counts the words that a
-# premise word meets. A row is *settled* if all of its weights that are not 0 form one group. You know from (A10) in
-# `40_sparse_attention` that a map has no gradient there. Each HardKuma gate has a gradient of its own, so this column
-# has no number for HardKuma. *Weight given* is the sum of the weights of a row, which is 1 for a map. The last column
-# is the part of this sum that goes to `@@NULL@@`. We count all test pairs of your own runs.
+# We say that a premise word *meets* a hypothesis word if their cell is open. `@@NULL@@` counts as a word on both sides,
+# so with a map each word meets at least one. The table below counts the words that a premise word meets. A row is
+# *settled* if all of its weights that are not 0 form one group. You know from (A10) in `40_sparse_attention` that a map
+# has no gradient there. Each HardKuma gate has a gradient of its own, so this column has no number for HardKuma.
+# *Weight given* is the sum of the weights of a row, which is 1 for a map. The last column is the part of this sum that
+# goes to `@@NULL@@`. We count all test pairs of your own runs.
 
 # %%
 facts = []
@@ -293,13 +294,13 @@ else:
     print("The table of multipliers is made from the committed runs. You find those of your runs in their history.csv.")
 
 # %% [markdown]
-# *Reading*. (There are three seeds from scratch, four with the warm start, and one whose constraint holds the
-# expected share.) Compare runs of the same seed. After the same number of passes, gates that start from softmax
-# attention are less than two points behind softmax on test. Gates from scratch are four to six points behind it. If
-# we shut all cells, the models with the warm start are right on fewer than half of the pairs (a third would be
-# chance). So their accuracy depends on the few cells that are open. You also see a difference in the multiplier. In
-# the three runs from scratch it is negative in every epoch, so the constraint rewards open cells throughout. With the
-# warm start it stays near 0, so the constraint changes the gates little.
+# *Reading*. (There are three seeds from scratch, four with the warm start, and one whose constraint holds the expected
+# share.) Compare runs of the same seed. After the same number of passes, gates that start from softmax attention are
+# less than two points behind softmax on test. Gates from scratch are four to six points behind it. If we shut all
+# cells, the models with the warm start are right on fewer than half of the pairs (a third would be chance). So their
+# accuracy depends on the few cells that are open. You also see a difference in the multiplier. In the three runs from
+# scratch it is negative at the end of every epoch, so the constraint rewards open cells during nearly all of the
+# training. With the warm start it stays near 0, so the constraint changes the gates little.
 #
 # Bastings et al. set a target of 10 % and report 8.5 % of the cells. Is this a contradiction? Seven of our runs have
 # this target, and their constraint holds the share of cells that the rule opens. In the printed line you see where the

@@ -166,15 +166,18 @@ if is_ours:
     assert bottleneck[500] - bottleneck[200] > 0.3, "with the authors' number of steps, it is further from the truth"
 
 # %% [markdown]
-# One published number is far from ours. It is the divergence of the information bottleneck. We fitted the bottleneck
-# in 200 steps, which is our default for fits to single texts. With the 500 steps of the authors' code
+# One published number is far from ours. It is the divergence of the information bottleneck. We fitted the bottleneck in
+# 200 steps, which is our default for fits to single texts. With the 500 steps of the authors' code
 # (`params/probes/toy_fitted.yaml`) our number agrees with theirs, so after 200 steps our fit had not converged. You
 # also see that with more steps, the bottleneck is *further* from the truth. Our guess is that it then drops more of
-# what this one answer does not need. For the two other methods, the number of steps makes hardly any difference.
+# what this one answer does not need. For the two other methods, compare runs of the same seed. On the two seeds that
+# have both numbers of steps, these methods hardly differ. (Their means in the table do differ, because the means are
+# over other seeds.)
 #
-# The paper's 0.00 for `states` lies at the lower end of the interval in which we expect one more run of ours. Its
-# number for additive noise lies at the upper end of this interval. So another seed alone could explain these two
-# differences, although the intervals of our means exclude both numbers.
+# The paper's 0.00 for `states` lies just below the interval in which we expect one more run of ours, and its divergence
+# (KL) of additive noise lies just above this interval. The paper rounds both numbers to two decimals, and before
+# rounding they may have been inside. So another seed alone could explain these two differences, although the intervals
+# of our means exclude both numbers.
 #
 # ## 2. One sequence, every method (Figure 3)
 #
@@ -688,9 +691,10 @@ if is_ours:
 # neutral words. And as in the paper, we can mask nearly everything if we also fit a baseline to each single sentence.
 # Then the baseline alone leads to the answer, and you learn nothing from such a mask.
 #
-# Through masking, our models lose two to four points of accuracy, and the paper's models lose none. Is our margin the
-# cause? In the next table you can compare the same GRU at our margin and at a fifth of it. *Lost* is the accuracy
-# that we lose by masking, in points.
+# Through masking, the models lose two to four points of accuracy in our probes of inputs, and up to six in our probes
+# of states, depending on the layer and the seed. In the paper, masking does not lower the macro F1. Is our margin the
+# cause? In the next table you can compare the same GRU at our margin and at a fifth of it. *Lost* is the accuracy that
+# we lose by masking, in points.
 
 # %%
 rows = everything[everything["settings"].str.contains("reader=gru") & everything["settings"].str.contains("subject=")]

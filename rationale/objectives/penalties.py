@@ -149,7 +149,8 @@ def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
         H(p) = -p ln p - (1 - p) ln(1 - p),   p = P(Z != 0)
 
     It lies in [0, ln 2], for every kind of gate. The entropy of a whole gate with values between 0 and 1, eq. (H10),
-    may be negative and is largest for a gate that is rarely 0 or 1. With o = ln p - ln(1 - p), the derivative of H by o
+    is another number. It may be negative, and it is low for a gate that is hardly ever 0 or 1, although the value of
+    such a gate is uncertain. With o = ln p - ln(1 - p), the derivative of H by o
     is -o p (1 - p), as in eq. (R8), notebooks/08_reinforce.py. Both masses are passed as logarithms, so that value and
     gradient stay accurate where one of them is tiny. A gate whose mass is exactly 0 or 1 has entropy 0.
 
