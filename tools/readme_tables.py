@@ -249,9 +249,10 @@ def search_steps_table(results: pd.DataFrame) -> str:
     """The table of the score functions beside the relaxed gate after each quarter of the steps, in Markdown."""
     rows = []
     for row in search_steps(search_rows(results), read_by_text()).to_dict("records"):
-        cells = [row["method"].replace("_", " "), f"{row['margin']:g}", f"{row['steps']:,}"]
+        cells = [row["method"].replace("_", " "), f"{row['margin']:g}", f"{row['start']:g}", f"{row['steps']:,}"]
         rows.append([*cells, *(with_interval(row[name], scale=100) for name in BEHIND_GATE)])
-    return with_legend(markdown(["score function", "margin", "steps", *BEHIND_GATE], rows), bootstrapped=True)
+    heads = ["score function", "margin", "multiplier at the start", "steps", *BEHIND_GATE]
+    return with_legend(markdown(heads, rows), bootstrapped=True)
 
 
 def masking_table(results: pd.DataFrame) -> str:

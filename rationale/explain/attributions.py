@@ -226,7 +226,7 @@ def masks(
     parameters = [raw, baseline] if learn_baseline else [raw]
     optimizer = torch.optim.Adam(parameters, lr=rate)
     for step in range(1, num_steps + 1):
-        gates = _free_gates(raw, estimator)
+        gates = free_gates(raw, estimator)
         z = gates.rsample() if gates.has_rsample else gates.sample()
         distance = divergence(original, frozen.masked(batch, layer, z, baseline))
         gap, multiplier = distance.detach() - margin, log_multiplier.exp()
@@ -245,7 +245,7 @@ def masks(
         optimizer.step()
         raw.data.clamp_(-10, 10)
         log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
-    return _free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+    return free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
 
 
 def quarters(num_steps: int) -> tuple[int, ...]:
@@ -302,7 +302,8 @@ masks_by_score = partial(masks, estimator="score")  # with the multiplier, as th
 masks_by_released_score = partial(masks, estimator="score_released")
 
 
-def _free_gates(raw: Tensor, estimator: str) -> HardConcrete | Bernoulli:
+def free_gates(raw: Tensor, estimator: str) -> HardConcrete | Bernoulli:
+    """The gates of `masks`, whose logits [B, T] are free: Hard Concrete if relaxed, otherwise Bernoulli."""
     if estimator == "relaxed":
         return HardConcrete(raw, TEMPERATURE, LEFT, RIGHT, validate_args=False)
     return Bernoulli(logits=raw, validate_args=False)

@@ -18,6 +18,7 @@ def smallest_masks(
     longest: int = 16,
     max_rows: int = 4096,
     margin: float | None = None,
+    among: Tensor | None = None,
 ) -> list[Tensor]:
     """All smallest sets of positions that keep the answer of each text when all other positions are erased.
 
@@ -41,6 +42,8 @@ def smallest_masks(
         Number of masks per run of the model.
     margin : float >= 0 or None
         epsilon, in nats.
+    among : bool [B, T] or None
+        The positions that may be kept, T_i of each text; None: all. They have to keep the answer together.
 
     Returns
     -------
@@ -50,9 +53,9 @@ def smallest_masks(
     Raises
     ------
     ValueError
-        If a text has more than `longest` positions.
+        If a text has more than `longest` positions that may be kept.
     """
-    mask = frozen.mask(batch)
+    mask = frozen.mask(batch) if among is None else among
     lengths = mask.sum(1)
     if int(lengths.max()) > longest:
         raise ValueError(f"batch: a text of {int(lengths.max())} positions; the search accepts at most {longest}")

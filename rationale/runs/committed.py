@@ -95,6 +95,7 @@ BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one val
 
 OWN_TEXTS = "own_texts.csv"  # corpora as if they were texts of one's own
 OWN_SEARCH = "own_search.csv"  # settings of a pretrained encoder that were tried on texts of one's own, on dev
+SPARE_WORDS = "spare_words.csv"  # whether draws need the words that a fitted mask can spare
 FIXED_WORDS = "fixed_words.csv"  # MiniLM on words of SST that a rule has selected
 TRANSFORMER_START = "transformer_start.csv"  # gates of a small transformer without pretraining, by epoch
 
@@ -384,12 +385,13 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     names = part["metric"].map(lambda name: name.partition("_at_")[0])  # "f1_at_500": after 500 steps
     part = part[part["model"].isin(masks) & names.isin([*SEARCH_METRICS, *SMALLEST])]
     searched = part["model"].map(lambda model: not METHODS[model].needs_margin)
-    part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_without_margin)))
+    part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_of_the_search)))
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
 
 
-def _without_margin(line: str) -> str:
-    return write_settings({name: value for name, value in read_settings(line).items() if name != "margin"})
+def _of_the_search(line: str) -> str:
+    fits = ("margin", "multiplier_init")  # what a fit has and exact search does not
+    return write_settings({name: value for name, value in read_settings(line).items() if name not in fits})
 
 
 def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -403,7 +405,8 @@ def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per method, margin, runs (a tuple of names) and number of steps, and per metric of `BEHIND_GATE` the
+        One row per method, margin, multiplier at the start (`start`), runs (a tuple of names) and number of steps, and
+        per metric of `BEHIND_GATE` the
         difference from `masks` of the same runs, a `Difference` with its bootstrap interval over texts and seeds. None
         where texts have no scores.
     """
@@ -418,8 +421,8 @@ def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
                 pairs = {name: [f"{model} {name}{end}" for model in (method, "masks")] for name in BEHIND_GATE}
                 found = {name: by_text.difference(scores, runs, *pair) for name, pair in pairs.items()}
                 if any(one is not None for one in found.values()):
-                    row = {"method": method, "margin": settings["margin"], "runs": runs, "steps": steps}
-                    table.append(row | found)
-    columns = ["method", "margin", "runs", "steps"]
+                    row = {"method": method, "margin": settings["margin"], "start": settings["multiplier_init"]}
+                    table.append(row | {"runs": runs, "steps": steps} | found)
+    columns = ["method", "margin", "start", "runs", "steps"]
     table = pd.DataFrame(table, columns=[*columns, *BEHIND_GATE], dtype=object)
-    return table.sort_values(columns, ascending=[False, True, True, True], ignore_index=True)
+    return table.sort_values(columns, ascending=[False, True, True, True, True], ignore_index=True)

@@ -161,12 +161,15 @@ def network_name(p: dict[str, Any], notebook: str) -> str:
 def method_network(method: str, p: dict[str, Any], notebook: str) -> str:
     """The network of one method of a run: that of the run's model, and the settings of the method.
 
-    For probes, the settings are those that differ from the notebook's defaults; for fitted masks, the margin.
+    For probes, the settings are those that differ from the notebook's defaults; for fitted masks, the margin, and the
+    multiplier at the start if it differs.
     """
     usual, named, facts = defaults_of(notebook), [network_name(p, notebook)], METHODS[method]
     if facts.is_probe:
         keys = ("votes", "form", "divergence", "margin")
         named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]
-    elif facts.needs_margin:
+    elif facts.is_fitted_mask:
+        start = p.get("multiplier_init", usual["multiplier_init"])
         named += [f"margin={p['margin']:g}"]
+        named += [f"multiplier_init={start:g}"] if start != usual["multiplier_init"] else []
     return ", ".join(filter(None, named))
