@@ -6,7 +6,7 @@ RUN    := $(BIN)python -m rationale.runs
 CORES  ?= 2
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
-	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *sys.argv[1:]]).replace("=", "")).strip("-"))
+	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *(item for item in sys.argv[1:] if item[0] != "-")]).replace("=", "")).strip("-"))
 INSTALL = $(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint $(PINS) --editable
 
 help:        ## list the targets
@@ -74,10 +74,11 @@ explore: .venv/explore ## the explorers as a page in the browser: sliders, your 
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
-own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2")
+own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2", OWN_NAME=second)
+	@[ -n "$$DATA" ] || [ -z "$$TEXT$$LABEL" ] || { echo "TEXT and LABEL are columns of a file, give it too: make own DATA=reviews.csv TEXT=body LABEL=stars" >&2; exit 2; }
 	@name=$${OWN_NAME:-$$($(BIN)python -c '$(NAME_IT)' $(notdir $(PARAMS)))}; \
 	$(RUN) 17_train_own_texts $${DATA:+"corpus=$$DATA"} $${TEXT:+"text=$$TEXT"} $${LABEL:+"label=$$LABEL"} \
-		$(PARAMS) --name "$$name" --again-if-changed
+		$(PARAMS) --name "$$name"
 
 twins: setup ## the notebooks as .ipynb files for plain papermill: outputs/twins/
 	@$(BIN)python -m tools.twins

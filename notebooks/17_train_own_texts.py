@@ -142,16 +142,15 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
 # the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`). A line
-# then tells you at which epoch it converged. If the score still improves in the last of the `epochs`, the line says
-# so.
+# then tells you at which epoch it converged, or that the `epochs` were too few to know.
 #
 # An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
 # your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its
 # layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads nearly all words at
 # first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`).
-# `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting.
-# If the line says that the model still improves, give more `epochs`. On a CPU, a transformer takes minutes for
-# thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will
+# `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
+# the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes
+# for thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will
 # take. If that is too long, begin with fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line
 # of the run says so, and `bfloat16=true` makes the training faster.
 #

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from own_files import rated, reviews, write_lines, write_table
@@ -122,6 +123,13 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
 def test_what_is_no_list_of_texts_is_refused(labelled, wrong):
     with pytest.raises(BadInput, match=r"is (a single text|no list); accepted: a list of texts|text 1: .* is no text"):
         labelled(wrong)
+
+
+@pytest.mark.parametrize("table", [{"id": [1], "body": ["a text"]}, pd.DataFrame({"id": [1], "body": ["a text"]})])
+def test_a_table_is_refused_although_it_is_a_list_of_the_names_of_its_columns(labelled, table):
+    with pytest.raises(BadInput, match=r"a table with the columns \['id', 'body'\]; accepted: one column, as in table"):
+        labelled(table)
+    assert len(labelled(table["body"])) == 1
 
 
 def test_no_texts_have_no_answers(labelled):

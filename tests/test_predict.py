@@ -432,6 +432,19 @@ def test_a_run_that_is_not_there_is_refused_with_those_that_are(scored):
         load_run(f"{scored}-nowhere/x")
 
 
+def test_a_folder_above_or_beside_the_runs_is_refused_with_the_runs_nearby(tmp_path):
+    for name in ("one", "two"):
+        place = tmp_path / "12_train_sst" / name
+        place.mkdir(parents=True)
+        (place / "run.ipynb").write_text("{}")
+    with pytest.raises(BadInput, match="12_train_sst: holds no model.safetensors, but runs: one, two; accepted"):
+        load_run(tmp_path / "12_train_sst")
+    with pytest.raises(BadInput, match="three: no such run .there: one, two.; accepted"):
+        load_run(tmp_path / "12_train_sst" / "three")
+    with pytest.raises(BadInput, match="nowhere: no such run .there: 12_train_sst/one, 12_train_sst/two.; accepted"):
+        load_run(tmp_path / "nowhere")
+
+
 def test_only_a_line_break_ends_a_text(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("one\u2028text\r\nanother\x0bone\n", encoding="utf-8")

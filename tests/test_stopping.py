@@ -69,7 +69,7 @@ def test_one_line_says_how_a_training_ended():
     assert line == "converged at epoch 3: dev accuracy 0.7 (epoch 3), not better in 4 more epochs"
     line = rule.describe_end(rows[:4], best_of(rows[:4], rule), 4)
     assert line.startswith(
-        "still improving at the last epoch, 4: dev accuracy 0.7 (epoch 3) is kept, which 1 more epoch has"
+        "not known to have converged at the last epoch, 4: dev accuracy 0.7 (epoch 3) is kept, which 1 more epoch has"
     )
     line = rule.describe_end(rows[:3], best_of(rows[:3], rule), 4)
     assert line.startswith("still improving at the last epoch, 3: dev accuracy 0.7 (epoch 3) is kept; a larger number")

@@ -136,7 +136,10 @@ def decoded(content: bytes, where: Path | str, first: int = 1) -> str:
     except UnicodeDecodeError as error:
         line = first + error.object[: error.start].count(b"\n")
         byte = error.object[error.start]
-        raise BadInput(f"{where}:{line}: not text in UTF-8 (byte 0x{byte:02x}); accepted: UTF-8") from None
+        raise BadInput(
+            f"{where}:{line}: not text in UTF-8 (byte 0x{byte:02x}); accepted: UTF-8; save it as such (CSV UTF-8) or "
+            "convert it (iconv -f latin1 -t utf-8, if it is Latin-1)"
+        ) from None
 
 
 def parse_json(text: str, where: str, accepted: str) -> Any:

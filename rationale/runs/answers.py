@@ -10,7 +10,7 @@ but the numbers of new words, if its encoder reads word pieces.
 
 import copy
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -232,6 +232,9 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     """
     if isinstance(texts, str):
         raise BadInput(f"texts: {excerpt(texts)} is a single text; accepted: a list of texts, [{excerpt(texts)}]")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # whose items would be the names of the columns
+        names = excerpt(list(texts))
+        raise BadInput(f"texts: a table with the columns {names}; accepted: one column, as in table['text']")
     if not isinstance(texts, Iterable):
         raise BadInput(f"texts: {excerpt(texts)} is no list; accepted: a list of texts")
     found = list(_empty(run, texts))

@@ -422,15 +422,23 @@ def _file(folder: Path | str, name: str) -> Path:
 
 
 def _lacks(folder: Path | str, name: str) -> str:
-    """Why a folder has no file of this name; for a folder that does not exist, the finished runs beside it."""
-    if Path(folder).is_dir():
-        return f"holds no {name}"
-    if Path(folder).is_file():
+    """Why a folder has no file of this name, and where the nearest finished runs are: inside it, or beside it."""
+    folder = Path(folder)
+    if folder.is_dir():
+        runs = _finished_runs(folder, "*")
+        return f"holds no {name}" + (f", but runs: {runs}" if runs else "")
+    if folder.is_file():
         return "a file, not the folder of a run"
-    if Path(folder).with_name(f"{Path(folder).name}.partial").is_dir():
+    if folder.with_name(f"{folder.name}.partial").is_dir():
         return "a run that has not finished; the same command continues it"
-    there = sorted(path.name for path in Path(folder).parent.glob("*") if is_finished(path))
-    return f"no such run (there: {', '.join(there) or 'none; `make run` makes one'})"
+    there = _finished_runs(folder.parent, "*") or _finished_runs(folder.parent, "*/*")
+    return f"no such run (there: {there or 'none; `make run` makes one'})"
+
+
+def _finished_runs(folder: Path, pattern: str) -> str:
+    """The finished runs below a folder, at most ten of them, in one line."""
+    there = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if is_finished(path))
+    return ", ".join(there[:10]) + (", ..." if len(there) > 10 else "")
 
 
 def read_parameters(folder: Path | str) -> dict:

@@ -113,9 +113,11 @@ class ModelSelection:
         if self.has_converged(history, best, epochs):
             return f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
         if self._is_admissible(best):
-            kept = f"{self._score_of(best)} is kept"
-            kept += f", which {since} more epoch{'s have' if since > 1 else ' has'} not changed" if since else ""
-            return f"still improving at the last epoch, {len(history)}: {kept}; a larger number of epochs may help"
+            kept = f"at the last epoch, {len(history)}: {self._score_of(best)} is kept"
+            if not since:
+                return f"still improving {kept}; a larger number of epochs may help"
+            more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"
+            return f"not known to have converged {kept}, which {more}; a larger number of epochs may help"
         outside = f"the {_words(self.rate)} of none is within {self.tolerance:.4g} of the target {self.target}"
         reason = outside if self._outside(best) else f"the first {self.patience} are not"
         return f"not converged at the last epoch, {len(history)}: no epoch is admissible, {reason}; try more epochs"
