@@ -337,6 +337,11 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
     ("data", "settings", "message"),
     [
         (None, {}, "data: None is no path; accepted: a file, a folder, or hub:owner/name"),
+        (
+            pd.DataFrame({"text": ["a"]}),
+            {},
+            r"data: a table is no path; accepted: a file, .*; save it first, by data.to",
+        ),
         ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
         ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
         ("r.csv", {"folder": 5}, "folder: 5 is no path; accepted: a folder"),

@@ -117,6 +117,26 @@ def test_a_page_of_a_table_says_which_answers_are_wrong(labelled, capsys, tmp_pa
     assert "wrong" not in told(capsys, labelled, "--file", path, "--html")[1]
 
 
+def test_a_table_keeps_the_columns_that_are_asked_for_beside_the_answers(labelled, tmp_path, capsys):
+    """More rows than are read at once, one of them without a text."""
+    rows = [{"id": f"r{i}", "body": "" if i == 3 else f"film number {i}", "date, place": i} for i in range(WINDOW + 3)]
+    path = str(write_table(tmp_path / "new.csv", rows))
+    kept = ["--keep", "date, place", "--keep", "id"]
+    code, out, _ = told(capsys, labelled, "--file", path, "--csv", *kept)
+    found = list(csv.DictReader(out.splitlines()))
+    assert code == 0 and list(found[0]) == ["date, place", "id", "text", "label", "probability", "rationale"]
+    assert [row["id"] for row in found] == [row["id"] for row in rows] and found[5]["date, place"] == "5"
+    assert [row["text"] for row in found] == [row["body"] for row in rows] and found[3]["label"] == ""
+    assert "only with --csv and --file" in told(capsys, labelled, "--file", path, "--html", *kept)[2]
+    assert "only for --file with a table" in told(capsys, labelled, "--file", labelled, "--csv", *kept)[2]
+    assert (
+        "no column 'ids'; its columns are id, body, date, place, did you mean id"
+        in (told(capsys, labelled, "--file", path, "--csv", "--keep", "ids")[2])
+    )
+    code, out, err = told(capsys, labelled, "--file", path, "--csv", "--keep", "id", "--keep", "id")
+    assert code == 2 and not out and "--keep id: given twice" in err
+
+
 @pytest.mark.parametrize("options", [("--csv",), ("--jsonl",), ("--spans",), ()])
 def test_a_column_of_labels_is_for_the_page_of_a_table(labelled, lines, capsys, tmp_path, options):
     path = str(write_table(tmp_path / "t.csv", [{"body": "a film", "stars": "pos"}]))

@@ -27,7 +27,9 @@ UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such
 def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
     """Train a model on texts of one's own; see `rationale.fit`, whose arguments these are."""
     if not isinstance(data, str | os.PathLike):
-        raise BadInput(f"data: {excerpt(data)} is no path; accepted: a file, a folder, or hub:owner/name")
+        given = "a table" if hasattr(data, "to_csv") else excerpt(data)
+        advice = "; save it first, by data.to_csv('texts.csv', index=False)" if hasattr(data, "to_csv") else ""
+        raise BadInput(f"data: {given} is no path; accepted: a file, a folder, or hub:owner/name{advice}")
     if type(threads) is not int or threads < 1:
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
     given = {name: _plain(value) for name, value in settings.items()}

@@ -210,6 +210,8 @@ def parser() -> argparse.ArgumentParser:
     output = form.add_mutually_exclusive_group()
     output.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
     output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale")
+    form.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column of the table, such as an "
+                      "id, that --csv writes before each answer; may be repeated")  # fmt: skip
     output.add_argument("--html", action="store_true", help="a page that stands alone, with the rationales highlighted")
     form.add_argument(
         "--spans", action="store_true", help="passages as characters of the original text, instead of tokens and gates"
@@ -261,6 +263,8 @@ def _refuse_unused(options: argparse.Namespace) -> None:
     """Refuse options that would have no effect."""
     if options.overwrite and options.export is None:
         raise BadInput("--overwrite: only with --export, whose older file it replaces")
+    if options.keep and not (options.csv and options.file):
+        raise BadInput(f"--keep {options.keep[0]}: only with --csv and --file, a table of which it keeps a column")
     if options.title is not None and not options.html:
         raise BadInput("--title: only with --html, whose page it is the title of")
     if options.label and not options.html:
@@ -290,8 +294,10 @@ def _rows(options, run) -> Iterator["Labelled"]:
         raise BadInput(
             f"--file {options.file}: {kind} is neither lines of text nor a table; {ADVICE[kind]}; accepted: {accepted}"
         )
-    for name in ("column", "label"):
-        if (given := getattr(options, name)) and not is_table:
+    for name in ("column", "label", "keep"):
+        given = getattr(options, name)
+        given = given[0] if given and name == "keep" else given
+        if given and not is_table:
             raise BadInput(f"--{name} {given}: only for --file with a table; accepted are {', '.join(SUFFIXES)}")
     if options.text and not all(text.strip() for text in options.text):
         raise BadInput("--text: an empty text; accepted is at least one word")
@@ -309,7 +315,7 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
     if options.html:
         yield from parts_of_page(answers, options.title or "Rationales")
     elif options.csv:
-        yield from written.as_table(run, answers, options.spans)
+        yield from written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
     elif options.jsonl:
         yield from map(_as_json, written.as_json(answers))
     else:

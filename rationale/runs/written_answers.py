@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,44 @@ def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
         yield row | {"rationale": [span._asdict() for span in answer.rationale], "unknown": answer.unknown}
 
 
-def as_table(run: SavedRun, answers: Iterable[Answer], spans: bool) -> Iterator[str]:
+def kept_cells(path: Path | None, columns: list[str]) -> tuple[list[str], Iterable[tuple]]:
+    """The names of these columns of a table, and their cells row by row; no names and empty rows if none is wanted.
+
+    Raises
+    ------
+    BadInput
+        The table has no such column, or one is named twice.
+    """
+    if path is None or not columns:
+        return [], repeat(())
+    table, twice = open_table(path), next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"--keep {twice}: given twice; accepted: each column once")
+    for name in columns:
+        table.require({"--keep": name})
+    return columns, (tuple(cells) for _, cells in table.rows({f"--keep {name}": name for name in columns}))
+
+
+def as_table(
+    run: SavedRun,
+    answers: Iterable[Answer],
+    spans: bool,
+    kept: list[str] | None = None,
+    cells: Iterable[tuple] = repeat(()),
+) -> Iterator[str]:
     """The lines of a CSV file: text, label and probability (or a column per score), and the rationale.
 
-    The rationale is its passages with " | " between them, or [[start, end], ...] with `spans`.
+    The rationale is its passages with " | " between them, or [[start, end], ...] with `spans`. Before all this stand
+    the columns `kept` of the table that the texts are from, with these `cells` in each row.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
-    yield _line(["text", *["second"] * run.of_pairs, *values, "rationale"])
-    for answer in answers:
+    yield _line([*(kept or []), "text", *["second"] * run.of_pairs, *values, "rationale"])
+    for answer, own in zip(answers, cells, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]
         passages = json.dumps([[start, end] for start, end, _ in answer.rationale]) if spans else ""
         passages = passages or " | ".join(" ".join(span.text.split()) for span in answer.rationale)
-        yield _line([*texts, *given, passages])
+        yield _line([*own, *texts, *given, passages])
 
 
 def _line(values: list) -> str:
