@@ -340,7 +340,7 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
         (
             pd.DataFrame({"text": ["a"]}),
             {},
-            r"data: a table is no path; accepted: a file, .*; save it first, by data.to",
+            r"data: a table is no path; accepted: a file, .*; save it first, by data.to_csv.*",
         ),
         ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
         ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
