@@ -117,9 +117,9 @@ figures.show(fig)
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* the score of the linear model that reads 1 % of the
-# words of each text (`guess`). *Change* the list of rates, and compute the score *with the largest weights* at 0.01,
-# 0.02, ... 0.1 (`finer`, ten numbers, with the same seed). *Explain* why you get so far with so few words, and what you
-# nevertheless lose by a low rate.
+# words of each text (`guess`). We compare your guess with the result, but we do not grade it. *Change* the list of
+# rates, and compute the score *with the largest weights* at 0.01, 0.02, ... 0.1 (`finer`, ten numbers, with the same
+# seed). *Explain* why you get so far with so few words, and what you nevertheless lose by a low rate.
 
 # %% tags=["prediction"]
 guess = 0.7
@@ -133,7 +133,7 @@ finer = training.score_by_rate(splits, texts.head, [k / 100 for k in range(1, 11
 assert len(finer) == 10, "one number for each of 0.01, 0.02, ... 0.1"
 for k, rate in ((1, 0.02), (4, 0.05), (9, 0.1)):
     assert abs(finer[k] - by_rate["largest weights"][rates.index(rate)]) < 1e-9, f"another score at {rate}"
-print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; your guess: {guess}")
+print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; the guess of exercise 1 was {guess}")
 
 # %% [markdown]
 # ## 3. Train
@@ -400,7 +400,7 @@ assert len(again) == len(answers), "one answer for each text"
 for before, after in zip(answers, again, strict=True):
     assert after.text.split() == [word for span in before.rationale for word in span.text.split()], "the passages alone"
 turned = np.mean([before.label != after.label for before, after in zip(answers, again, strict=True)])
-print(f"{turned:.0%} of the answers change; your guess: {changes:.0%}")
+print(f"{turned:.0%} of the answers change; the guess of exercise 2 was {changes:.0%}")
 
 # %% [markdown]
 # ## Summary

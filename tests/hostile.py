@@ -184,6 +184,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         *(["{run}", "--file", path] for path in ("/dev/zero", "{place}/zero.yaml", "/proc/self/mem")),
         ["{run}", "--text", "a", "--title", "x"], ["{run}", "--text", "a", "--overwrite"],
         ["{run}", "--export", "{place}/m.onnx", "--csv"],
+        ["{run}", "--text", "a", "--csv", "--keep", "id"], ["{run}", "--file", "{place}/text", "--csv", "--keep", ""],
         ["{run}"], ["{run}", "--text"], ["{run}", "--jsonl"], ["{run}/metrics.json", "--text", "a"], [],
     ],
     "rationale.results": [
