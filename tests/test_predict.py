@@ -427,6 +427,14 @@ def test_a_pair_is_refused_by_a_run_on_texts(scored):
         list(predict(load_run(scored), [["a"], ["a", "|||", "b"]]))
 
 
+def test_an_answer_without_a_selected_word_says_that_it_depends_on_none():
+    p = SimpleNamespace(corpus="sst")
+    run = SavedRun(SimpleNamespace(head=None), None, p, None, "extraction")
+    row = {"tokens": ["a", "film"], "label": "good", "prediction": 0, "probabilities": [0.7, 0.3], "unknown": []}
+    said = "no word is selected, so this prediction depends on no word of the text"
+    assert said in _shown(row | {"z": [0.0, 0.0]}, run) and said not in _shown(row | {"z": [0.0, 0.1]}, run)
+
+
 def test_a_run_that_is_not_there_is_refused_with_those_that_are(scored):
     with pytest.raises(BadInput, match="no such run .there: none; `make run` makes one"):
         load_run(f"{scored}-nowhere/x")

@@ -361,6 +361,8 @@ def _shown(row: dict, run) -> str:
             f"{prediction}   {kept:.0%} of the words selected",
             highlight_ansi(row["tokens"], row["z"], color=color),
         ]
+        if not kept:
+            lines.append("no word is selected, so this prediction depends on no word of the text")
     words = [word for word in (*row["tokens"], *row.get("hypothesis", ())) if word != NULL]
     if len(row["unknown"]) == len(words):
         lines.append("no word of this text is known to this run: this is its prediction for an empty text")
