@@ -346,7 +346,21 @@ def test_masks_of_questions_say_whether_all_layers_keep_the_answer_and_what_the_
     assert facts["question_gap"] == pytest.approx(question - paragraph), "over two layers, without the third question"
     answer, others = (0.6 + 0.9 + 0.4) / 3, (0.5 + 0.7 + 0.2 + 0.5 + 0.7 + 0.2 + 0.6) / 13
     assert facts["answer_gap"] == pytest.approx(answer - others), "in the last layer"
-    assert set(facts) == {"answer_kept", "separator_gap", "speech_gap", "question_gap", "answer_gap"}, "no other noun"
+    assert facts["ends_gap"] == facts["answer_gap"], "no answer has a piece between its ends"
+    names = {"answer_kept", "separator_gap", "speech_gap", "question_gap", "answer_gap", "ends_gap"}
+    assert set(facts) == names, "no other noun"
+
+
+def test_the_ends_of_an_answer_are_told_from_the_pieces_between_them(tmp_path):
+    pytest.importorskip("HanTa")
+    tokens = ["[CLS]", "where", "?", "[SEP]", "in", "the", "old", "town", "[SEP]"]
+    line = {"split": "test", "tokens": tokens, "second": None, "label": ["4", "7"], "answer": [4, 7]}
+    line |= {"states": [[0.5] * 9, [0.1, 0.1, 0.2, 0.1, 0.9, 0.3, 0.5, 0.7, 0.0]]}
+    (tmp_path / "attributions.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"corpus": "xquad", "subject": ""}))
+    facts = facts_of_masks(tmp_path)["states"]
+    assert facts["ends_gap"] == pytest.approx(0.8 - 0.1) and facts["inner_gap"] == pytest.approx(0.4 - 0.1)
+    assert facts["answer_gap"] == pytest.approx(0.6 - 0.1)
 
 
 def test_nouns_outside_the_answer_are_dropped_late_if_the_middle_layer_still_keeps_them(tmp_path):

@@ -136,6 +136,8 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
                     one half. An answer that ends before it begins has no pieces and does not count
     question_gap    what the question is kept more than the paragraph outside the answer, over all layers
     answer_gap      what the answer is kept more than all other pieces in the last layer
+    ends_gap        the same for the first and the last piece of the answer, from whose states it is predicted
+    inner_gap       the same for the pieces between these two, where an answer has any
     late_drop       of what the last layer has dropped of the paragraph's nouns outside the answer, the share that the
                     middle layer still kept. Questions whose answer does not count are left out of these three
     start_first     for how many texts the last layer gives the first position at least as much as every other one
@@ -178,22 +180,25 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
 def _facts_of_questions(
     masks: Iterable, tokens: Iterable[Sequence[str]], answers: Iterable[Sequence[int]], speech: Iterable[Sequence[str]]
 ) -> dict[str, float]:
-    """`question_gap`, `answer_gap` and, where there is such a noun, `late_drop`: see `facts_of_masks`."""
-    parts: dict[str, list[np.ndarray]] = {"answer": [], "others": [], "question": [], "paragraph": [], "nouns": []}
+    """`question_gap`, the gaps of the answer and, where there is such a noun, `late_drop`: see `facts_of_masks`."""
+    names = ("answer", "ends", "inner", "others", "question", "paragraph", "nouns")
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for layers, text, (first, last), kinds in zip(masks, tokens, answers, speech, strict=True):
         if first > last:
             continue
         place, end = np.arange(len(text)), list(text).index(SEPARATORS[1])
-        answer = (first <= place) & (place <= last)
+        answer, inner = (first <= place) & (place <= last), (first < place) & (place < last)
         paragraph = (place > end) & ~answer & (np.array(text) != SEPARATORS[1])
-        places = [answer, ~answer, (place > 0) & (place < end), paragraph, paragraph & (np.array(kinds) == "noun")]
-        for name, where in zip(parts, places, strict=True):
+        places = [answer, answer & ~inner, inner, ~answer, (place > 0) & (place < end), paragraph]
+        for name, where in zip(parts, [*places, paragraph & (np.array(kinds) == "noun")], strict=True):
             parts[name].append(np.array(layers, float)[:, where])
     if not parts["answer"]:
         return {}
     kept = {name: np.concatenate(values, 1) for name, values in parts.items()}  # [L + 1, N] each
     found = {"question_gap": float(kept["question"].mean() - kept["paragraph"].mean())}
-    found["answer_gap"] = float(kept["answer"][-1].mean() - kept["others"][-1].mean())
+    for name in ("answer", "ends", "inner"):
+        if kept[name].size:
+            found[f"{name}_gap"] = float(kept[name][-1].mean() - kept["others"][-1].mean())
     if kept["nouns"].size and (dropped := 1 - kept["nouns"][-1].mean()):
         found["late_drop"] = float((kept["nouns"][len(kept["nouns"]) // 2].mean() - 1 + dropped) / dropped)
     return found
