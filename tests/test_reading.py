@@ -353,9 +353,9 @@ def test_masks_of_questions_say_whether_all_layers_keep_the_answer_and_what_the_
 
 def test_the_ends_of_an_answer_are_told_from_the_pieces_between_them(tmp_path):
     pytest.importorskip("HanTa")
-    tokens = ["[CLS]", "where", "?", "[SEP]", "in", "the", "old", "town", "[SEP]"]
+    tokens = ["[CLS]", "where", "?", "[SEP]", "in", "the", "old", "town", "now", "[SEP]"]
     line = {"split": "test", "tokens": tokens, "second": None, "label": ["4", "7"], "answer": [4, 7]}
-    line |= {"states": [[0.5] * 9, [0.1, 0.1, 0.2, 0.1, 0.9, 0.3, 0.5, 0.7, 0.0]]}
+    line |= {"states": [[0.5] * 10, [0.1, 0.1, 0.2, 0.1, 0.9, 0.3, 0.5, 0.7, 0.1, 0.0]]}
     (tmp_path / "attributions.jsonl").write_text(json.dumps(line) + "\n")
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"corpus": "xquad", "subject": ""}))
     facts = facts_of_masks(tmp_path)["states"]
