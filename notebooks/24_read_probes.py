@@ -841,6 +841,32 @@ else:
     print("You see no table here, because none of these runs is on questions.")
 
 # %% [markdown]
+# Which states does the last layer keep (Figures 9 and 14)? You may expect those of the answer. In the table you see how
+# much more often the probe of states keeps a piece of the answer than a piece outside it, as the difference of two
+# mean probabilities: for all pieces of the answer, for its *ends* (its first and its last piece), and for the pieces
+# *between* them.
+
+# %%
+of_answer = {"answer_gap": "the answer", "ends_gap": "its ends", "inner_gap": "between them"}
+gaps = asked[asked["model"].eq("states") & asked["metric"].isin(of_answer)]
+gaps = gaps.pivot_table(index="run", columns="metric", values="value").reindex(columns=of_answer).dropna()
+gaps.index = gaps.index.str.rpartition("/")[2]
+figures.show_table(gaps.rename(columns=of_answer).reset_index(), digits=2)
+
+# %% [markdown]
+# *Reading*. The last layer keeps the ends of the answer, and hardly more of the pieces between them than of the pieces
+# outside the answer. From each state of the last layer alone, the model computes two scores, one for an answer that
+# begins there and one for an answer that ends there. Only the two ends of the answer need a high score. All other
+# states can be replaced by the baseline, if its scores are low. So you cannot expect that a probe keeps the whole
+# answer there. Could a smaller margin or a longer training of the probe change this? We probed one of these models
+# again, with a quarter of the margin and with four times as many epochs (`epochs16`). The pieces between the ends
+# stayed as they were.
+
+# %% tags=["check"]
+if is_ours:
+    assert len(gaps) >= 3 and (gaps["ends_gap"] > 0.7).all() and (gaps["inner_gap"] < 0.3).all(), "the ends alone"
+
+# %% [markdown]
 # Here is one question, layer by layer (Figure 9). The question stands between `[CLS]` and `[SEP]`, and the paragraph
 # after them. The model's answer is orange, and you see the words of the paragraph that are near the answer. The
 # transformer reads rare words in pieces, and `##` marks a piece that continues a word. Then we show how many layers

@@ -136,7 +136,7 @@ def facts_of_masks(run: Path) -> dict[str, dict[str, float]]:
                     one half. An answer that ends before it begins has no pieces and does not count
     question_gap    what the question is kept more than the paragraph outside the answer, over all layers
     answer_gap      what the answer is kept more than all other pieces in the last layer
-    ends_gap        the same for the first and the last piece of the answer, from whose states it is predicted
+    ends_gap        the same for the first and the last piece of the answer, the only states that need a high score
     inner_gap       the same for the pieces between these two, where an answer has any
     late_drop       of what the last layer has dropped of the paragraph's nouns outside the answer, the share that the
                     middle layer still kept. Questions whose answer does not count are left out of these three
