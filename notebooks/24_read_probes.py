@@ -409,7 +409,8 @@ kinds, scored = [], set(texts_scored[["run", "metric"]].itertuples(index=False, 
 for margin, start, of_runs in every_start.groupby(["margin", "start", "runs"], sort=False).groups:
     for name in ("masks", "masks_by_score", "masks_by_released_score"):
         wanted = [f"{name} {mark}" for mark in ("feasible", "optimality")]
-        if {(run, mark) for run in of_runs for mark in wanted} <= scored:
+        starts_there = METHODS[name].needs_multiplier or start == usual["multiplier_init"]
+        if starts_there and {(run, mark) for run in of_runs for mark in wanted} <= scored:
             meets, smallest = (by_text.stacked(texts_scored, of_runs, mark).bool() for mark in wanted)
             parts = smallest, meets & ~smallest, ~meets
             kinds.append([name, margin, start, *(100 * part.double().mean().item() for part in parts), len(of_runs)])
@@ -444,25 +445,23 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 # margin, but far fewer of them are among the smallest. So the paper's order holds for the released score function.
 # This order vanishes once the score function is multiplied by $\lambda$ again.
 #
-# At the smaller margin, a mask needs more word pieces. There, both score functions are still ahead of the relaxed
-# gate at the end. The released score function is the furthest ahead, because its fixed weight for the sparsity
-# happens to suit this margin. The masks of the relaxed gate meet the margin more often than those of the score
-# function with $\lambda$, but they keep more word pieces than they need. In the table of the ways to fail, you see how
-# often. Of the masks of the relaxed gate, a third meet the smaller margin and are larger than needed. Of those of the
-# score function with $\lambda$, it is one in twenty-five. We do not know why. A mask has the words that are kept in
-# most draws, and the constraint is on the mean over all draws. So a relaxed gate may need spare words, for the draws
-# in which others are dropped. We have not tested this.
+# At the smaller margin, a mask needs more word pieces. There, both score functions are still ahead of the relaxed gate
+# at the end. The released score function is the furthest ahead, because its fixed weight for the sparsity happens to
+# suit this margin. The masks of the relaxed gate meet the margin more often than those of the score function with
+# $\lambda$, but many of them keep more word pieces than they need. You see in the table of the ways to fail that this
+# happens to a relaxed gate in more than a quarter of the sentences, and to the score function in one of twenty. The
+# last part of this section asks why.
 #
 # Which of the two margins should you compare with the paper's table? The margin alone does not decide this, because our
 # model and its answers are not those of the paper. In the paper, the masks of the relaxed gate drop about three
 # quarters of the positions (*dropped*). At the paper's margin, our masks drop more than nine tenths of the positions.
-# At the smaller margin they drop about as many as the masks of the paper. So if you compare the sizes of the masks, the
-# smaller margin is nearer to the paper's table. At this margin the paper's order does not hold.
+# At the smaller margin they drop about four fifths. So if you compare the sizes of the masks, the smaller margin is
+# nearer to the paper's table. At this margin the paper's order does not hold.
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with the smallest ones, also
-# report the share of masks that meet the margin. We have measured all this with one GRU. So the intervals tell you
-# what other sentences would change, and not what another model would change.
+# report the share of masks that meet the margin. We have measured the larger margin with one GRU. So its intervals tell
+# you what other sentences would change, and not what another model would change.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
@@ -478,14 +477,14 @@ if is_ours:
     small, large = end.sort_values("margin").iloc[[0, -1]].to_dict("records")
     assert not any(large[name].is_significant for name in committed.BEHIND_GATE), "level at the larger margin"
     assert small["f1"].low > 0 > small["feasible"].high, "ahead at the smaller margin, but fewer meet it"
-    larger = kinds[kinds["ε"].eq(small["margin"])].set_index("masks")["larger than needed"]
-    assert 30 < larger["masks"] < 37 and 3 < larger["masks_by_score"] < 5, "a third, one in twenty-five"
+    larger = kinds[kinds["ε"].eq(small["margin"]) & from_usual].set_index("masks")["larger than needed"]
+    assert 25 < larger["masks"] < 33 and 4 < larger["masks_by_score"] < 6, "more than a quarter, one of twenty"
     released = ahead[ahead["method"] == "masks_by_released_score"].groupby("margin").nth(-1).set_index("margin")
     at = released.loc[large["margin"]]
     dropped = searched[searched["model"].eq("masks") & searched["metric"].eq("masked")].set_index("run")["value"]
     at_small, at_large = (dropped[list(row["runs"])].mean() for row in (small, large))
     theirs = committed.read_published().query("model == 'masks' and metric == 'masked'")["value"].item()
-    assert at_large > 0.9 > 0.8 > theirs > 0.7 and abs(at_small - theirs) < 0.03, "about as many as the paper's"
+    assert at_large > 0.9 > 0.84 > at_small > 0.78 > theirs > 0.72, "about four fifths, the paper's three quarters"
     assert at["optimality"].high < 0 < at["feasible"].low, "at the larger margin it keeps too much"
     assert released.loc[small["margin"], "optimality"].low > 0, "its weight suits the smaller margin"
 
@@ -503,23 +502,23 @@ if is_ours:
 spare = pd.DataFrame()
 if not p.runs:
     spare = pd.read_csv(root() / "outputs" / "reference" / committed.SPARE_WORDS)
-    of_mask = spare[["method", "seed", "texts", "larger", "spare", "divergence_drawn", "divergence_closed", "meet_closed"]]
-    in_words = {"method": "masks", "texts": "sentences", "larger": "masks with spare words", "spare": "spare words",
-                "divergence_drawn": "divergence of the draws", "divergence_closed": "without the spare words",
-                "meet_closed": "still meet the margin"}  # fmt: skip
-    display(figures.show_table(of_mask.rename(columns=in_words), digits=2))
+    in_words = {"method": "masks", "seed": "seed", "texts": "sentences", "larger": "masks with spare words",
+                "spare": "spare words per mask", "divergence_drawn": "divergence of the draws",
+                "divergence_closed": "without the spare words", "meet_closed": "still meet the margin"}  # fmt: skip
+    display(figures.show_table(spare[list(in_words)].rename(columns=in_words), digits=2))
 
 # %% [markdown]
-# You see how many of these masks still meet the margin in their draws if the spare words are closed. So the draws do
-# not need them, and the first explanation is wrong.
+# In nearly all of these sentences, the draws meet the margin without the spare words, too. So the draws do not need
+# them, and the first explanation is wrong.
 #
-# The second explanation is the *multiplier*. It starts at 0.1. With so small a multiplier the
-# price of the words outweighs the divergence, and nearly all gates close. A relaxed gate that is shut has hardly a draw
-# that is not 0, and by (S12) in `06_hold_a_rate` it gets no gradient from the other draws. So the multiplier has to grow
-# far before gates open again, and then more of them open than the sentence needs. Afterwards the multiplier falls by
-# at most 1 % per step, and the spare words leave slowly. The score function also learns from the draws in which a gate
-# is shut, so its multiplier need not grow so far. If this is right, the relaxed gate should keep fewer spare words
-# when the multiplier starts higher (`multiplier_init`). We tried 1 and 3, for both gradients alike.
+# The second explanation is the *multiplier*. It starts at 0.1. With so small a multiplier the price of the words
+# outweighs the divergence, and nearly all gates close. A relaxed gate that is shut has hardly a draw that is not 0, and
+# by (S12) in `06_hold_a_rate` it gets no gradient from the other draws. So the multiplier has to grow far before gates
+# open again, and then more of them open than the sentence needs. Afterwards the multiplier falls by at most 1 % per
+# step, and the spare words leave slowly. The score function also learns from the draws in which a gate is shut, so its
+# multiplier need not grow so far. If this is right, the relaxed gate should keep fewer spare words when the multiplier
+# starts higher (`multiplier_init`). We tried 1 and 3, for both gradients alike. In the next two tables, *start* is the
+# multiplier at the start. (The released score function has no multiplier.)
 
 # %%
 smaller = every_start["margin"].min() if len(every_start) else np.nan
@@ -527,9 +526,31 @@ figures.show_table(kinds[kinds["ε"].eq(smaller)].sort_values(["masks", "start"]
 
 # %%
 ends = every_start[every_start["margin"].eq(smaller)].groupby(["method", "start"]).nth(-1)
-rows = [{"masks": row["method"], "multiplier at the start": row["start"], **in_points(row)}
+rows = [{"masks": row["method"], "start": f"{row['start']:g}", **in_points(row)}
         for row in ends.to_dict("records")]  # fmt: skip
 figures.show_table(pd.DataFrame(rows))
+
+# %% [markdown]
+# *Reading*. From both of the higher starts, the relaxed gate keeps spare words in at most half as many sentences as
+# before, and it finds a smallest mask more often. The score function gains as well, but less. At the end, every
+# interval of its lead contains 0. So the lead of the score function at this margin came from the start of the
+# multiplier. The paper's order, in which the relaxed gate is ahead, does not appear from any start.
+#
+# We chose the two starts after we had seen the results of 0.1 on these sentences. A start that is chosen on other
+# sentences may be better still.
+
+# %% tags=["check"]
+if is_ours:
+    of_gate = spare[spare["method"].eq("masks")]
+    assert of_gate["meet_closed"].sum() > 0.9 * of_gate["larger"].sum() > 60, "in nearly all of these sentences"
+    by_start = kinds[kinds["ε"].eq(smaller)].set_index(["masks", "start"])
+    for name, gain in (("masks", 12), ("masks_by_score", 5)):
+        usual_one, *higher = (by_start.loc[(name, start)] for start in sorted(by_start.loc[name].index))
+        assert all(one["a smallest mask"] > usual_one["a smallest mask"] + gain for one in higher), name
+        assert name != "masks" or all(2 * one["larger than needed"] < usual_one["larger than needed"] for one in higher)
+    for row in ends.query("method == 'masks_by_score' and start > 0.1").to_dict("records"):
+        assert not any(row[name].is_significant for name in committed.BEHIND_GATE), "every interval contains 0"
+        assert row["optimality"].value > 0, "and the relaxed gate is not ahead"
 
 # %% [markdown]
 # ## 5. A transformer on SST
@@ -850,8 +871,8 @@ else:
 of_answer = {"answer_gap": "the answer", "ends_gap": "its ends", "inner_gap": "between them"}
 gaps = asked[asked["model"].eq("states") & asked["metric"].isin(of_answer)]
 gaps = gaps.pivot_table(index="run", columns="metric", values="value").reindex(columns=of_answer).dropna()
-gaps.index = gaps.index.str.rpartition("/")[2]
-figures.show_table(gaps.rename(columns=of_answer).reset_index(), digits=2)
+gaps.index = gaps.index.map(lambda run: run.rpartition("/")[2])
+figures.show_table(gaps.rename(columns=of_answer), digits=2, index="run")
 
 # %% [markdown]
 # *Reading*. The last layer keeps the ends of the answer, and hardly more of the pieces between them than of the pieces

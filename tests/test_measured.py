@@ -57,7 +57,7 @@ def test_the_legend_explains_the_signs_of_its_table_and_no_others():
 
 FREE = {  # columns without a spread: what was asked for, what was published, and what is known exactly
     "seeds", "target or price", "target", "published KL", "published JS", "seconds", "margin", "steps", "correlation",
-    "texts", "kept epoch", "last epoch", "seed", "price",
+    "texts", "kept epoch", "last epoch", "seed", "price", "multiplier at the start",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ class Method:
     is_mask: bool = False  # the values are those of one mask per text: P(z != 0), or 0 and 1
     needs_steps: bool = False  # option num_steps, of the integral or of the optimisation per text
     needs_margin: bool = False  # option margin, the largest divergence
+    needs_multiplier: bool = False  # option multiplier_init, of the divergence before the first step of a fit
     needs_moments: bool = False  # options mean and std, of `attributions.state_moments`
     needs_short_texts: bool = False  # the time is exponential in the number of positions: option longest
     needs_single_answer: bool = False  # logits [B, C]: one answer per text, not the two ends of a span
@@ -56,8 +57,8 @@ class Method:
         return next((words for is_missing, words in needs if is_missing), "")
 
 
-def _fitted_masks(name: str, function: Callable[..., Tensor]) -> Method:
-    return Method(name, function, is_mask=True, needs_steps=True, needs_margin=True)
+def _fitted_masks(name: str, function: Callable[..., Tensor], needs_multiplier: bool = True) -> Method:
+    return Method(name, function, is_mask=True, needs_steps=True, needs_margin=True, needs_multiplier=needs_multiplier)
 
 
 METHODS = {
@@ -85,6 +86,6 @@ METHODS = {
         _fitted_masks("masks", attributions.masks),
         _fitted_masks("masks_with_baseline", attributions.masks_with_baseline),
         _fitted_masks("masks_by_score", attributions.masks_by_score),
-        _fitted_masks("masks_by_released_score", attributions.masks_by_released_score),
+        _fitted_masks("masks_by_released_score", attributions.masks_by_released_score, needs_multiplier=False),
     )
 }

@@ -378,20 +378,26 @@ SMALLEST = ("smallest", "answer_smallest")  # the number of positions of these s
 
 
 def search_rows(results: pd.DataFrame) -> pd.DataFrame:
-    """Rows of masks and of exact search on a small model. A search that several runs of a seed made counts once."""
+    """Rows of masks and of exact search on a small model.
+
+    What several runs of a seed made alike counts once, such as the search, which has no margin. Of runs that differ in
+    the multiplier at the start it is taken from the one that starts where runs usually do.
+    """
     part = results[(results["task"] == "probes") & results["network"].str.startswith("gru")]
     part = part[part["run"].isin(part.loc[part["metric"].isin(["optimality", "answer_optimality"]), "run"])]
     masks = [name for name, method in METHODS.items() if method.is_mask]
     names = part["metric"].map(lambda name: name.partition("_at_")[0])  # "f1_at_500": after 500 steps
     part = part[part["model"].isin(masks) & names.isin([*SEARCH_METRICS, *SMALLEST])]
-    searched = part["model"].map(lambda model: not METHODS[model].needs_margin)
-    part = part.assign(settings=part["settings"].where(~searched, part["settings"].map(_of_the_search)))
+    started = part["settings"].str.contains("multiplier_init")
+    own = [_own_settings(*row) for row in zip(part["model"], part["settings"], strict=True)]
+    part = part.assign(settings=own, started=started).sort_values("started", kind="stable").drop(columns="started")
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
 
 
-def _of_the_search(line: str) -> str:
-    fits = ("margin", "multiplier_init")  # what a fit has and exact search does not
-    return write_settings({name: value for name, value in read_settings(line).items() if name not in fits})
+def _own_settings(method: str, line: str) -> str:
+    """The settings of a run without those that this method does not use."""
+    used = {"margin": METHODS[method].needs_margin, "multiplier_init": METHODS[method].needs_multiplier}
+    return write_settings({name: value for name, value in read_settings(line).items() if used.get(name, True)})
 
 
 def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:

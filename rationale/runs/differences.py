@@ -168,8 +168,9 @@ def method_network(method: str, p: dict[str, Any], notebook: str) -> str:
     if facts.is_probe:
         keys = ("votes", "form", "divergence", "margin")
         named += [f"{key}={p[key]}" for key in keys if p.get(key, usual[key]) != usual[key]]
-    elif facts.is_fitted_mask:
+    else:
         start = p.get("multiplier_init", usual["multiplier_init"])
-        named += [f"margin={p['margin']:g}"]
-        named += [f"multiplier_init={start:g}"] if start != usual["multiplier_init"] else []
+        named += [f"margin={p['margin']:g}"] if facts.needs_margin else []
+        other = facts.needs_multiplier and start != usual["multiplier_init"]
+        named += [f"multiplier_init={start:g}"] if other else []
     return ", ".join(filter(None, named))

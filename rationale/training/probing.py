@@ -316,12 +316,14 @@ def attribute_batch(
         options["num_steps"] = p.num_steps
     if facts.needs_margin:
         options["margin"] = p.margin
+    if facts.needs_multiplier:
+        options["multiplier_init"] = p.multiplier_init
     layers = []
     for layer in range(len(frozen.layers)):
         if facts.needs_moments:
             options["mean"], options["std"] = moments[layer]
         if facts.is_fitted_mask:
-            options |= {"multiplier_init": p.multiplier_init, "watch": watch if layer == 0 else None}
+            options["watch"] = watch if layer == 0 else None
         layers.append(facts.function(frozen, batch, layer, **options))
     return torch.stack(layers, 1)
 
