@@ -451,10 +451,11 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
 # \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
 #
-# > So a gate settles at a point where it still has a gradient, and $p \ge 1/2$ exactly if the word is worth its
-# > price. The published objective has no such term. (If you know variational inference, you see that it is a KL term
-# > with a uniform prior and a small weight.) A HardKuma gate may also have values between 0 and 1. For such gates,
-# > `entropy` rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z \ne 0)$ that the gate is open.
+# > So a gate settles at a finite logit, where $p (1 - p)$ is not small, and it moves again if $v$ changes. There, $p
+# > \ge 1/2$ exactly if the word is worth its price. The published objective has no such term. (If you know variational
+# > inference, you see that it is a KL term with a uniform prior and a small weight.) A HardKuma gate may also have
+# > values between 0 and 1. For such gates, `entropy` rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z
+# > \ne 0)$ that the gate is open.
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats

@@ -359,9 +359,9 @@ fig
 # **The experiment.** The multiplier of Bastings et al. starts near zero. At each step it is multiplied by a factor, and
 # this factor is above 1 while the rate is above its target. While the multiplier is small, gates may open. To see that
 # phase in few steps, we start the gates of all three runs open (at a logit of 4), and let the multiplier grow three
-# times as fast as in their code. For *less noise* we keep this multiplier, but take the package's estimator, with
-# leave-one-out and the price in closed form. For *signed* we take the same estimator, but we let the multiplier follow
-# the package's rule, by which it may become negative.
+# times as fast as in their code for SST, by a gap that is averaged over fewer steps. For *less noise* we keep this
+# multiplier, but take the package's estimator, with leave-one-out and the price in closed form. For *signed* we take
+# the same estimator, but we let the multiplier follow the package's rule, by which it may become negative.
 
 # %%
 authors = {"dynamics": "authors", "multiplier_init": 1e-4, "multiplier_rate": 0.03, "smoothing": 0.9}
@@ -390,13 +390,15 @@ figures.save_figure(fig, folder, "lagrangian")
 fig
 
 # %% [markdown]
-# **The answer.** The reason is the noise together with the rule, and not the gates. In the authors' recipe, the noise
-# hides the task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because
-# it has the factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the
-# multiplier is far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule
-# we compare the log-odds of the rate with those of the target. The derivative of these log-odds does not contain the
-# small factor $p (1 - p)$, so gates still move. And the rule may push in both directions. You see that it holds the
-# same gates at the target. In `31_selection_rates` we make the same comparison on SST.
+# **The answer.** The reason is the noise together with the rule, and not the gates. Compare the printed lines. With
+# less noise, the authors' rule selects everything for a much shorter time and the model learns the task, but the rate
+# still ends below its target. Only the signed rule also holds the target. In the authors' recipe, the noise hides the
+# task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because it has the
+# factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the multiplier is
+# far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule we compare the
+# log-odds of the rate with those of the target. The derivative of these log-odds does not contain the small factor $p
+# (1 - p)$, so gates still move. And the rule may push in both directions. You see that it holds the same gates at the
+# target. In `31_selection_rates` we make the same comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
 #
@@ -414,9 +416,10 @@ fig
 # Which of the four does a model keep? We try three of the poolings, with unselected words replaced by zeros (*zero*) or
 # removed (*compact*), and with three seeds. A model that has not learned the task cannot show what it prefers. So we
 # count only models that are right on more than 95 % of new texts. In the column `learned` you see how many of the three
-# seeds gave such a model. The mean position of the kept signals is 0 at the start of a text and 1 at its end. We also
-# divide each text into fifths and count how many of the kept signals stand in each. For comparison, we compute what we
-# would count if a model always kept the last of the four signals (`last_alone`).
+# seeds gave such a model. We compute the mean position of the kept signals from the middles of the fifths of a text. So
+# it is 0.1 if all of them are in the first fifth, and 0.9 if all are in the last. We also count how many of the kept
+# signals stand in each fifth. For comparison, we compute what we would count if a model always kept the last of the
+# four signals (`last_alone`).
 
 # %%
 pools, modes, seeds = ("last", "mean", "max"), ("zero", "compact"), (1, 2, 3)
@@ -527,9 +530,10 @@ fading = {name: [distance_after_zeros(model, zeros) / distance_after_zeros(model
 print("share of the distance left after 0, 1, 2, 3, 5, 10 and 20 zero vectors")
 for name, shares in fading.items():
     print(f"{name:10}" + "".join(f"{shares[zeros]:10.1e}" for zeros in (0, 1, 2, 3, 5, 10, 20)))
-# In the untrained LSTM each zero vector takes away about half of what is left, as a forget gate of one half does, so a
-# signal fades within a few words, and only signals near the end would reach the last state. Training opens the forget
-# gates, so the state keeps what it has read, and the selector has no reason to prefer the end.
+# In the untrained LSTM the first zero vector takes away about half of the distance, and each further one less. The
+# distance of states is not the content of a cell, and not every forget gate is at one half. Still, a signal fades
+# within a few words, and only signals near the end would reach the last state. Training opens the forget gates, so the
+# state keeps what it has read, and the selector has no reason to prefer the end.
 
 # %% tags=["check"]
 blank = torch.nn.LSTMCell(1, 1)
@@ -609,11 +613,12 @@ fig
 # **The answer.** A rationale and attention are different things, and the numbers do not always favour the rationale.
 # You see that on this easy toy the largest attention weight finds the signal, too. The extractor has a weakness of its
 # own. Look at the classes, one by one. If you find a class whose signal is hardly ever shown, it is the one for which
-# the model selects nothing. An extractor that pays for words, or may select only a few, can learn that an empty
-# rationale *means* one of the four classes. Attention pays nothing for a word, so it has no reason to do this. A
-# rationale that is empty on purpose is faithful to the model, but it tells you nothing. In exchange, the extractor
-# gives you a guarantee. The predictor cannot have read any word that the extractor does not show you. In
-# `31_selection_rates` we measure sufficiency and comprehensiveness on SST.
+# the model had learned to select nothing. Here it has to show one word of each text, so for this class it shows a
+# filler. An extractor that pays for words, or may select only a few, can learn that an empty rationale *means* one of
+# the four classes. Attention pays nothing for a word, so it has no reason to do this. A rationale that is empty on
+# purpose is faithful to the model, but it tells you nothing. In exchange, the extractor gives you a guarantee. The
+# predictor cannot have read any word that the extractor does not show you. In `31_selection_rates` we measure
+# sufficiency and comprehensiveness on SST.
 #
 # ## 7. What leaks beside the rationale?
 #

@@ -298,14 +298,16 @@ if is_ours:
 
 # %% [markdown]
 # Let us answer the question row by row. If you leave out an opinion word, the score changes most. The other words
-# matter far less, and most of them are in the gold rationale, as *an* is in "an ugly head". So the first answer
-# explains them.
+# matter far less, and most of them are in the gold rationale, as *an* is in "an ugly head". So the first answer is true
+# of them, and by the gold rationale it is no mistake to select them. But it is not the reason for the selection,
+# because the model never sees the gold rationale.
 #
 # A comma is hardly ever in the gold rationale, but most selected punctuation marks stand beside a selected opinion
-# word. They also change the score little. So the third answer explains them best. One opinion word nearly tells the
-# score. As the printed line shows, the selected opinion words alone are fewer than the target asks for. The constraint
-# holds the share of selected words *at* the target, so the model has to select more. It selects neighbours of the
-# opinion words, which hardly change the prediction.
+# word. They also change the score little. So the third answer explains them best. One opinion, with the words that
+# strengthen, weaken or negate it, nearly tells the score, as you see in the next table. As the printed line shows, the
+# selected opinion words alone are fewer than the target asks for. The constraint holds the share of selected words *at*
+# the target, so the model has to select more. It selects neighbours of the opinion words, which hardly change the
+# prediction.
 #
 # You can learn two things from this. A selected word is not always an important word. And if you want shorter
 # rationales, you can lower the target, as in exercise 2.

@@ -180,10 +180,11 @@ with torch.no_grad():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Suppose that each sentence keeps *as many* words as its
-# rationale has, but other words. *Predict* the accuracy that is left (`guess`). We compare your guess with the
-# result, but we do not grade it. *Change* the gates `own.z`, which are those of the hundred dev sentences in
-# `sentences`. In each row, put the values of the real words into a random order, and call the result `shuffled`.
-# *Explain* what the difference says about the words, and what the remaining accuracy says about their number.
+# rationale has, but words that are drawn at random from the sentence. *Predict* the accuracy that is left (`guess`). We
+# compare your guess with the result, but we do not grade it. *Change* the gates `own.z`, which are those of the hundred
+# dev sentences in `sentences`. In each row, put the values of the real words into a random order, and call the result
+# `shuffled`. *Explain* what the difference says about the words, and what the remaining accuracy says about their
+# number.
 
 # %% tags=["prediction"]
 guess = 0.3
@@ -192,9 +193,9 @@ guess = 0.3
 shuffled = own.z.clone()
 for row, real in zip(shuffled, sentences.mask, strict=True):
     row[real] = row[real][torch.randperm(int(real.sum()), device=real.device)]
-# If the answer depends on which words are selected, then other words do not give it, and the accuracy falls towards
-# that of the commonest class. The accuracy that is left comes from the number of words (a code, section 13 of
-# 31_selection_rates) and from luck.
+# If the answer depends on which words are selected, other words give it less often, and the accuracy falls. What is
+# left has several sources. Some words are the same by chance, other words of the sentence also tell something about it,
+# the number of words may be a code (section 13 of 31_selection_rates), and the commonest class is sometimes right.
 
 # %% tags=["check"]
 assert shuffled.shape == own.z.shape and (shuffled[~sentences.mask] == 0).all(), "padding has no gates"

@@ -55,10 +55,10 @@ require_vectors(p.vectors)  # before anything is read
 # %% [markdown]
 # ## 1. Pairs
 #
-# The first sentence of a pair is the *premise*, and the second is the *hypothesis*. Does the hypothesis follow from
-# the premise (entailment), does it contradict the premise, or neither? We put a word without a meaning, `@@NULL@@`,
-# before both sentences. Words that have no counterpart in the other sentence can align with `@@NULL@@`, and you will
-# see that they do.
+# The first sentence of a pair is the *premise*, and the second is the *hypothesis*. Does the hypothesis follow from the
+# premise (entailment), does it contradict the premise, or neither? We put a word without a meaning, `@@NULL@@`, before
+# both sentences. Words that have no counterpart in the other sentence can align with `@@NULL@@`. In exercise 1 you
+# measure how much weight they give it.
 
 # %%
 corpus_read = read_alignment(p)
@@ -219,8 +219,8 @@ if p.model != "recurrent":
         for word, weight in zip(e.tokens, flat.view(len(e.tokens), -1)[:, 0].tolist(), strict=True):
             given.setdefault(word, []).append(weight)
     of_null = {word: np.mean(some) for word, some in given.items()}
-# Words without a counterpart give their weight to NULL. With a map a word has to give away a weight of 1, so NULL is
-# its only way to align with nothing. A gate can simply be 0.
+# Words without a counterpart can give their weight to NULL, and the printed means show how much they do. With a map a
+# word has to give away a weight of 1, so NULL is its only way to align with nothing. A gate can simply be 0.
 
 # %% tags=["check"]
 if p.model != "recurrent":

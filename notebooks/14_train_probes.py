@@ -150,7 +150,9 @@ for one in found.values():
 # What you see in the table depends on the task. For the toy task, the columns *KL* and *JS* measure how far the
 # attributions are from the truth. (For this, both are scaled to sum to 1.) The columns with *layer 1* belong to layer
 # 1, whose states depend on the query. At layer 0 no state depends on the query yet, so there the right explanation
-# keeps everything. For SST, the table tells you what share of each layer is kept, and how much the answer changes.
+# keeps everything. But the columns with *layer 0* measure the distance to the positions of *n* and *m*, too. So a probe
+# that is right at layer 0 has about the KL of an attribution that is the same everywhere (exercise 1), and not 0. For
+# SST, the table tells you what share of each layer is kept, and how much the answer changes.
 #
 # > Erasure has no KL. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from the
 # > truth is infinite. The column *empty* is the share of texts for which a method keeps no position. For erasure this
@@ -202,12 +204,13 @@ if is_ours and truth_known and "states" in found:
     assert found["states"].metrics["test"]["kl_1"] < 0.1, "far nearer to the truth than any other method"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know how large
-# it is for an attribution without any information. *Predict* the KL divergence from the truth to an attribution that
-# is the same everywhere. Write it as a function `kl_of(num_positions, num_gold)`. *Change* the attributions to this
-# one. Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold positions, in nats (None
-# for another corpus). Then collect in `worse` the set of those methods in `found` whose `kl_1` is larger. *Explain*
-# what such a method does wrong, compared with this attribution.
+# **Exercise 1** (predict, change, explain; 10 minutes). Before you interpret a divergence, you should know how large it
+# is for an attribution without any information. *Predict* the KL divergence from the truth to an attribution that is
+# the same everywhere. Write it as a function `kl_of(num_positions, num_gold)`. *Change* the attributions to this one.
+# Compute `kl_of_nothing`, the mean over the test texts of the toy task that have gold positions, in nats (None for
+# another corpus). Then collect in `worse` the set of those methods in `found` that have a `kl_1` in their metrics, and
+# for which it is larger. (Erasure has none, because it would be infinite.) *Explain* what such a method does wrong,
+# compared with this attribution.
 
 # %% tags=["prediction"]
 def kl_of(num_positions, num_gold):

@@ -15,7 +15,8 @@
 # **You will** train a small encoder-decoder. It translates image captions from German or French to English, or it
 # writes the subject line of an e-mail. You choose its attention, search with a beam, and look at the alignments.
 #
-# **You will learn** whether exact zeros and fused segments cost quality, and how much time they cost.
+# **You will learn** how a translator uses an attention, how it writes with a beam, and how to read its alignments. In
+# `25_read_seq2seq` you see what exact zeros cost in quality and in time.
 #
 # **You need** `40_sparse_attention`, and `multi30k` or `aeslc` in the data folder. An epoch takes a few minutes on
 # one core. If you have Gigaword and DUC 2004 as Rush et al. (2015) prepared them, give `corpus: gigaword` or
@@ -204,9 +205,10 @@ print(f"Of the weights, {zeros_of_short:.1%} are 0 in short texts and {zeros_of_
 # %% [markdown]
 # ## Summary
 #
-# You trained an encoder-decoder and chose its attention by one setting. You saw its alignments. If a weight is
-# exactly 0, you know that this state of the source has no influence on this step of the attention. Note that these
-# are states of an LSTM, so a word with weight 0 may still act through the states of its neighbours.
+# You trained an encoder-decoder and chose its attention by one setting. You saw its alignments. If a weight is exactly
+# 0, you know that this state of the source is not part of the weighted sum of this step. (Its score still decides
+# whether its weight is 0.) Note that these are states of an LSTM, so a word with weight 0 may still act through the
+# states of its neighbours.
 #
 # ## Next
 #

@@ -68,8 +68,8 @@ folder = results_folder("16_failures")
 # ## 1. Reviews of two classes
 #
 # We use the reviews of `10_first_rationale`, and we turn the score of our aspect into two classes, as the papers on
-# failing rationales do. Class 1 holds the reviews whose score is at least 0.6, and class 0 those with at most 0.4. We
-# leave out the reviews between them.
+# failing rationales do. Class 1 holds the reviews whose score is above 0.6, and class 0 those whose score is below 0.4.
+# We leave out the others.
 #
 # The split `uncorrelated` is a second test split. Its aspects are independent, whatever `correlation` says about the
 # other splits. With it, you can ask what a model does when the correlation of its training texts no longer holds.
@@ -162,9 +162,9 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # %% [markdown]
 # ## 4. Three remedies
 #
-# **One encoder for both.** Liu et al. (2022) let selector and predictor share their encoder. The loss of the
-# predictor then also trains the features from which the selector computes its gates. This changes no term of our
-# objective, only the number of parameters.
+# **One encoder for both.** Liu et al. (2022) let selector and predictor share their encoder. Without sharing, the loss
+# reaches the features of the selector only through the gates. With one encoder, it also trains these features directly,
+# as those from which the predictor predicts. This changes no term of our objective, only the number of parameters.
 #
 # **A second predictor.** Yu et al. (2021) add a predictor that reads *every* word, weighted by the probability that
 # its gate is open. We train its prediction $y''$ as well. A further term, the Jensen-Shannon divergence

@@ -119,11 +119,11 @@ for (task, corpus, pair), table in tables.items():
 # within one point. The exception is sparsemax from French, which is much further behind. In the picture of section 3,
 # its attention never leaves the first words of the source.
 #
-# Why? The rows of weights are nearly one-hot (section 4), and the Jacobian of a one-hot row is 0 ((A10),
-# `40_sparse_attention`). Once a sparse map has put all weight on one word, there is no gradient that could change this.
-# The softmax has a gradient for every word. So we tried flatter maps (sweep `translation_flatter`). With `gamma: 4` and
-# captions from French, all four sparse maps are level with softmax or ahead of it, as in the paper, and about nine of
-# ten weights are still exactly 0.
+# Why? Our explanation is this. About nine of ten weights are exactly 0 (section 1), so many rows are one-hot, and the
+# Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`). Once a sparse map has put all weight on one word, no
+# gradient reaches the scores of this row. The softmax has a gradient for every word. So we tried flatter maps (sweep
+# `translation_flatter`). With `gamma: 4` and captions from French, all four sparse maps are level with softmax or ahead
+# of it, as in the paper, and about nine of ten weights are still exactly 0.
 #
 # On e-mails all models are weak. Their ROUGE-1 is about 13, and all maps but oscarmax are within half a point of
 # softmax.

@@ -173,11 +173,11 @@ if is_ours:
 # runs, selector and predictor have learned nothing together. They warn you, because they are hardly better than a
 # guess, so nobody would use them.
 #
-# After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs
-# without a skew. This is possible because the selector reads the whole review. It can tell the class by which gates
-# it opens, and we call this a *code*. With a code, it may pass on more about the class than a few meaningful words
-# could. So if you chose the model with the best accuracy on dev, as we usually do, you would choose a failed
-# rationale.
+# After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs without
+# a skew. This is possible because the selector reads the whole review. It can tell the class by which gates it opens,
+# and we call this a *code*. With a code, it may pass on more about the class than a few meaningful words could. (These
+# runs also select about twice as many words as the runs without a skew, so the comparison is not at one rate.) So if
+# you chose the model with the best accuracy on dev, as we usually do, you would choose a failed rationale.
 #
 # Look at the columns of the first gate, too. In the runs with the weaker skew, this gate tells the class of only a
 # little more than half of the texts at the end of the training. Yet the failed models are right on nearly all texts.
@@ -258,12 +258,12 @@ if is_ours:
     assert failed["agreement", "max"] > 0.5 > fine["agreement", "min"], "seeds may agree on a code, too"
 
 # %% [markdown]
-# A low accuracy shows you the runs that learned nothing. It does not show you the codes, which are more accurate than
-# the others. The seeds of some codes also agree with each other more than those of some good rationales. The first gate
-# is a sign of a code here. In every run that did not fail, this gate alone tells the class of less than 65 % of the
-# texts (and tossing a coin tells half of them). In most runs that failed after a skewed selector, it tells the class of
-# more than 65 %. But we looked at this gate because we had skewed it. On real texts, you would not know which word to
-# look at.
+# A low accuracy shows you the runs that learned nothing. It does not show you the codes, whose median accuracy is
+# higher than that of the runs that did not fail. The seeds of some codes also agree with each other more than those of
+# some good rationales. The first gate is a sign of a code here. In every run that did not fail, this gate alone tells
+# the class of less than 65 % of the texts (and tossing a coin tells half of them). In most runs that failed after a
+# skewed selector, it tells the class of more than 65 %. But we looked at this gate because we had skewed it. On real
+# texts, you would not know which word to look at.
 #
 # What is left is to look at the rationales, and to ask what happens when the words change.
 #
@@ -296,11 +296,12 @@ if is_ours:
 
 # %% [markdown]
 # In the run that failed, the predictor is as accurate as before if the gates are held. So the predictor does not read
-# the words that carry the class. But the selector reads them, because the model is hardly better than a guess if the
-# gates are decided anew. In the runs that did not fail, the accuracy already falls if the gates are held, and in most
-# of these runs it falls by more than forty points. If the gates are decided anew, it hardly falls any further. So
-# there the prediction rests mostly on words that the rationale shows. One run that failed is little evidence. But you
-# need no gold rationale for this test. It is enough to know some words that ought to matter.
+# the words that carry the class. But the selector reads them, because the model is no better than a guess if the gates
+# are decided anew. In the runs that did not fail, the accuracy already falls if the gates are held, and in most of
+# these runs it falls by more than forty points. If the gates are decided anew, it hardly falls any further in most of
+# them, and in two by about fifteen points. So there the prediction rests mostly on words that the rationale shows. One
+# run that failed is little evidence. But you need no gold rationale for this test. It is enough to know some words that
+# ought to matter.
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). Suppose that you warn of a run if its first gate tells the
 # class of more than a share $t$ of the texts. You choose the smallest $t$ at which you do not warn of any run that
@@ -316,14 +317,18 @@ guess = 0.5
 fine_runs, failed_runs = groups[~groups["fails"]], groups[groups["fails"]]
 threshold = fine_runs["told_by_first_word"].max()
 missed = (failed_runs["told_by_first_word"] <= threshold).mean()
-# We miss the runs that learned nothing, and those whose code uses other words than the first one. A code may use any
+# In the committed runs we miss only those that learned nothing, because the skewed gate still tells a little in every
+# code. But we chose the threshold with the gold words, and the gate because we had skewed it. Another code may use any
 # words, such as the last ones, the full stops, or the number of open gates. If you look for one code, you find this
 # one. A test that does not depend on the code has to change the words that matter, and see which part notices.
 
 # %% tags=["check"]
 if len(groups[groups["fails"]]) and len(groups[~groups["fails"]]):
     assert not (groups[~groups["fails"]]["told_by_first_word"] > threshold).any(), "no false alarm"
-    assert threshold in set(groups["told_by_first_word"]), "the smallest such threshold is the value of a run"
+    fine_told, failed_told = (groups.loc[groups["fails"] == fails, "told_by_first_word"] for fails in (False, True))
+    assert (fine_told >= threshold).any(), "a smaller threshold gives no false alarm either"
+    share = 1 - (failed_told > threshold).mean()
+    assert abs(missed - share) < 1e-9, f"`missed` is {missed:.3f}, but at this threshold the share is {share:.3f}"
     print(f"If you warn above a share of {threshold:.1%}, you miss {missed:.0%} of the failed runs. Your guess was "
           f"{guess:.0%}.")  # fmt: skip
 

@@ -428,8 +428,8 @@ if authors_on:
 #
 # An estimate with less noise alone is not enough, as the next picture shows. If we compute the expected price by a
 # formula, and it acts from the first step on, the gates shut. The price may be the only consistent signal while the
-# predictor is still bad. So we add a reward for entropy, which is the default of the package (`08_reinforce`, section
-# 4).
+# predictor is still bad. So we add a reward for entropy (`08_reinforce`, section 4). It is 0 by default, and
+# `params/sst/bernoulli.yaml` sets it.
 
 # %%
 priced = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.01, "vectors": "imdb.w2v.300d"}
@@ -527,9 +527,9 @@ assert len(default) == 3 and default.std() < 0.2 * cells["vectors as they are"][
 
 # %% [markdown]
 # The mean of ten seeds agrees with the accuracy that the paper reports. The mean of the three seeds whose constraint
-# holds the expected share does not. But the accuracies of these three are so close to each other only by chance,
-# because those of ten seeds differ more than five times as much. So an interval that is computed from these three is
-# too narrow.
+# holds the expected share does not. But the accuracies of these three are probably so close to each other by chance.
+# Those of the ten seeds, whose settings differ a little, differ more than five times as much. So an interval that is
+# computed from these three is probably too narrow.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
@@ -866,13 +866,14 @@ if len(apart):
     assert low.loc["HardKuma", "agreement"] < low.loc["Bernoulli", "agreement"], "and the seeds of HardKuma agree less"
 
 # %% [markdown]
-# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control. With a price, the
-# interval of the difference excludes 0. Under the constraint, the difference has the same sign, but its interval
-# contains 0, so three seeds are not enough to tell. For neither gate do we see a difference between the constraint
-# and the price. So the *gate* is the likelier source of a difference in accuracy, and this difference is small. The
+# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control. With a price, the interval
+# of the difference excludes 0. Under the constraint, the difference has the same sign, but its interval contains 0, so
+# three seeds are not enough to tell. For neither gate does the interval of the difference between the constraint and
+# the price exclude 0. But for HardKuma this difference is about as large as that between the gates under the
+# constraint. So these runs point to the *gate*, but they do not exclude the control, and the difference is small. The
 # difference in the paper is larger than the upper end of our interval. So something else may contribute to it, but we
-# have not tested this. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the
-# draw (section 8). Ours have two draws, a baseline, and a price in closed form.
+# have not tested this. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw
+# (section 8). Ours have two draws, a baseline, and a price in closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -921,8 +922,9 @@ if is_ours:
 # %% [markdown]
 # ## Summary
 #
-# You saw that a constraint holds the expected rate at its target, and that most selected words carry sentiment. Below
-# a tenth of the text, a rationale may be a code. We read all numbers from the committed
+# You saw that a constraint holds the rate at its target. You also saw that the selected words carry sentiment more
+# often than random words do, and most often where few words are selected. At a tenth of the text or less, a rationale
+# may be a code, and with MiniLM we saw one at a fifth. We read all numbers from the committed
 # `outputs/reference/results.csv`, or from the runs of your own sweep.
 #
 # ## Next

@@ -241,16 +241,17 @@ for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
 # We need $P_{TV}(x)$ only where it is above the threshold of the projection. Suppose first that we only want to know
-# where it is above a given level $\ell$. These places form a set $A$. Give each place in $A$ the cost $\ell - x_i$,
-# and each border of $A$ inside the text the cost $\lambda$. Then $A$ is the set with the lowest total cost, and we
-# find it by dynamic programming, in one pass forward and one pass back. Now we need the right level. Add up how far
-# the values of $P_{TV}(x)$ are above $\ell$. The result is the sum of $x_i - \ell$ over $A$, minus $\lambda$ for each
-# border of $A$. At the threshold of the projection it has to be 1. We find this threshold in rounds, as in section 2.
-# We compute it from all places, drop the places that are not above it, and repeat. The places that remain are the
-# support. In a run of neighbouring places of the support, all places get the same value. But if the same search finds
-# places of the run that are above this value, we divide the run there, and treat each part in the same way. If two
-# neighbours are fused, we have computed one value for both, so they are equal in all digits. Compare the last two
-# weights below.
+# where it is above a given level $\ell$. These places form a set $A$. Give each place in $A$ the cost $\ell - x_i$, and
+# each border of $A$ inside the text the cost $\lambda$. Then $A$ is the set with the lowest total cost, and we find it
+# by dynamic programming, in one pass forward and one pass back. Now we need the right level. Add up how far the values
+# of $P_{TV}(x)$ are above $\ell$. The result is the sum of $x_i - \ell$ over $A$, minus $\lambda$ for each border of
+# $A$. At the threshold of the projection it has to be 1. We find this threshold in rounds, as in section 2. We compute
+# it from all places, drop the places that are not above it, and repeat. The places that remain are the support. In a
+# run of neighbouring places of the support, all places get the same value, the mean of their scores after we have
+# subtracted $\lambda$ for each border of the run. But if the same search finds places of the run that are above this
+# value, we divide the run there, subtract $\lambda$ on the higher side, add it on the lower side, and treat each part
+# in the same way. If two neighbours are fused, we have computed one value for both, so they are equal in all digits.
+# Compare the last two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -274,11 +275,12 @@ print("fusedmax with lam = 0.1:", fusedmax(example, lam=0.1).tolist())
 # by their mean, and we repeat this until no value does (pool adjacent violators). At the end we put the results back in
 # the original order.
 #
-# > The paper uses the proximal operator of OSCAR for values of any sign instead. This operator sorts by
-# > $\lvert x\rvert$, pools, cuts off at 0 and restores the signs. Then the paper projects the result. The proximal
-# > operator and the projection are each correct by themselves. But their *composition* is not the maximum of (A1),
-# > because Proposition 2 does not carry over to this penalty. You can see it with the shift invariance of section 1. If
-# > you add a constant to all scores, the published composition changes, although the maximum does not.
+# > The paper uses the proximal operator of OSCAR for values of any sign instead. This operator sorts by $\lvert
+# > x\rvert$, pools, cuts off at 0 and restores the signs. Then the paper projects the result. The proximal operator and
+# > the projection are each correct by themselves. But their *composition* is not the maximum of (A1). Proposition 2 of
+# > the paper states that it is, for this penalty, too, but for this penalty the proposition does not hold. You can see
+# > it with the shift invariance of section 1. If you add a constant to all scores, the published composition changes,
+# > although the maximum does not.
 
 # %%
 counter = torch.tensor([0.317, -0.675, -0.042, 0.010], dtype=torch.float64)
@@ -357,8 +359,9 @@ assert torch.allclose(sq_pnorm_max(rows, p=2.0), projected, atol=1e-12), "p = 2 
 # $\frac12(\lVert y\rVert^2 - 1)$, and the map is sparsemax.
 #
 # Where a weight is positive, the derivative of $y \cdot x - \gamma\,\Omega(y)$ must be the same for all words. Divided
-# by $\gamma$, it is a constant, which we write as $u - 1/(\alpha-1)$. So we have
-# $x_i/\gamma - y_i^{\alpha-1}/(\alpha-1) = u - 1/(\alpha-1)$ for these words, and we solve for $y_i$:
+# by $\gamma$, it is $x_i/\gamma - y_i^{\alpha-1}/(\alpha-1) + 1/(\alpha(\alpha-1))$. The last number is the same for
+# all words, so the rest is a constant, too, which we write as $u - 1/(\alpha-1)$. So we have $x_i/\gamma -
+# y_i^{\alpha-1}/(\alpha-1) = u - 1/(\alpha-1)$ for these words, and we solve for $y_i$:
 #
 # $$\text{entmax}_\alpha(x) = \big(1 + (\alpha - 1)(x/\gamma - u)\big)_+^{1/(\alpha-1)}, \qquad u:\; \sum_i y_i = 1.
 # \tag{A6}$$
@@ -403,11 +406,11 @@ figures.save_figure(fig, folder, "entmax")
 figures.show(fig)
 
 # %% [markdown]
-# The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never
-# reaches 1. For $\alpha$ between 1 and 2 it is a smooth curve that reaches 1. At $\alpha = 2$ it is the straight line
-# of sparsemax, and beyond 2 it is steepest at its ends. In the second panel, zeros appear when $\alpha > 1$. A small
-# $\gamma$ has the same effect on their number as a large $\alpha$. The two differ in the weights that remain, because
-# $\alpha$ decides how these weights depend on the scores.
+# The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which never reaches
+# 1. For $\alpha$ between 1 and 2 it is a smooth curve that reaches 1. At $\alpha = 2$ it is the straight line of
+# sparsemax. At $\alpha = 4$ it is steepest in the middle, and its slope jumps to 0 where it reaches 0 and 1. In the
+# second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same effect on their number as a large
+# $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how these weights depend on the scores.
 #
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
 # elsewhere. We differentiate (A6). When a score or $\alpha$ changes, $u$ changes too, so that the sum of the
@@ -605,11 +608,12 @@ figures.show(fig)
 #
 # $$J = 0 \iff \text{the support is a single group}. \tag{A10}$$
 #
-# If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the
-# weights are more even and fewer rows settle. With softmax a row settles only if the other weights are too small for
-# floating-point numbers. The translation models log the share of such rows (`train_settled`), and `25_read_seq2seq`
-# shows a model that got stuck in this way. The cell below also prints a row in which one word occurs three times.
-# Only oscarmax makes one group of equal scores that are not neighbours, so it alone has no gradient there.
+# If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the weights
+# are more even and fewer rows put all weight on one word. (For fusedmax, do not choose $\gamma$ too large. By (A9),
+# more rows are then dead.) With softmax a row settles only if the other weights are too small for floating-point
+# numbers. The translation models log the share of such rows (`train_settled`), and `25_read_seq2seq` shows a model that
+# got stuck in this way. The cell below also prints a row in which one word occurs three times. Only oscarmax makes one
+# group of equal scores that are not neighbours, so it alone has no gradient there.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)

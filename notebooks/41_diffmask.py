@@ -255,8 +255,9 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
 # c_k = 5 \text{ at first}. \tag{D4}$$
 #
-# The paper first computes another number $\hat\gamma^{(k)}_i$ for each layer. Its logit is the mean of two numbers,
-# which are the $\hat\gamma$ of layer $k$ and the mean $\hat\gamma$ of the earlier layers:
+# The paper first computes another number $\hat\gamma^{(k)}_i$ for each layer. The logit of the gate is the mean of two
+# numbers, which are the $\hat\gamma$ of layer $k$ and the mean $\hat\gamma$ of the earlier layers. (Layer 0 has no
+# earlier layers, so there $\gamma^{(0)}_i = \hat\gamma^{(0)}_i$.)
 #
 # $$\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k, \qquad
 # \gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
@@ -360,11 +361,11 @@ assert max(push[-1] for push in pushes.values()) < 1e-3, "at an open one both ar
 # margin, so $\lambda$ falls to 0. Then nothing keeps the gates open, and they shut. The constraint is violated,
 # $\lambda$ rises again, and so on. You can see this oscillation of the sparsity in the authors' notebook.
 #
-# We change two things. First, we let $\ln \lambda$ move, between $\ln 0.1$ and $\ln 200$. Its steps are a moving
-# average of the gap, divided by the margin and cut off at $-1$ and 5. Second, we add ten times the positive part of
-# this average (in nats) to $\lambda$, which damps the oscillation. To compare the two rules, we take a single gate
-# with a margin of 0.1. If its value is $z$, the divergence is $3\,(1 - z)^2$ nats, so masking the word completely
-# costs 3 nats.
+# We change two things. First, we let $\ln \lambda$ move, between $\ln 0.1$ and $\ln 200$. Each step is 0.01 times a
+# moving average of the gap, which we divide by the margin and cut off at $-1$ and 5. Second, we add ten times the
+# positive part of this average (in nats) to $\lambda$, which damps the oscillation. To compare the two rules, we take a
+# single gate with a margin of 0.1. If its value is $z$, the divergence is $3\,(1 - z)^2$ nats, so masking the word
+# completely costs 3 nats.
 
 # %%
 single = {name: toy_gates.hold_cost(3.0, margin=0.1, damped=damped, num_steps=3000)
@@ -539,10 +540,11 @@ figures.draw_panel(figures.draw_attention, heat, list(rows), splits["dev"][i].to
                    save=folder / "others")
 
 # %% [markdown]
-# DiffMask is by far the nearest to the truth. Two of the fits to single answers are hardly nearer than the last row,
-# which gives the same value to every position. You can see why in the picture. The two digits of the query are bold
-# there, and each row is scaled by its largest value. Erasure drops digits that count. The methods that are fitted to
-# a single answer give weight to digits that do not count.
+# DiffMask is by far the nearest to the truth. By the Jensen-Shannon divergence, two of the fits to single answers are
+# hardly nearer than the last row, which gives the same value to every position. By the KL divergence they are even
+# further away. You can see why in the picture. The two digits of the query are bold there, and each row is scaled by
+# its largest value. Erasure drops digits that count. The methods that are fitted to a single answer give weight to
+# digits that do not count.
 #
 # **Exercise 2** (predict, change, explain; 8 minutes). In section 1, erasure had to keep only the answer. You can ask
 # for more, and require that the model's *distribution* stays within a margin, as in (D6). *Predict* whether hindsight
