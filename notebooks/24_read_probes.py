@@ -881,7 +881,7 @@ figures.show_table(gaps.rename(columns=of_answer), digits=2, index="run")
 # states can be replaced by the baseline, if its scores are low. So you cannot expect that a probe keeps the whole
 # answer there. Could a smaller margin or a longer training of the probe change this? We probed one of these models
 # again, with a quarter of the margin and with four times as many epochs (`epochs16`). The pieces between the ends
-# stayed as they were.
+# stayed as they were. (All rows are of one model.)
 
 # %% tags=["check"]
 if is_ours:

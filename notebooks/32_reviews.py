@@ -317,7 +317,7 @@ assert by_kind.loc[(0.05, list(kinds)[1]), "gold"] > by_kind.loc[(0.05, "HardKum
 #
 # - On 3,000 made-up reviews, HardKuma predicts better from a tenth of the words than the same network does from all
 #   words. This holds for as many epochs, and for three times as many epochs of the full text. With 12,000 reviews it is
-#   the other way round (section 1). At each target HardKuma's error is below that of the Bernoulli gates (one to four
+#   the other way round (section 1). At each target HardKuma's error is below that of the Bernoulli gates (one to five
 #   seeds).
 # - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
 #   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
