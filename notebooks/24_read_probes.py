@@ -870,9 +870,11 @@ else:
 # %%
 of_answer = {"answer_gap": "the answer", "ends_gap": "its ends", "inner_gap": "between them"}
 gaps = asked[asked["model"].eq("states") & asked["metric"].isin(of_answer)]
-gaps = gaps.pivot_table(index="run", columns="metric", values="value").reindex(columns=of_answer).dropna()
-gaps.index = gaps.index.map(lambda run: run.rpartition("/")[2])
-figures.show_table(gaps.rename(columns=of_answer), digits=2, index="run")
+gaps = gaps[gaps["run"].isin(gaps.loc[gaps["metric"].eq("ends_gap"), "run"])]  # older runs have not measured the ends
+gaps = gaps.pivot_table(index="settings", columns="metric", values="value").reindex(columns=of_answer).dropna()
+of_probe = [usual | differences.read_settings(line) for line in gaps.index]
+told = {name: [settings[name] for settings in of_probe] for name in ("margin", "epochs")}
+figures.show_table(pd.DataFrame(told).join(gaps.rename(columns=of_answer).reset_index(drop=True)), digits=2)
 
 # %% [markdown]
 # *Reading*. The last layer keeps the ends of the answer, and hardly more of the pieces between them than of the pieces
@@ -880,8 +882,8 @@ figures.show_table(gaps.rename(columns=of_answer), digits=2, index="run")
 # begins there and one for an answer that ends there. Only the two ends of the answer need a high score. All other
 # states can be replaced by the baseline, if its scores are low. So you cannot expect that a probe keeps the whole
 # answer there. Could a smaller margin or a longer training of the probe change this? We probed one of these models
-# again, with a quarter of the margin and with four times as many epochs (`epochs16`). The pieces between the ends
-# stayed as they were. (All rows are of one model.)
+# again, with a quarter of the margin and with four times as many epochs. The pieces between the ends stayed as they
+# were. (All rows are of one model.)
 
 # %% tags=["check"]
 if is_ours:
