@@ -1,7 +1,5 @@
 """Training steps: several batches per step, a warm-up of the step sizes, batches of so many words, bfloat16."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
@@ -57,16 +55,6 @@ def test_the_gradient_over_several_batches_is_that_of_one_large_batch(tmp_path, 
     assert any(value.abs().max() > 1e-3 for value in large)
     for mine, other in zip(small, large, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-7)
-
-
-def test_as_many_batches_make_a_step_as_hold_four_texts(tmp_path, monkeypatch):
-    """Texts of equal length: batches of one text, of three and of many."""
-    splits = {name: [Example(e.tokens[:8], e.label) for e in part] for name, part in classified(corpus()).items()}
-    number = len(splits["train"])
-    for limit, expected in ((8, math.ceil(number / 4)), (24, math.ceil(number / 3)), (8 * number, 1)):
-        changes = {"batch_size": 64, "batch_tokens": limit, "accumulate": None}
-        steps = gradients(monkeypatch, tmp_path / str(limit), splits, **changes)
-        assert len(steps) == expected, f"{limit} words per batch"
 
 
 def test_the_last_step_of_an_epoch_may_have_fewer_batches(tmp_path, monkeypatch):

@@ -181,8 +181,7 @@ def fit(
             print(f"{checkpoint}: damaged ({error}): training starts again", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
     steps, stop = StepSettings.of(p), StopSettings.of(p)
-    accumulate = steps.batches_per_step(len(train.examples), len(train))
-    per_epoch = math.ceil(len(train) / accumulate)
+    per_epoch = math.ceil(len(train) / steps.accumulate)
     progress = Progress(p.epochs, len(state.history), selection.score.removeprefix("dev_"), part)
     for epoch in range(len(state.history) + 1, p.epochs + 1):
         if epoch > stop.min_epochs and selection.has_converged(state.history, state.best, stop.stop_after):
@@ -191,7 +190,7 @@ def fit(
         for i, group in enumerate(optimizer.param_groups):
             row["learning_rate" if i == 0 else f"learning_rate_{i}"] = group["lr"]
         warmup = Warmup(optimizer, round(steps.learning_rate_warmup * per_epoch), (epoch - 1) * per_epoch)
-        row |= _train_epoch(state, train, epoch, p.clip_norm, progress, accumulate, warmup)
+        row |= _train_epoch(state, train, epoch, p.clip_norm, progress, steps.accumulate, warmup)
         warmup.restore()
         model.eval()
         objective.eval()

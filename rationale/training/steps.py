@@ -1,7 +1,6 @@
 """Training steps of extractors: a linear warm-up of the step sizes, and several batches per step."""
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import torch
 
@@ -13,24 +12,10 @@ class StepSettings(Settings):
     """What one training step of an extractor is made of."""
 
     learning_rate_warmup: float = setting(0.0, "epochs over which every step size rises linearly from 0", "[0, inf)")
-    TEXTS: ClassVar[int] = 4  # per training step where `accumulate` is null
-
-    accumulate: int | None = setting(
-        1, "batches per training step, whose gradients are added up; null = as many as hold four texts", "[1, inf)"
-    )
+    accumulate: int = setting(1, "batches per training step, whose gradients are added up", "[1, inf)")
     batch_tokens: int | None = setting(
         None, "largest number of words of a training batch of several texts, with padding; null = any", "[1, inf)"
     )
-
-    def batches_per_step(self, num_texts: int, num_batches: int) -> int:
-        """`accumulate`, or if it is null, how many batches hold `TEXTS` texts on average; at least 1.
-
-        Parameters
-        ----------
-        num_texts, num_batches : int >= 1
-            Of an epoch.
-        """
-        return self.accumulate or max(1, round(self.TEXTS * num_batches / num_texts))
 
 
 class Warmup:

@@ -13,11 +13,9 @@ from rationale.training.model_selection import SELECTED
 from rationale.training.settings.extraction import ExtractionSettings
 
 # The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
-# transformer as it is, and few words per batch, so that few texts make many steps. But each step has the gradients of
-# about four texts, however long they are: in steps of one long text, a transformer learned nothing (RESULTS). The rate
-# is measured without dropout and by the rule of the test time, as for an LSTM, but less often, since each measurement
-# costs a pass: with dropout, the gates of a transformer select more words, so the constraint held the rate of training
-# and missed that of use.
+# transformer as it is, and few words per batch, so that few texts make many steps. The rate is measured without dropout
+# and by the rule of the test time, as for an LSTM, but less often, since each measurement costs a pass: with dropout,
+# the gates of a transformer select more words, so the constraint held the rate of training and missed that of use.
 FINE_TUNED: dict[str, Any] = {
     "frozen_layers": None,
     "pretrained_learning_rate": 1e-4,
@@ -28,7 +26,6 @@ FINE_TUNED: dict[str, Any] = {
     "pool": "mean",
     "dropout": 0.2,
     "batch_tokens": 1024,
-    "accumulate": None,
 }
 # With gates, selector and predictor share the encoder, and if there is a target, it falls from nearly all words: two
 # encoders that have to learn from few words, chosen at random at first, may agree on words that say little.
