@@ -50,6 +50,11 @@ def test_each_method_of_a_run_that_probes_is_a_model_in_the_table(tmp_path, home
     variants = dict(zip(rows["model"], rows["network"], strict=True))
     assert variants == {"subject": "", "states": "margin=0.5", "erasure": ""}, "a margin is the probe's alone"
     assert differences.method_network("masks", {"margin": 0.2, "reader": "gru"}, "14_train_probes") == "gru, margin=0.2"
+    started = {"margin": 0.2, "reader": "gru", "multiplier_init": 3.0}
+    names = ("masks", "masks_by_score", "masks_by_released_score", "erasure")
+    found = {name: differences.method_network(name, started, "14_train_probes") for name in names}
+    assert found["masks"] == found["masks_by_score"] == "gru, margin=0.2, multiplier_init=3"
+    assert found["masks_by_released_score"] == "gru, margin=0.2" and found["erasure"] == "gru", "no multiplier"
 
 
 def test_the_history_holds_what_each_layer_of_a_probe_keeps_so_that_the_choice_can_be_checked(home):
@@ -520,6 +525,17 @@ def test_a_run_of_another_notebook_is_refused_by_each_page_by_name(reader, accep
     assert f"{run}: a run of {run.parent.name}" in first and first.endswith(f"accepted here is a run of {accepted}"), (
         first
     )
+
+
+def test_what_has_no_multiplier_counts_once_among_runs_that_start_it_elsewhere():
+    """The runs' names sort the other way round: it is the run with the usual start whose row is taken."""
+    settings = {"14_train_probes/a": "margin=0.2, multiplier_init=3.0", "14_train_probes/b": "margin=0.2"}
+    common = dict.fromkeys(compare.COLUMNS, "") | {"task": "probes", "metric": "optimality", "seed": 1, "value": 0.5}
+    rows = [common | {"run": run, "model": model, "network": "gru", "settings": line}
+            for run, line in settings.items() for model in ("masks", "masks_by_released_score", "erasure")]  # fmt: skip
+    found = committed.search_rows(pd.DataFrame(rows)).groupby("model")["run"].agg(list).to_dict()
+    usual, both = ["14_train_probes/b"], ["14_train_probes/b", "14_train_probes/a"]
+    assert found == {"masks": both, "masks_by_released_score": usual, "erasure": usual}
 
 
 def test_a_score_function_is_compared_with_the_gate_of_its_runs_after_each_quarter_of_the_steps():

@@ -412,9 +412,8 @@ def search_steps(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row per method, margin, multiplier at the start (`start`), runs (a tuple of names) and number of steps, and
-        per metric of `BEHIND_GATE` the
-        difference from `masks` of the same runs, a `Difference` with its bootstrap interval over texts and seeds. None
-        where texts have no scores.
+        per metric of `BEHIND_GATE` the difference from `masks` of the same runs, a `Difference` with its bootstrap
+        interval over texts and seeds. None where texts have no scores.
     """
     table = []
     usual = defaults_of("14_train_probes")
