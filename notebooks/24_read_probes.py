@@ -532,9 +532,9 @@ figures.show_table(pd.DataFrame(rows))
 
 # %% [markdown]
 # *Reading*. From both of the higher starts, the relaxed gate keeps spare words in at most half as many sentences as
-# before, and it finds a smallest mask more often. The score function gains as well, but less. At the end, every
-# interval of its lead contains 0. So the lead of the score function at this margin came from the start of the
-# multiplier. The paper's order, in which the relaxed gate is ahead, does not appear from any start.
+# before, and it finds a smallest mask more often. The score function gains as well, but less. So more than half of its
+# lead in optimality at this margin came from the start of the multiplier, and what is left is too small to tell from 0.
+# The paper's order, in which the relaxed gate is ahead, does not appear from any start.
 #
 # We chose the two starts after we had seen the results of 0.1 on these sentences. A start that is chosen on other
 # sentences may be better still.
@@ -550,7 +550,7 @@ if is_ours:
         assert name != "masks" or all(2 * one["larger than needed"] < usual_one["larger than needed"] for one in higher)
     for row in ends.query("method == 'masks_by_score' and start > 0.1").to_dict("records"):
         assert not any(row[name].is_significant for name in committed.BEHIND_GATE), "every interval contains 0"
-        assert row["optimality"].value > 0, "and the relaxed gate is not ahead"
+        assert 0 < row["optimality"].value < small["optimality"].value / 2, "less than half is left"
 
 # %% [markdown]
 # ## 5. A transformer on SST
