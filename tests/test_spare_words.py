@@ -12,6 +12,7 @@ from rationale.errors import BadInput
 from rationale.explain import mask_divergence, smallest_masks
 from rationale.explain.search import select_rows
 from rationale.runs import saved
+from tools.rows import replace_rows
 from tools.spare_words import divergence_of_draws, gates_with, rows_of, spare_words
 
 
@@ -43,6 +44,12 @@ def test_the_spare_words_are_those_beside_a_smallest_part_that_meets_the_margin(
     assert larger.tolist() == [True, False, False, True]
     assert spare[0].nonzero().flatten().tolist() == [2, 4] and not spare[1:3].any()
     assert (spare[3] == batch.mask[3] & (torch.arange(spare.shape[1]) > 1)).all()
+
+
+def test_without_a_mask_that_meets_the_margin_there_are_no_spare_words():
+    frozen, batch = reads_two()
+    larger, spare = spare_words(frozen, batch, torch.zeros_like(batch.mask), margin=0.01)
+    assert not larger.any() and not spare.any() and spare.shape == batch.mask.shape
 
 
 def test_the_search_among_some_positions_finds_the_smallest_of_their_parts():
@@ -104,3 +111,10 @@ def test_a_run_without_such_masks_is_refused(tmp_path):
     write_parameters(folder, p)
     with pytest.raises(BadInput, match="accepted is a run of 14_train_probes with searchable and with masks"):
         rows_of(folder)
+
+
+def test_a_row_takes_the_place_of_an_earlier_one_and_the_others_stay(tmp_path):
+    path, key = tmp_path / "rows.csv", ["run", "method"]
+    replace_rows(path, [{"run": "b", "method": "x", "value": 1}, {"run": "a", "method": "x", "value": 2}], key, key)
+    replace_rows(path, [{"run": "b", "method": "x", "value": 3, "more": "new"}], key, key)
+    assert path.read_text().splitlines() == ["run,method,value,more", "a,x,2,", "b,x,3,new"]

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -33,7 +32,6 @@ from rationale.data.batches import Batches
 from rationale.data.example import Example
 from rationale.data.read import read_extraction
 from rationale.errors import BadInput, command, require_known
-from rationale.files import write_text
 from rationale.models.extractor import Extractor
 from rationale.runs.committed import FIXED_WORDS, reference_folder
 from rationale.runs.environment import describe_environment
@@ -42,6 +40,7 @@ from rationale.runs.workspace import notebook_path
 from rationale.training.extraction import Result, train_extractor
 from rationale.training.settings import OwnTextSettings
 from tools import command_line
+from tools.rows import replace_rows
 
 NOTEBOOK = "17_train_own_texts"
 NEUTRAL = 2  # of SST's five labels, 0 to 4
@@ -176,10 +175,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def write_row(row: dict[str, Any]) -> None:
     """Write a row to the file, in the place of an earlier one of this rule, share and seed."""
-    path, key = reference_folder() / FIXED_WORDS, ["rule", "share", "seed"]
-    rows = pd.read_csv(path).to_dict("records") if path.exists() else []
-    table = pd.DataFrame([*rows, row]).drop_duplicates(key, keep="last").sort_values(key)
-    write_text(path, table.to_csv(index=False))
+    key = ["rule", "share", "seed"]
+    replace_rows(reference_folder() / FIXED_WORDS, [row], key, key)
 
 
 if __name__ == "__main__":

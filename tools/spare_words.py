@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -27,29 +26,33 @@ from rationale.explain.attributions import free_gates
 from rationale.explain.diffmask import LEFT, RIGHT, TEMPERATURE
 from rationale.explain.frozen import FrozenModel
 from rationale.explain.search import select_rows
-from rationale.files import write_text
 from rationale.runs import saved
 from rationale.runs.committed import SPARE_WORDS, reference_folder
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training import build_probed_task, freeze, load_weights
 from rationale.training.settings import ProbingSettings
 from tools import command_line
+from tools.rows import replace_rows
 
 NOTEBOOK = "14_train_probes"
 ESTIMATORS = {"masks": "relaxed", "masks_by_score": "score"}  # of the methods that are compared
 NUM_DRAWS = 400
 
 
-def spare_words(frozen: FrozenModel, batch: Batch, kept: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+def spare_words(
+    frozen: FrozenModel, batch: Batch, kept: Tensor, margin: float, longest: int = 16
+) -> tuple[Tensor, Tensor]:
     """Which masks meet the margin and can spare words, bool [B], and these words, bool [B, T].
 
     The first of the smallest parts of a mask that meet the margin is what it needs, and the other words are spare. The
-    masks are those of the first layer.
+    masks are those of the first layer, and they keep at most `longest` words.
     """
     meets = mask_divergence(frozen, batch, 0, kept) <= margin
     spare = torch.zeros_like(kept)
     rows = meets.nonzero().flatten()
-    parts = smallest_masks(frozen, select_rows(batch, rows), 0, margin=margin, among=kept[rows])
+    if not len(rows):
+        return spare.any(1), spare
+    parts = smallest_masks(frozen, select_rows(batch, rows), 0, longest=longest, margin=margin, among=kept[rows])
     for row, needed in zip(rows.tolist(), parts, strict=True):
         spare[row, kept[row].nonzero().flatten()[~needed[0]]] = True
     return spare.any(1), spare
@@ -93,15 +96,16 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
         keep = torch.zeros(batch.mask.shape)
         for row, layers in enumerate(texts[method]):
             keep[row, : len(layers[0])] = torch.tensor(layers[0])
-        larger, spare = spare_words(frozen, batch, keep > 0.5, p.margin)
-        there = select_rows(batch, larger.nonzero().flatten())
-        gates = gates_with(keep[larger], ESTIMATORS[method])
-        drawn = [divergence_of_draws(frozen, there, gates, closed) for closed in (spare[larger] & False, spare[larger])]
+        larger, spare = spare_words(frozen, batch, keep > 0.5, p.margin, p.searchable)
+        there, spare = select_rows(batch, larger.nonzero().flatten()), spare[larger]
         row = {"run": f"{NOTEBOOK}/{run.name}", "method": method, "margin": p.margin, "start": p.multiplier_init}
         row |= {"seed": p.seed, "texts": len(texts), "larger": int(larger.sum())}
-        row |= {"spare": spare[larger].sum(1).double().mean().item()}
-        for name, found in zip(("drawn", "closed"), drawn, strict=True):
-            row |= {f"divergence_{name}": found.mean().item(), f"meet_{name}": int((found <= p.margin).sum())}
+        if len(spare):  # otherwise there is nothing to measure, and the cells stay empty
+            row |= {"spare": spare.sum(1).double().mean().item()}
+            gates = gates_with(keep[larger], ESTIMATORS[method])
+            for name, closed in (("drawn", torch.zeros_like(spare)), ("closed", spare)):
+                found = divergence_of_draws(frozen, there, gates, closed)
+                row |= {f"divergence_{name}": found.mean().item(), f"meet_{name}": int((found <= p.margin).sum())}
         facts = read_environment(run)
         rows.append({name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
                     | {name: facts[name] for name in ("commit", "cpu", "torch")})  # fmt: skip
@@ -116,9 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     rows = [row for run in parser.parse_args(arguments).runs for row in rows_of(run)]
     path = reference_folder() / SPARE_WORDS
-    before = pd.read_csv(path).to_dict("records") if path.exists() else []
-    table = pd.DataFrame([*before, *rows]).drop_duplicates(["run", "method"], keep="last")
-    write_text(path, table.sort_values(["margin", "start", "seed", "method"]).to_csv(index=False))
+    replace_rows(path, rows, ["run", "method"], ["margin", "start", "seed", "method"])
     print(path)
     return 0
 
