@@ -12,7 +12,7 @@ from rationale.errors import BadInput
 from rationale.explain import mask_divergence, smallest_masks
 from rationale.explain.search import select_rows
 from rationale.runs import saved
-from tools.rows import replace_rows
+from tools.csv_rows import replace_rows
 from tools.spare_words import divergence_of_draws, gates_with, rows_of, spare_words
 
 

@@ -40,7 +40,7 @@ from rationale.runs.workspace import notebook_path
 from rationale.training.extraction import Result, train_extractor
 from rationale.training.settings import OwnTextSettings
 from tools import command_line
-from tools.rows import replace_rows
+from tools.csv_rows import replace_rows
 
 NOTEBOOK = "17_train_own_texts"
 NEUTRAL = 2  # of SST's five labels, 0 to 4

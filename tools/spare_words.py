@@ -32,7 +32,7 @@ from rationale.runs.origin import notebook_of, read_environment
 from rationale.training import build_probed_task, freeze, load_weights
 from rationale.training.settings import ProbingSettings
 from tools import command_line
-from tools.rows import replace_rows
+from tools.csv_rows import replace_rows
 
 NOTEBOOK = "14_train_probes"
 ESTIMATORS = {"masks": "relaxed", "masks_by_score": "score"}  # of the methods that are compared
