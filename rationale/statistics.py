@@ -255,6 +255,80 @@ def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float
     return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
 
 
+def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Welch's test of a weighted sum of means, such as the difference of two differences.
+
+        c = sum of w_i m_i,   t = c / sqrt(sum of v_i),   v_i = w_i^2 s_i^2 / n_i
+
+    with the degrees of freedom of Welch and Satterthwaite, (sum of v_i)^2 / sum of (v_i^2 / (n_i - 1)). With the
+    weights (1, -1) it is `welch_test`. Source: Welch 1951. It needs scipy.
+
+    Parameters
+    ----------
+    groups : sequences of scores
+        One score per seed, at least two per group.
+    weights : [G] numbers
+        One per group.
+    confidence : float, in (0, 1)
+
+    Returns
+    -------
+    Difference
+        `value` is c. If no score differs from the mean of its group, the interval has no width.
+
+    Raises
+    ------
+    ValueError
+        If there is not one weight per group, or a group has fewer than two scores, or one that is not finite.
+
+    Examples
+    --------
+    >>> found = welch_contrast([[5.0, 6.0], [1.0, 2.0], [3.0, 4.0], [2.0, 3.0]], weights=[1, -1, -1, 1])
+    >>> found.value  # a lead of 4 is larger than a lead of 1 by this much
+    3.0
+    """
+    if len(weights) != len(groups):
+        raise ValueError(f"got {len(weights)} weights for {len(groups)} groups, accepted is one per group")
+    for values in groups:
+        _require_values(values)
+    value = sum(weight * mean(values) for weight, values in zip(weights, groups, strict=True))
+    parts = [
+        (weight**2 * stdev(values) ** 2 / len(values), len(values) - 1)
+        for weight, values in zip(weights, groups, strict=True)
+    ]
+    low, high = welch_interval(value, parts, confidence)
+    if low == high:
+        return Difference(value, value, value, float(value == 0))
+    variance, freedom = _of_sum(parts)
+    stats = optional("scipy.stats", "Welch's test", "notebooks")
+    return Difference(value, low, high, float(2 * stats.t.sf(abs(value) / variance**0.5, freedom)))
+
+
+def welch_interval(value: float, parts: Sequence[tuple[float, float]], confidence: float = 0.95) -> tuple[float, float]:
+    """Student's interval of a sum whose terms have variances that were estimated apart. It needs scipy.
+
+        value -+ t(f) sqrt(sum of v_i),   f = (sum of v_i)^2 / sum of (v_i^2 / f_i)
+
+    Source: Welch 1947, Satterthwaite 1946.
+
+    Parameters
+    ----------
+    value : float
+    parts : (v_i, f_i) for each term
+        Its estimated variance, and the degrees of freedom of this estimate.
+    confidence : float, in (0, 1)
+    """
+    variance, freedom = _of_sum(parts)
+    half = _student_quantile(freedom, confidence) * variance**0.5
+    return value - half, value + half
+
+
+def _of_sum(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The variance of a sum and its degrees of freedom; see `welch_interval`."""
+    variance = sum(part for part, _ in parts)
+    return variance, variance**2 / sum(part**2 / num for part, num in parts) if variance else inf
+
+
 def pair_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Prediction interval of two models: where the difference of one further seed of each lies. It needs scipy.
 
@@ -277,10 +351,7 @@ def pair_interval(ours: Sequence[float], theirs: Sequence[float], confidence: fl
         _require_values(values)
     value = mean(ours) - mean(theirs)
     parts = [(stdev(values) ** 2 * (1 + 1 / len(values)), len(values) - 1) for values in (ours, theirs)]
-    variance = sum(part for part, _ in parts)
-    freedom = variance**2 / sum(part**2 / num for part, num in parts) if variance else inf
-    half = _student_quantile(freedom, confidence) * variance**0.5
-    return value - half, value + half
+    return welch_interval(value, parts, confidence)
 
 
 def paired_bootstrap(

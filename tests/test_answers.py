@@ -276,6 +276,7 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (6, "target", None)
     assert (plain.shared_encoder, plain.selection_start) == (False, None)
     assert (tuned.shared_encoder, tuned.selection_start, tuned.selection_moves) == (True, 0.9, 0.7)
+    assert (plain.whole_text_epochs, tuned.whole_text_epochs) == (0, None), "decided by the length of the texts"
     priced = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "selection": None, "sparsity": 0.01})
     assert (priced.shared_encoder, priced.selection_start) == (True, None), "without a target there is none to move"
     fixed, _ = merge(notebook_path("17_train_own_texts"), ["encoder=minilm", "selection_start=null"])
@@ -296,7 +297,7 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     path = notebook_path("17_train_own_texts")
     values, notes = merge(path, ["encoder=minilm", "epochs=20"])
     assert values["epochs"] == 20 and values["start"] == "target"
-    assert [note for note in notes if "start target" in note and "epochs" not in note]
+    assert [note for note in notes if "start target" in note and ", epochs " not in note]
     assert not merge(path, ["selection=0.1"])[1]
 
 

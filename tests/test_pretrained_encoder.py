@@ -191,6 +191,24 @@ def test_a_note_says_how_many_texts_are_read_in_windows(folders, tmp_path, capsy
     assert "windows" not in capsys.readouterr().out
 
 
+def test_long_texts_are_read_as_a_whole_in_the_first_epoch_if_nothing_else_is_said(folders, tmp_path, capsys):
+    longer = [Example(("a", "quiet", "film") * 20, k % 2) for k in range(len(TEXTS) + 1)]
+    for name, texts, given, epochs, rates in (
+        ("long", [*TEXTS, *longer], None, 2, (True, False)),
+        ("half", [*TEXTS, *longer[1:]], None, 2, (False, False)),
+        ("given", [*TEXTS, *longer], 0, 2, (False, False)),
+        ("once", [*TEXTS, *longer], None, 1, (False,)),
+    ):
+        p = settings(folders["bert"], epochs=epochs, selection=0.5, whole_text_epochs=given, device="cpu")
+        splits = {"train": texts, "dev": TEXTS, "test": TEXTS}
+        (tmp_path / name).mkdir()
+        result = training.train_extractor(p, splits, "classes", 2, tmp_path / name)
+        assert tuple(row["train_rate"] == 1 for row in result.history) == rates, name
+        said = "the predictor reads every word in the first epoch" in capsys.readouterr().out
+        assert said == any(rates), name
+        assert result.best["epoch"] == epochs or not any(rates), "such an epoch is kept only if there is no other"
+
+
 def test_a_row_without_any_selected_word_has_a_finite_answer_and_gradient(folders):
     for mode in ("zero", "compact"):
         model, batch = extractor(folders["bert"], predictor=mode)

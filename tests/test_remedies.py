@@ -1,4 +1,4 @@
-"""Remedies against rationales that degenerate: a shared encoder, an auxiliary predictor, guidance by gold words."""
+"""Remedies against degeneration: a shared encoder, a second predictor, whole texts first, guidance by gold words."""
 
 import math
 from types import SimpleNamespace
@@ -46,7 +46,10 @@ def test_a_shared_encoder_is_one_set_of_parameters_that_both_players_train(encod
         assert gradient.ne(0).any(), "each player alone moves it"
 
 
-@pytest.mark.parametrize("changes", [{"shared_encoder": True}, {"closeness": 0.5}])
+ALL = {"closeness": 0.5, "whole_text_epochs": 1}
+
+
+@pytest.mark.parametrize("changes", [{"shared_encoder": True}, {"closeness": 0.5}, {"whole_text_epochs": 1}, ALL])
 def test_a_run_with_a_remedy_is_saved_loaded_and_continued(changes, tmp_path):
     result = train(tmp_path, epochs=2, **changes)
     saved.save_run(tmp_path, result, SimpleNamespace(**vars(parameters(epochs=2, **changes))))
@@ -113,6 +116,56 @@ def test_the_auxiliary_predictor_reads_every_word_by_its_probability_and_only_in
     assert gradient.ne(0).any() and (weights[0][batch.mask[0] & shut] > 0).all(), "unselected words, too"
     assert model.eval()(batch.tokens, batch.mask).auxiliary is None
     assert extractor("cpu", **OFF).model.auxiliary is None, "off by default"
+
+
+# --- a predictor that reads the whole text first
+
+
+@pytest.mark.parametrize("model", ["hardkuma", "bernoulli"])
+def test_in_the_first_epochs_the_predictor_reads_every_word_and_no_gate_is_trained(model):
+    changes = OFF | {"model": model, "whole_text_epochs": 2, "baseline": "average" if model == "bernoulli" else "none"}
+    case = extractor("cpu", **changes)
+    case = case._replace(objective=build_objective(settings_of(ExtractionSettings, changes), 3, True, 0.7, 10))
+    net, batch = case.model, case.batch
+    read = net.head.loss(net.predictor(net.embed(batch.tokens), batch.mask, batch.mask.float()), batch.target).mean()
+    for _ in range(6):  # two epochs of three steps
+        step = loss_of(case)
+        assert step.loss.item() == pytest.approx(read.item()) and step.parts["rate"] == 1
+        net.zero_grad()
+        step.loss.backward()
+        trained = {
+            part for part, value in net.named_children() for weight in value.parameters() if weight.grad is not None
+        }
+        assert trained == {"predictor"}, "the selector has no gradient"
+        assert case.objective.selection.multiplier == 0, "nothing is held yet"
+    step = loss_of(case)
+    step.loss.backward()
+    assert step.parts["rate"] < 1 and all(weight.grad is not None for weight in net.selector.parameters())
+    assert case.objective.selection.size > 0, "now the rate is measured"
+
+
+def test_what_is_said_in_epochs_counts_from_the_first_epoch_with_gates():
+    changes = OFF | {"selection_start": 0.9, "selection_moves": 0.5, "warmup": 1.0, "sparsity": 0.01}
+    for whole, held_from, expected in ((0, 1, (0, 40)), (2, 1, (16, 32)), (2, 5, (32, 24)), (4, 3, (32, 24))):
+        more = {"whole_text_epochs": whole, "constraint_from": held_from}
+        objective = build_objective(settings_of(ExtractionSettings, changes | more), 8, True, 0.7, 10)
+        assert (objective.held_after, objective.selection.moves) == expected, (
+            f"{more}: half of the epochs that are left"
+        )
+        assert objective.warmup == 8 and objective.whole_texts == 8 * whole
+    objective.steps += 33
+    assert objective.variant is None
+    case = extractor("cpu", **OFF)
+    prices = []
+    for steps in (32, 35, 39, 60):
+        objective.steps.fill_(steps)
+        output = case.model.train()(case.batch.tokens, case.batch.mask)
+        prices.append(
+            objective.train()._price(output, case.batch.mask) / objective.eval()._price(output, case.batch.mask)
+        )
+    assert [price.mean().item() for price in prices] == pytest.approx([1 / 8, 4 / 8, 1, 1]), (
+        "the price rises from then on"
+    )
 
 
 # --- guidance by gold words
@@ -206,7 +259,7 @@ def test_gates_that_are_guided_learn_the_gold_words_of_their_texts(tmp_path):
 def test_remedies_are_off_by_default_and_change_nothing_then():
     case, batch = extractor("cpu", **OFF), texts("cpu")
     objective = build_objective(settings_of(ExtractionSettings, OFF), 4)
-    assert (objective.closeness, objective.guidance) == (0.0, 0.0)
+    assert (objective.closeness, objective.guidance, objective.whole_texts) == (0.0, 0.0, 0)
     assert set(loss_of(case, batch).parts) == {"task", "rate"}
 
 
@@ -216,6 +269,8 @@ def test_remedies_are_off_by_default_and_change_nothing_then():
         ({"model": "full_text", "closeness": 0.1}, "closeness: 0.1 is not accepted with model full_text"),
         ({"model": "full_text", "guidance": 0.1}, "guidance: 0.1 is not accepted with model full_text"),
         ({"model": "full_text", "shared_encoder": True}, "shared_encoder: true is not accepted with model full_text"),
+        ({"model": "full_text", "whole_text_epochs": 1}, "whole_text_epochs: 1 is not accepted with model full_text"),
+        ({"epochs": 2, "whole_text_epochs": 2}, "whole_text_epochs: 2 is not accepted with epochs 2; give null, or a"),
         ({"guided": 0.5}, "guided: 0.5 is not accepted without guidance"),
         ({"guidance": 1.0, "guided": 0.0}, "guided: 0"),
     ],

@@ -16,6 +16,7 @@ from rationale.statistics import (
     run_interval,
     share_difference,
     student_interval,
+    welch_contrast,
     welch_test,
     wilson_interval,
 )
@@ -83,6 +84,17 @@ def test_welchs_test_is_the_one_computed_by_hand():
     assert (found.value, found.low, found.high) == pytest.approx((-3, -3 - half, -3 + half))
     assert found.p_value == pytest.approx(2 * stats.t.sf(3 / error, freedom))
     assert not found.is_significant and welch_test([1, 2, 3], [11, 12, 13]).is_significant
+
+
+def test_a_contrast_of_two_groups_is_welchs_test_and_of_four_it_covers_the_truth_as_often_as_it_says():
+    ours, theirs = [1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0]
+    assert welch_contrast([ours, theirs], [1, -1]) == pytest.approx(welch_test(ours, theirs))
+    level = welch_contrast([[0.4, 0.4], [0.3, 0.3]], [1, -1])
+    assert level.low == level.high == level.value == pytest.approx(0.1) and level.p_value == 0
+    draws = np.random.default_rng(1).normal(size=(2000, 4, 4)) * np.array([[1.0], [2.0], [0.5], [1.0]])
+    found = [welch_contrast(groups, [1, -1, -1, 1]) for groups in draws.tolist()]
+    assert np.mean([one.low <= 0 <= one.high for one in found]) == pytest.approx(0.95, abs=0.02), "four standard errors"
+    assert all((one.p_value > 0.05) == (one.low <= 0 <= one.high) for one in found), "one without 0 has a small p"
 
 
 def test_welchs_test_of_scores_without_spread_has_an_interval_without_width():
@@ -155,6 +167,7 @@ def test_the_interval_of_two_accuracies_on_the_same_texts_is_at_least_as_wide_as
         (lambda: mean_interval([0.4]), "accepted are 2 or more finite scores"),
         (lambda: student_interval(0.4, 0.1, 1), "got 1 scores, accepted are 2 or more"),
         (lambda: student_interval(0.4, 0.1, math.nan), "got nan scores, accepted are 2 or more"),
+        (lambda: welch_contrast([[0.4, 0.5]], [1, -1]), "2 weights for 1 groups, accepted is one per group"),
         (lambda: welch_test([0.4, 0.5], [0.4]), "accepted are 2 or more finite scores"),
         (lambda: welch_test([0.4, float("nan")], [0.4, 0.5]), "accepted are 2 or more finite scores"),
         (lambda: paired_bootstrap(torch.ones(3), torch.ones(4)), r"shapes \(3,\) and \(4,\)"),

@@ -134,6 +134,26 @@ def test_what_masking_costs_is_judged_by_the_answers_that_changed(masked, stays,
     assert found.verdict == verdict and "2210 texts" in found.evidence
 
 
+@pytest.mark.parametrize(
+    ("leads", "verdict"), [((0.1, 0.02), "reproduced"), ((0.02, 0.1), "contradicted"), ((0.1, 0.098), "out of reach")]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_difference_narrows_if_it_is_smaller_in_the_second_pair_whoever_is_ahead(leads, verdict, sign):
+    level, rows = [0.40, 0.41, 0.42], []
+    for setting, lead in zip("cd", leads, strict=True):
+        rows += values(f"12_train_sst/{setting}-ours-seed{{}}", scores=level)
+        rows += values(f"12_train_sst/{setting}-theirs-seed{{}}", scores=[score - sign * lead for score in level])
+    sides = {side: f"12_train_sst/c-{side}-seed*; 12_train_sst/d-{side}-seed*" for side in ("ours", "theirs")}
+    found = verdicts.judge(claim("narrows", **sides), pd.DataFrame(rows))
+    assert found.verdict == verdict, found.evidence
+    assert f"differences {sign * leads[0]:g} and {sign * leads[1]:g}; narrower by" in found.evidence, found.evidence
+    only = pd.DataFrame(rows).query("seed == 1")
+    assert verdicts.judge(claim("narrows", **sides), only).cost.startswith("for 3 seeds of each")
+    one_pair = {side: found.split("; ")[0] for side, found in sides.items()}
+    with pytest.raises(BadInput, match="1 and 1 patterns; the rule narrows takes two pairs"):
+        verdicts.judge(claim("narrows", **one_pair), pd.DataFrame(rows))
+
+
 def test_an_open_claim_says_how_many_seeds_would_decide_it():
     near = values("12_train_sst/b-seed{}", scores=[0.402, 0.403, 0.401])  # .008 below A, whose spread is .01
     for num in range(3, 21):

@@ -260,6 +260,17 @@ class Extractor(nn.Module):
             second = self.auxiliary(embedded, rows, gates.log_prob_nonzero.exp() * rows)
         return Output(prediction, z, gates, dependent, switches, second)
 
+    def read_all(self, tokens: Tensor, mask: Tensor) -> Output:
+        """The prediction from every word, without gates; see `RemedySettings.whole_text_epochs`.
+
+        Parameters
+        ----------
+        tokens : long [B, T]
+        mask : bool [B, T]
+        """
+        z = mask.to(self.dtype)
+        return Output(self.predictor(self.embed(tokens), mask, z), z, None)
+
     def attended(self, tokens: Tensor, mask: Tensor, importance: Tensor | None = None) -> Tensor:
         """1 for the words that a model without gates reads at test time, else 0, [B, T]; see `rule`.
 

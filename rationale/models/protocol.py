@@ -93,6 +93,13 @@ class RationaleModel(Trainable, Protocol[Read]):
         """Where the test-time rule gives a value that is not 0: a bool of the shape of the gates."""
 
 
+class WholeTextReader(Protocol[Read]):
+    """What `whole_text_epochs` requires of a model with gates."""
+
+    def read_all(self, tokens: Read, mask: Tensor) -> Output:
+        """One pass over every word, without gates."""
+
+
 class EncoderDecoder(Trainable, Protocol):
     """What the word loss requires of a model that generates text."""
 

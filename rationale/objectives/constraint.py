@@ -39,7 +39,7 @@ class ConstraintSettings(Settings):
         None, "share of words to keep at first, from which the target moves to selection; null = selection", "(0, 1)"
     )
     selection_moves: float = setting(
-        0.0, "share of the training in which the target moves from selection_start to selection", "[0, 1)"
+        0.0, "share of the constraint's epochs in which the target moves from selection_start to selection", "[0, 1)"
     )
 
     @property

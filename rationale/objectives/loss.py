@@ -12,7 +12,7 @@ is taken through the draw (HardKuma) or, for gates whose draws pass no gradient 
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 
 from rationale.data.batches import Batch, Tokens
 from rationale.distributions.protocol import GateDistribution
-from rationale.models.protocol import Output, RationaleModel
+from rationale.models.protocol import Output, RationaleModel, WholeTextReader
 from rationale.models.remedies import RemedySettings
 from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
@@ -99,7 +99,7 @@ class RationaleObjective(nn.Module):
         steps. self_critical: the cost of the test-time selection of the same text, without dropout (one more
         pass). leave_one_out: the mean over the other draws of the same text (K >= 2).
     warmup : int, >= 0
-        Training steps over which the prices rise from 0; evaluation uses the full prices.
+        Training steps with gates over which the prices rise from 0; evaluation uses the full prices.
     entropy : float, >= 0
         Reward per nat of entropy of *whether* a gate is open, see `penalties.openness_entropy` (that is, a price on the
         KL divergence of this from a fair coin). A Bernoulli gate whose word is worth v nats converges to the logit
@@ -112,6 +112,9 @@ class RationaleObjective(nn.Module):
         loss of the auxiliary predictor is added as well: l(y', y) + l(y'', y) + closeness D(y', y''). Yu et al. 2021.
     guidance : float, >= 0
         Price of the cross-entropy of the gates and `Batch.guide`, see `penalties.guidance`.
+    whole_texts : int, >= 0
+        Training steps in which the predictor reads every word; until then no gate is trained, and nothing holds or
+        prices a rationale.
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
@@ -134,6 +137,7 @@ class RationaleObjective(nn.Module):
         held_after: int = 0,
         closeness: float = 0.0,
         guidance: float = 0.0,
+        whole_texts: int = 0,
     ):
         super().__init__()
         for name, value, accepted in (
@@ -150,7 +154,7 @@ class RationaleObjective(nn.Module):
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
         self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
-        self.held_after = held_after
+        self.held_after, self.whole_texts = max(held_after, whole_texts), whole_texts
         self.closeness, self.guidance = closeness, guidance
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
@@ -170,6 +174,8 @@ class RationaleObjective(nn.Module):
 
     def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""
+        if self.training and self.steps < self.whole_texts:
+            return self._of_whole_texts(cast("WholeTextReader[Tokens]", model), batch, model.head)
         output = model(batch.tokens, batch.mask, self.samples)
         if output.gates is None or not self.training:
             return self.loss(output, batch, model.head)
@@ -178,6 +184,12 @@ class RationaleObjective(nn.Module):
         result = self.loss(output, batch, model.head, reference)
         self.count_step()
         return result
+
+    def _of_whole_texts(self, model: WholeTextReader[Tokens], batch: Batch[Tokens], head: Head) -> LossOutput:
+        """The task loss of a model that reads every word: its rate is 1."""
+        result = self.loss(model.read_all(batch.tokens, batch.mask), batch, head)
+        self.count_step()
+        return LossOutput(result.loss, result.parts | {"rate": torch.ones_like(result.parts["task"])})
 
     def count_step(self) -> None:
         """Count a training step of a model with gates. `forward` does; a step that is replayed has to be counted."""
@@ -191,7 +203,7 @@ class RationaleObjective(nn.Module):
         stay.
         """
         moves = 0 if self.selection is None else self.selection.moves  # the target of the switches never does
-        if self.steps <= max(self.warmup, self.held_after + moves):
+        if self.steps <= max(self.whole_texts + self.warmup, self.held_after + moves):
             return None
         return bool(self.steps % self.every == 0)
 
@@ -293,7 +305,7 @@ class RationaleObjective(nn.Module):
                 switches = expected_transitions(shut, kept, mask) * mask.sum(1)
         price = self.sparsity * words + self.coherence * switches
         if self.training and self.warmup:
-            price = price * ((self.steps + 1) / self.warmup).clamp(max=1)
+            price = price * ((self.steps + 1 - self.whole_texts) / self.warmup).clamp(max=1)
         for constraint, count in ((self._acting(self.selection), words), (self._acting(self.transitions), switches)):
             if counts and constraint is not None:
                 price = price + constraint.multiplier.to(price) * count / mask.sum(1)
@@ -312,7 +324,7 @@ class RationaleObjective(nn.Module):
         if self.baseline == "none":
             return 0.0
         before, mean = self.average.to(cost, copy=True), cost.mean().double()  # 0 at the first step
-        self.average.copy_(mean if self.steps == 0 else self.average.lerp(mean, 1 - self.AVERAGING))
+        self.average.copy_(mean if self.steps == self.whole_texts else self.average.lerp(mean, 1 - self.AVERAGING))
         return before
 
     @torch.no_grad()
@@ -376,13 +388,13 @@ def build_objective(
         `ConstraintSettings`, `TransitionSettings`, `PriceSettings`, `ScoreFunctionSettings`, `RemedySettings` and
         `GuidanceSettings` are taken from `p`; a setting that `p` does not have keeps its default.
     steps_per_epoch : int
-        Training steps per epoch; `warmup` and `constraint_from` count in epochs.
+        Training steps per epoch; `warmup`, `constraint_from` and `whole_text_epochs` count in epochs.
     has_gates : bool
         Whether the model has gates; False leaves only the task loss.
     task_loss : float
         Loss of the best constant answer; this and steps_per_epoch decide where quadratic or multiplier_rate is null.
     epochs : int
-        Epochs of the training; a target moves in a share of them.
+        Epochs of the training; a target moves in a share of those in which the constraint acts.
 
     Raises
     ------
@@ -391,6 +403,9 @@ def build_objective(
     """
     if not has_gates:
         return RationaleObjective()
+    remedies = RemedySettings.of(p)
+    whole = remedies.whole_text_epochs or 0
+    held_from = max(ConstraintSettings.of(p).constraint_from - 1, whole)  # epochs before the constraint acts
     held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
 
     def constraint(target: float | None, by_step: bool, first: float | None = None) -> Constraint | None:
@@ -415,7 +430,7 @@ def build_objective(
             largest_gap=largest_gap,
             smallest=smallest,
             first=first,
-            moves=0 if first is None else round(held.selection_moves * epochs * steps_per_epoch),
+            moves=0 if first is None else round(held.selection_moves * (epochs - held_from) * steps_per_epoch),
         )
 
     return RationaleObjective(
@@ -430,7 +445,8 @@ def build_objective(
         baseline=estimator.baseline,
         warmup=round(prices.warmup * steps_per_epoch),
         entropy=prices.entropy,
-        held_after=(held.constraint_from - 1) * steps_per_epoch,
-        closeness=RemedySettings.of(p).closeness,
+        held_after=held_from * steps_per_epoch,
+        closeness=remedies.closeness,
         guidance=GuidanceSettings.of(p).guidance,
+        whole_texts=whole * steps_per_epoch,
     )

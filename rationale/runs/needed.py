@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rationale.errors import BadInput, optional
 from rationale.runs.committed import minutes_of_runs, num_texts, read_runs, reference_folder
+from rationale.statistics import welch_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,14 +74,18 @@ def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> Cost:
     return Cost(f"not run: {num} {'run' if num == 1 else 'runs'}, {time_in_words(total)} on one core", total)
 
 
-def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) -> Cost:
+def cost_of_seeds(
+    decide: Callable[[float, float], str], *groups: pd.DataFrame, weights: Sequence[float] = (1, -1)
+) -> Cost:
     """How many more seeds would decide, if the means and spreads of the committed ones stay.
 
     Parameters
     ----------
     decide : callable
         From the ends of an interval to a verdict; "open" is no decision.
-    groups : rows of one model or of two, one row per seed
+    groups : rows of one model, of two or of more, one row per seed
+    weights : numbers
+        Of the means, which are added up; of two models it is their difference.
     """
     scores = [rows["value"].tolist() for rows in groups]
     fewest, each = min(map(len, scores)), " of each" * (len(scores) > 1)
@@ -88,7 +93,7 @@ def cost_of_seeds(decide: Callable[[float, float], str], *groups: pd.DataFrame) 
         return _cost_of_more(f"for {FEWEST} seeds{each}", groups, [FEWEST] * len(groups))
     for num in range(fewest, MOST + 1):
         nums = [max(num, len(values)) for values in scores]
-        if decide(*_interval(scores, nums)) != "open":
+        if decide(*_interval(scores, nums, weights)) != "open":
             seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
             return _cost_of_more(f"decided by {seeds}, if means and spreads stay", groups, nums)
     return Cost(f"too close to call: not decided by {MOST} seeds{each}, if means and spreads stay", inf)
@@ -110,15 +115,11 @@ def _cost_of_more(words: str, groups: Sequence[pd.DataFrame], nums: list[int]) -
     return Cost(f"{words}: {time_in_words(total)} on one core", total)
 
 
-def _interval(scores: list[list[float]], nums: list[int]) -> tuple[float, float]:
-    """The 95 % interval of a mean, or of Welch's difference of two, with the spreads of `scores` and `nums` seeds."""
-    parts = [stdev(values) ** 2 / num for values, num in zip(scores, nums, strict=True)]
-    value = mean(scores[0]) - (mean(scores[1]) if len(scores) > 1 else 0)
-    if sum(parts) == 0:
-        return value, value
-    freedom = sum(parts) ** 2 / sum(part**2 / (num - 1) for part, num in zip(parts, nums, strict=True))
-    half = float(optional("scipy.stats", "Student's interval", "notebooks").t.ppf(0.975, freedom)) * sum(parts) ** 0.5
-    return value - half, value + half
+def _interval(scores: list[list[float]], nums: list[int], weights: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the weighted sum of means, with the spreads of `scores` and `nums` seeds."""
+    groups = list(zip(scores, nums, weights, strict=False))  # one group needs the first weight only
+    parts = [(weight**2 * stdev(values) ** 2 / num, num - 1) for values, num, weight in groups]
+    return welch_interval(sum(weight * mean(values) for values, _, weight in groups), parts)
 
 
 def time_in_words(minutes: float) -> str:

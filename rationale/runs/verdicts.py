@@ -19,6 +19,7 @@ The rule of a claim may be written before its runs are made. `needed.csv` lists 
 committed, the claim is undecided. So nobody can choose the rule by the numbers that it judges.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -37,6 +38,7 @@ from rationale.statistics import (
     pair_interval,
     run_interval,
     share_difference,
+    welch_contrast,
     welch_test,
     wilson_interval,
 )
@@ -56,6 +58,8 @@ RULES = {
     "above": "ours is above theirs, by the 95 % interval of the difference",
     "below": "ours is below theirs, by the 95 % interval of the difference",
     "ahead_by": "ours is above theirs, and the 95 % interval of the difference reaches the published difference",
+    "narrows": "of two pairs of ours and theirs, the second differ less than the first, by the "
+    "95 % interval of the difference of the two differences; the sign of the first one counts for both",
     "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
     "apart": "our mean differs from the value by more than the margin, by its 95 % interval",
     "no_loss": "masking (mean over layers) makes the answers of `theirs` no less accurate, by the 95 % interval of the "
@@ -143,6 +147,8 @@ def judge(
     if claim["rule"] == "no_loss":
         return _after_masking(claim, results[results["split"] == split], where)
     limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")))
+    if claim["rule"] == "narrows":
+        return _between_pairs(limits, of_metric, claim, where)
     if PAIRS in claim["ours"]:
         return _over_pairs(limits, of_metric, claim, where)
     ours = _rows(of_metric, claim["ours"], where)
@@ -168,6 +174,7 @@ class Limits(NamedTuple):
             "at_least": (low >= value, high < value),
             "at_most": (high <= value, low > value),
             "above": (low > 0, high < 0),
+            "narrows": (low > 0, high < 0),
             "below": (high < 0, low > 0),
             "ahead_by": (low > 0 and high >= value, high < value),
             "within": (-margin <= low and high <= margin, high < -margin or low > margin),
@@ -283,6 +290,27 @@ def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], 
     alike = sum(one * found.value > 0 for values in apart.values() for one in values)
     evidence = f"{_difference(found)}, {len(means)} corpora and aspects; {alike} of {len(ours)} pairs have this sign"
     return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_pairs(*ours, *theirs))
+
+
+def _between_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:
+    """Two models at two settings: Welch's interval of what their difference loses from the first to the second."""
+    ours, theirs = ([_rows(of_metric, one, where) for one in claim[side].split(PAIRS)] for side in ("ours", "theirs"))
+    if len(ours) != 2 or len(theirs) != 2:
+        raise BadInput(f"{where}: {len(ours)} and {len(theirs)} patterns; the rule narrows takes two pairs")
+    groups = [ours[0], theirs[0], ours[1], theirs[1]]
+    scores = [rows["value"].tolist() for rows in groups]
+    first, second = (mean(scores[i]) - mean(scores[i + 1]) for i in (0, 2))
+    evidence = f"differences {_short(first)} and {_short(second)}"
+    if min(map(len, scores)) < 2:
+        return _undecided(f"{evidence}, {NO_INTERVAL}", needed.cost_of_pairs(*groups))
+    sign = 1 if first >= 0 else -1
+    weights = [sign, -sign, -sign, sign]
+    found = welch_contrast(scores, weights)
+    nums = sorted({len(values) for values in scores})
+    evidence += f"; narrower by {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), "
+    evidence += _seeds(nums[0]) if len(nums) == 1 else f"{nums[0]} to {_seeds(nums[-1])}"
+    cost = functools.partial(needed.cost_of_seeds, limits.of, *groups, weights=weights)
+    return _decided(limits, found.low, found.high, evidence, cost)
 
 
 def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:

@@ -16,6 +16,7 @@ from rationale.errors import BadInput
 from rationale.models.extractor import Extractor, ExtractorSettings, build_extractor
 from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
+from rationale.models.remedies import RemedySettings
 from rationale.nn.encoders import find_encoder
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings
@@ -134,6 +135,14 @@ def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
     return f"note: {longer:,} of {texts:,} texts are longer than {window} word pieces; {read}\n"
 
 
+def epochs_of_whole_texts(model: Extractor, train: Batches, epochs: int) -> int:
+    """What `whole_text_epochs: null` stands for: 1 if most texts are longer than the encoder reads at once, else 0."""
+    if not (model.has_gates and model.reads_pieces) or epochs == 1:
+        return 0
+    longer = train.sums((model.vectors != NO_PIECE).sum(1)) > model.predictor.encoder.window
+    return int(longer.double().mean() > 0.5)
+
+
 def note_of_precision(p: "ExtractionSettings") -> str:
     """A line for a CPU that could train a pretrained encoder faster; "" if there is nothing to say."""
     device = choose_device(p.device)
@@ -169,6 +178,10 @@ def train_extractor(
     model, batches = prepare_extractor(p, splits, head, num_outputs)
     if model.reads_pieces:
         print(note_of_windows(model, batches) + note_of_precision(p), end="", flush=True)
+    if RemedySettings.of(p).whole_text_epochs is None:
+        p = p.model_copy(update={"whole_text_epochs": epochs_of_whole_texts(model, batches["train"], p.epochs)})
+        if p.whole_text_epochs:
+            print("note: most texts are that long, so the predictor reads every word in the first epoch", flush=True)
     watch = None
     if watched:
         dev = batches["dev"]
@@ -227,7 +240,7 @@ def train(
     tolerance = p.tolerance
     if tolerance is None:  # only texts with a target have something to be tolerant about
         tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
-    warmup = math.ceil(PriceSettings.of(p).warmup)
+    warmup = math.ceil(PriceSettings.of(p).warmup) + (RemedySettings.of(p).whole_text_epochs or 0)
     selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.metric}",

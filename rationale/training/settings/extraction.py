@@ -38,6 +38,8 @@ class ExtractionSettings(
 
     def refused(self) -> Iterator[Refusal]:
         yield from self._refused_start()
+        whole, accepted = self.whole_text_epochs or 0, f"null, or a number below {self.epochs}"
+        yield Refusal(whole >= self.epochs, "whole_text_epochs", f"with epochs {self.epochs}", accepted)
         yield from self._refused_encoder()
         yield from self._refused_without_gates()
         yield from self._refused_estimator()
@@ -66,6 +68,8 @@ class ExtractionSettings(
             return
         model, other = f"with model {self.model}", "a model with gates"
         yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
+        whole = self.whole_text_epochs != 0
+        yield Refusal(whole, "whole_text_epochs", model, f"0, or {other}", meaningless=True)
         yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
         for name in ("closeness", "guidance", "sparsity", "coherence", "entropy"):
             yield Refusal(getattr(self, name) > 0, name, model, f"0, or {other}", meaningless=True)

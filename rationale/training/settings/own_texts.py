@@ -28,8 +28,10 @@ FINE_TUNED: dict[str, Any] = {
     "batch_tokens": 1024,
 }
 # With gates, selector and predictor share the encoder, and if there is a target, it falls from nearly all words: two
-# encoders that have to learn from few words, chosen at random at first, may agree on words that say little.
-SHARED: dict[str, Any] = {"shared_encoder": True}
+# encoders that have to learn from few words, chosen at random at first, may agree on words that say little. Texts that
+# are longer than the transformer reads at once are read as a whole in the first epoch: through gates that still choose
+# at random, a predictor did not learn to read long reviews at all.
+SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
 
 
