@@ -147,7 +147,9 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; the guess of exercise
 # An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
 # your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its
 # layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads nearly all words at
-# first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`).
+# first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`). If
+# most of your texts are longer than what the encoder reads at once, the predictor even reads every word in the first
+# epoch (`whole_text_epochs`), because it did not learn to read long reviews through gates that still choose at random.
 # `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
 # the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes
 # for thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will

@@ -110,14 +110,16 @@ if len(table):
     display(export.figure(fig, "accuracy_against_cells"))
 
 # %% [markdown]
-# *Reading*. (These are means of three seeds. For softmax and for gates that start *from softmax* there are four
-# seeds, and for *recurrent* and *expected share held* there is one.) Oscarmax is about as accurate as softmax, and
-# every other sparse map is less than two points behind it. These maps open a sixth to three fifths of the cells. In
-# Niculae and Blondel's table every sparse map is *ahead* of softmax by up to one point, which we do not find.
-# Fusedmax opens a fifth of the cells in one seed. In the other two it opens three quarters. A possible explanation is
-# that many rows stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are
-# equal and pass no gradient. But this does not explain why fusedmax is behind softmax, because all three seeds are
-# equally accurate. With runs of your own, you can count such rows in section 3 (*settled*).
+# *Reading*. (These are means of three seeds. For softmax and for gates that start *from softmax* there are four seeds,
+# and for *recurrent* and *expected share held* there is one.) On average, every sparse map is less than two points
+# behind softmax. These maps open a sixth to two fifths of the cells. In Niculae and Blondel's table every sparse map is
+# *ahead* of softmax by up to one point, which we do not find. Fusedmax opens about a fifth of the cells in two seeds.
+# In the third it opens nearly three quarters, and it is two points less accurate. A possible explanation is that many
+# rows of this seed stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are
+# equal and pass no gradient. With runs of your own, you can count such rows in section 3 (*settled*). The other two
+# seeds are less than a point behind softmax. (Once before, with earlier code and on another CPU, the same seeds of
+# fusedmax and oscarmax gave other accuracies, and oscarmax was level with softmax. So a difference of a point between
+# two maps tells you little.)
 #
 # A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
 # about one point. Section 4 shows that gates which start from softmax attention are less than two points behind here.
@@ -133,8 +135,8 @@ if is_ours:
     usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
-    assert behind[maps].lt(0.02).all() and abs(behind["oscarmax"]) < 0.005, "within two points; level"
-    assert usual.loc[maps, "rate_selected"].between(0.15, 0.6).all(), "a sixth to three fifths"
+    assert behind[maps].between(0, 0.02).all(), "behind, by less than two points"
+    assert usual.loc[maps, "rate_selected"].between(0.15, 0.4).all(), "a sixth to two fifths"
     gates = usual[usual.index == "hardkuma"]
     assert behind["hardkuma"].between(0.04, 0.05).all(), "four to five points"
     assert gates["target"].tolist() == [0.05, 0.1, 0.2] and np.ptp(gates["accuracy"].astype(float)) < 0.01
@@ -150,10 +152,12 @@ if is_ours:
     theirs = published[published["source"].str.startswith("Niculae")].set_index("model")["value"]
     ahead = theirs.drop("softmax") - theirs["softmax"]
     assert ahead.between(0, 0.01).all() and set(ahead.index) == {"sparsemax", "fusedmax", "oscarmax"}, "up to one point"
-    fused = results.query("model == 'fusedmax' and metric == 'rate_selected' and split == 'test'")["value"]
-    assert fused.between(0.2, 0.25).sum() == 1 and fused.between(0.7, 0.8).sum() == 2, "a fifth, three quarters"
-    by_seed = results.query("model == 'fusedmax' and metric == 'accuracy' and split == 'test'")["value"]
-    assert np.ptp(by_seed) < 0.005, "equally accurate"
+    fused = results.query("model == 'fusedmax' and split == 'test'")
+    fused = fused.pivot(index="seed", columns="metric", values="value").sort_values("rate_selected")
+    assert fused["rate_selected"].iloc[:2].between(0.18, 0.23).all(), "about a fifth in two seeds"
+    assert 0.7 < fused["rate_selected"].iloc[2] < 0.75, "nearly three quarters in the third"
+    lost = table.set_index("model").loc["softmax", "accuracy"] - fused["accuracy"]
+    assert lost.iloc[:2].lt(0.01).all() and 0.02 < lost.iloc[2] < 0.03, "less than a point; two points more"
 
 # %% [markdown]
 # ## 2. One pair, every attention

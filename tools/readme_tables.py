@@ -11,6 +11,7 @@ from rationale.runs import by_text
 from rationale.runs.committed import (
     BEHIND_GATE,
     FIXED_WORDS,
+    LONG_TEXTS,
     OWN_SEARCH,
     SEARCH_METRICS,
     SMALLEST,
@@ -366,6 +367,10 @@ def sweeps_table(results: pd.DataFrame) -> str:
 
 
 OF_OWN = {"full_text": "full text", "hardkuma": "a fifth of the words"}  # by model
+VARIANTS = {  # by a part of the run's name
+    "-before-": ", by the defaults of before",
+    "-whole_text_epochs0-": ", and never the whole text",
+}
 WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
 ROUNDING = 1e-9  # of a difference of two shares: 24 of 800 texts are 3 points
 
@@ -407,7 +412,8 @@ def own_texts_table(_: pd.DataFrame) -> str:
     rows = []
     for row in table.itertuples():
         gates = row.model == "hardkuma"
-        cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model]]
+        variant = next((words for part, words in VARIANTS.items() if part in row.run), "")
+        cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, OF_OWN[row.model] + variant]
         for accuracy in (row.test_accuracy, row.tfidf_test):
             cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
         cells.append(with_interval(beside_tfidf(row), scale=100))
@@ -475,6 +481,16 @@ def own_search_table(_: pd.DataFrame) -> str:
     return markdown(heads, rows)
 
 
+def long_texts_table(_: pd.DataFrame) -> str:
+    """The loss of the first training texts for what was tried on long reviews, in Markdown."""
+    heads = ["tried", "loss of texts 301 to 400", "loss of the last hundred", "texts"]
+    rows = []
+    for row in pd.read_csv(reference_folder() / LONG_TEXTS, dtype=str).itertuples():
+        losses = row.train_loss_by_hundred.split()
+        rows.append([row.tried, f"{losses[3]}°", f"{losses[-1]}°", str(100 * len(losses))])
+    return markdown(heads, rows)
+
+
 def fixed_words_table(_: pd.DataFrame) -> str:
     """MiniLM on words of SST that a rule has selected, in Markdown, beside the gates that learn to select them."""
     table = pd.read_csv(reference_folder() / FIXED_WORDS)
@@ -535,6 +551,7 @@ TABLES |= {
     "sweeps": sweeps_table,
     "own_texts": own_texts_table,
     "own_search": own_search_table,
+    "long_texts": long_texts_table,
     "fixed_words": fixed_words_table,
     "bench": bench_table,
     "scale": scale_table,
