@@ -58,7 +58,7 @@ RULES = {
     "above": "ours is above theirs, by the 95 % interval of the difference",
     "below": "ours is below theirs, by the 95 % interval of the difference",
     "ahead_by": "ours is above theirs, and the 95 % interval of the difference reaches the published difference",
-    "narrows": "of two pairs of ours and theirs, the second differ less than the first, by the "
+    "narrows": "ours and theirs are two pairs of models, and the second pair differs by less than the first, by the "
     "95 % interval of the difference of the two differences; the sign of the first one counts for both",
     "within": "ours and theirs differ by at most the margin, by the 95 % interval of the difference",
     "apart": "our mean differs from the value by more than the margin, by its 95 % interval",
