@@ -316,12 +316,12 @@ assert by_kind.loc[(0.05, list(kinds)[1]), "gold"] > by_kind.loc[(0.05, "HardKum
 # %% [markdown]
 # ### Why do Bernoulli gates fail at a fifth of the words?
 #
-# At a twentieth of the words, Bernoulli gates predict made-up reviews nearly as well as HardKuma. At a fifth of the
-# words, their error is many times as large, and most of the words that they select are not gold. In the paper, the
-# difference between the two becomes smaller as more text is selected. Here it becomes larger. Why? The gradient of
-# Bernoulli gates comes from the score function, which is noisy (`08_reinforce`). We use two draws per text, and each
-# is the baseline of the other. So we trained these gates once more, with eight draws. To see whether the gates just
-# saturate, we also trained them with two draws and a larger reward for entropy.
+# We have seen that at a twentieth of the words, Bernoulli gates predict made-up reviews nearly as well as HardKuma. At
+# a fifth of the words, their error is many times as large, and most of the words that they select are not gold. In the
+# paper, the difference between the two becomes smaller as more text is selected. Here we find that it becomes larger.
+# Why? The gradient of Bernoulli gates comes from the score function, which is noisy (`08_reinforce`). We use two draws
+# per text, and each is the baseline of the other. So we trained these gates once more, with eight draws. To see whether
+# the gates just saturate, we also trained them with two draws and a larger reward for entropy.
 
 # %%
 kinds = {
@@ -346,9 +346,9 @@ assert min(two["smallest"], richer["smallest"]) > 5 * of_kind.loc["HardKuma, one
 assert eight["gold"] > 0.5 > 0.35 > max(two["gold"], richer["gold"]), "most words are not gold with two"
 
 # %% [markdown]
-# With eight draws, the error is even smaller than that of HardKuma, and more than half of the words are gold. So it is
-# not the gates, and not that they saturate: two draws were too few. When you compare two gates, please remember that
-# each has an estimator. HardKuma needs one draw per step, and every further draw costs time.
+# With eight draws, you see an error that is even smaller than that of HardKuma, and more than half of the words are
+# gold. So it is not the gates, and not that they saturate: two draws were too few. When you compare two gates, please
+# remember that each has an estimator. HardKuma needs one draw per step, and every further draw costs time.
 
 # %% [markdown]
 # ### What the committed runs say
