@@ -346,9 +346,10 @@ assert min(two["smallest"], richer["smallest"]) > 5 * of_kind.loc["HardKuma, one
 assert eight["gold"] > 0.5 > 0.35 > max(two["gold"], richer["gold"]), "most words are not gold with two"
 
 # %% [markdown]
-# With eight draws, you see an error that is even smaller than that of HardKuma, and more than half of the words are
-# gold. So it is not the gates, and not that they saturate: two draws were too few. When you compare two gates, please
-# remember that each has an estimator. HardKuma needs one draw per step, and every further draw costs time.
+# In the run with eight draws, you see an error that is even smaller than that of HardKuma, and more than half of the
+# words are gold. So it is not the gates, and not that they saturate: two draws were too few. When you compare two
+# gates, please remember that each has an estimator. HardKuma needs one draw per step, and every further draw costs
+# time.
 
 # %% [markdown]
 # ### What the committed runs say
