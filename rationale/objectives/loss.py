@@ -154,7 +154,7 @@ class RationaleObjective(nn.Module):
         self.selection, self.transitions, self.measure, self.every = selection, transitions, measure, every
         self.sparsity, self.coherence, self.penalty = sparsity, coherence, penalty
         self.samples, self.baseline, self.warmup, self.entropy = samples, baseline, warmup, entropy
-        self.held_after, self.whole_texts = max(held_after, whole_texts), whole_texts
+        self.held_after, self.whole_texts = held_after, whole_texts
         self.closeness, self.guidance = closeness, guidance
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
@@ -199,8 +199,8 @@ class RationaleObjective(nn.Module):
     def variant(self) -> bool | None:
         """What a step of the model with gates depends on beside its batch: whether it measures the rate.
 
-        None while every step differs from the next, as in the warm-up, and until the constraints act and their targets
-        stay.
+        None while every step differs from the next, as in the warm-up, while whole texts are read, and until the
+        constraints act and their targets stay.
         """
         moves = 0 if self.selection is None else self.selection.moves  # the target of the switches never does
         if self.steps <= max(self.whole_texts + self.warmup, self.held_after + moves):
@@ -403,10 +403,10 @@ def build_objective(
     """
     if not has_gates:
         return RationaleObjective()
+    held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
     remedies = RemedySettings.of(p)
     whole = remedies.whole_text_epochs or 0
-    held_from = max(ConstraintSettings.of(p).constraint_from - 1, whole)  # epochs before the constraint acts
-    held, prices, estimator = ConstraintSettings.of(p), PriceSettings.of(p), ScoreFunctionSettings.of(p)
+    free = max(held.constraint_from - 1, whole)  # epochs before the constraints act
 
     def constraint(target: float | None, by_step: bool, first: float | None = None) -> Constraint | None:
         if target is None:
@@ -430,7 +430,7 @@ def build_objective(
             largest_gap=largest_gap,
             smallest=smallest,
             first=first,
-            moves=0 if first is None else round(held.selection_moves * (epochs - held_from) * steps_per_epoch),
+            moves=0 if first is None else round(held.selection_moves * (epochs - free) * steps_per_epoch),
         )
 
     return RationaleObjective(
@@ -445,7 +445,7 @@ def build_objective(
         baseline=estimator.baseline,
         warmup=round(prices.warmup * steps_per_epoch),
         entropy=prices.entropy,
-        held_after=held_from * steps_per_epoch,
+        held_after=free * steps_per_epoch,
         closeness=remedies.closeness,
         guidance=GuidanceSettings.of(p).guidance,
         whole_texts=whole * steps_per_epoch,

@@ -123,11 +123,15 @@ def prepare_extractor(
     return model, batches
 
 
+def longer_than_window(model: Extractor, part: Batches) -> torch.Tensor:
+    """Which texts have more word pieces than the pretrained encoder of a model reads at once, bool [N]."""
+    return part.sums((model.vectors != NO_PIECE).sum(1)) > model.predictor.encoder.window
+
+
 def note_of_windows(model: Extractor, batches: dict[str, Batches]) -> str:
     """A line about texts with more word pieces than a pretrained encoder reads at once; "" if there are none."""
     window = model.predictor.encoder.window
-    pieces = (model.vectors != NO_PIECE).sum(1)
-    longer = sum(int((part.sums(pieces) > window).sum()) for part in batches.values())
+    longer = sum(int(longer_than_window(model, part).sum()) for part in batches.values())
     if not longer:
         return ""
     texts = sum(len(part.examples) for part in batches.values())
@@ -139,8 +143,7 @@ def epochs_of_whole_texts(model: Extractor, train: Batches, epochs: int) -> int:
     """What `whole_text_epochs: null` stands for: 1 if most texts are longer than the encoder reads at once, else 0."""
     if not (model.has_gates and model.reads_pieces) or epochs == 1:
         return 0
-    longer = train.sums((model.vectors != NO_PIECE).sum(1)) > model.predictor.encoder.window
-    return int(longer.double().mean() > 0.5)
+    return int(longer_than_window(model, train).double().mean() > 0.5)
 
 
 def note_of_precision(p: "ExtractionSettings") -> str:
