@@ -471,7 +471,7 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 # selects, and the rule selects far less than is expected.
 #
 # The start has a cost, too. After training we keep the weights of one epoch. It is the best among the epochs whose rate
-# is near the target or, if there is none, the epoch whose rate is nearest. After a start at the target, the expected
+# is near the target or, if there is none, among those whose rate is nearest. After a start at the target, the expected
 # rate of the first epoch is already near it. So we may keep the first epoch, although the rule selects nothing yet.
 # That happened once, on SST. We see the gain on one corpus of three, so the default is `start: none`. If your run
 # learns slowly, try `start: target`.

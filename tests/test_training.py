@@ -392,12 +392,20 @@ def within(**changes) -> ModelSelection:
         ([(0.50, 0.43, 0), (0.40, 0.4, 0)], 2, "whichever comes first"),
         ([(0.50, 0.9, 0), (0.30, 0.5, 0), (0.60, 0.7, 0)], 2, "none at the target: the nearest"),
         ([(0.50, 0.1, 0), (0.30, 0.6, 0), (0.60, 0.9, 0)], 2, "nearest from below or above"),
+        ([(0.80, 0.4309, 0), (0.58, 0.4308, 0)], 1, "none at the target: a hair's breadth does not outweigh the score"),
+        ([(0.30, 0.43, 0), (0.80, 0.45, 0)], 1, "none at the target: farther by another tolerance is farther"),
+        ([(0.30, 0.43, 0), (0.80, 0.363, 0)], 2, "as near from below as from above"),
         ([(0.45, 0.4, 0), (0.45, 0.4, 0)], 1, "equal: the first"),
         ([(0.45, 0.385, 0), (0.46, 0.415, 0)], 2, "inside the tolerance the distance does not count"),
     ],
 )
 def test_within_tolerance_keeps_the_best_score_at_the_target(rows, epoch, why):
     assert kept(within(), rows) == epoch, why
+
+
+def test_without_a_tolerance_or_a_resolution_the_nearest_rate_is_kept_however_small_its_lead():
+    rows = [(0.80, 0.4309, 0), (0.58, 0.4308, 0)]
+    assert kept(within(tolerance=0.0), rows) == kept(within(resolution=0.0), rows) == 2
 
 
 def test_a_score_may_be_an_error():
@@ -467,6 +475,7 @@ EARLY, OUTSIDE, WORSE = "which is early", "outside the tolerance", "which is not
         (within(kind="authors"), [(0.5, 0.4, 2), (0.4, 0.4, 1)], [(WORSE, "compares the dev loss")]),
         (within(kind="authors"), [(0.5, 0.4, 2), (0.5, 0.9, 1)], [(OUTSIDE, "does not look at the rate")]),
         (within(), [(0.5, 0.9, 0), (0.4, 0.5, 0)], [(OUTSIDE, "no epoch came nearer"), (WORSE, "rate 0.9")]),
+        (within(), [(0.8, 0.431, 0), (0.58, 0.43, 0)], [(OUTSIDE, "rate is 0.431", "epoch 2 came nearer, to 0.43")]),
     ],
 )
 def test_a_note_says_what_is_odd_about_the_kept_epoch(choice, rows, expected):

@@ -60,7 +60,9 @@ class ModelSelection:
     """The rule that decides which epoch of a run is kept.
 
         within_tolerance   after `patience` epochs, the epoch with the best task score among those whose rate lies
-                           within `tolerance` of `target`; if there is none, the epoch whose rate is nearest
+                           within `tolerance` of `target`; if there is none, the epoch whose rate is nearest, where
+                           distances beyond the tolerance are rounded up to whole multiples of `resolution`, and
+                           among equally near ones the best task score
         authors            after `patience` epochs, the epoch with the lowest dev loss, where lower means by more than a
                            relative 1e-4; the loss contains the Lagrangian terms with their current multipliers, so it
                            is not comparable between epochs
@@ -75,6 +77,9 @@ class ModelSelection:
         None for a model without a target (one that reads the full text, or that pays prices).
     patience : int
         The number of first epochs (while prices rise, for example), which are kept only if there is no later epoch.
+    resolution : float >= 0, or None
+        Two rates outside the tolerance whose distances differ by less may count as equally near. 0: only the same
+        distance does. None: the tolerance.
     """
 
     kind: str
@@ -84,6 +89,7 @@ class ModelSelection:
     target: float | None = None
     tolerance: float = 0.015
     patience: int = 0
+    resolution: float | None = None
 
     def better(self, new: dict, best: dict | None) -> bool:
         """Whether the epoch `new` replaces `best`. Both are rows of the history; `best` is None at first."""
@@ -133,8 +139,18 @@ class ModelSelection:
         return early, self._outside(row), self._loss(row)
 
     def _outside(self, row: dict) -> float:
-        """How far the rate of an epoch is outside the tolerance around the target; 0 within it or without a target."""
-        return 0.0 if self.target is None else max(0.0, abs(row[self.rate] - self.target) - self.tolerance)
+        """How far the rate of an epoch is outside the tolerance around the target; 0 within it or without a target.
+
+        A difference in rate that is smaller than the resolution is no reason to prefer a worse score, so the distance
+        is rounded up to a multiple of it.
+        """
+        outside = max(0.0, self._distance(row) - self.tolerance)
+        step = self.tolerance if self.resolution is None else self.resolution
+        return math.ceil(round(outside / step, 9)) * step if step else outside
+
+    def _distance(self, row: dict) -> float:
+        """The distance of an epoch's rate from the target; 0 without a target."""
+        return 0.0 if self.target is None else abs(row[self.rate] - self.target)
 
     def _loss(self, row: dict) -> float:
         """The task score of an epoch, turned so that lower is better."""
@@ -182,6 +198,10 @@ class ModelSelection:
             return ""
         nearer = any(self._outside(row) < self._outside(kept) for row in history)
         cause = "no epoch came nearer, so more epochs, a larger multiplier_rate or a larger tolerance may help"
+        closest = min(history[self.patience :] or history, key=self._distance)
+        if self._distance(closest) < self._distance(kept):
+            came = f"epoch {closest['epoch']} came nearer, to {closest[self.rate]:.4g}, but by too little to outweigh"
+            cause = f"{came} its worse score; more epochs, a larger multiplier_rate or a larger tolerance may help"
         if nearer and self.kind == "authors":
             cause = "another epoch came nearer, but model_choice=authors does not look at the rate"
         elif nearer:

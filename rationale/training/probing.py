@@ -357,7 +357,7 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
     objective = objective.to(batches["train"].device)
     selection = ModelSelection(
         "within_tolerance", score="dev_kept", higher_is_better=False, rate="dev_divergence",
-        target=p.margin / 2, tolerance=p.margin / 2,
+        target=p.margin / 2, tolerance=p.margin / 2, resolution=0.0,
     )  # fmt: skip
 
     def evaluate() -> dict[str, float]:
