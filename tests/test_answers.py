@@ -262,12 +262,29 @@ def test_fit_and_the_notebook_have_the_same_defaults():
         {"encoder": "minilm", "selection": None},
         {"encoder": "minilm", "selection_start": None},
         {"encoder": "minilm", "bucketed": False},
+        {"model": "bernoulli"},
+        {"model": "bernoulli", "encoder": "minilm"},
+        {"model": "bernoulli", "samples": 1},
     ):
         given = given | {"corpus": "r.csv"}
         assert vars(notebook_settings(path, **given)) == vars(OwnTextSettings.checked(given)), given
         items = [f"{name}={show(value)}" for name, value in given.items()]
         merged = resolve(path, items)
         assert merged | {"corpus": "r.csv"} == vars(OwnTextSettings.checked(given)) | {"corpus": "r.csv"}, items
+
+
+def test_gates_that_learn_from_the_score_function_have_a_baseline_unless_they_have_a_single_draw():
+    def baseline_of(**given):
+        p = OwnTextSettings.checked({"corpus": "r.csv", "model": "bernoulli"} | given)
+        return p.samples, p.baseline
+
+    assert baseline_of() == (2, "leave_one_out")
+    assert baseline_of(samples=4) == (4, "leave_one_out")
+    assert baseline_of(samples=1) == (1, "none"), "a single draw has no other one to be compared with"
+    assert baseline_of(baseline="none") == (2, "none"), "what is given stays"
+    assert baseline_of(model="hardkuma") == (1, "none")
+    with pytest.raises(BadInput, match='samples: text "x"'):
+        baseline_of(samples="x")
 
 
 def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():

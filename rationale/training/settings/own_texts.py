@@ -33,6 +33,9 @@ FINE_TUNED: dict[str, Any] = {
 # at random, a predictor did not learn to read long reviews at all.
 SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
+# Draws that pass no gradient learn from the score function, whose variance is too high for a short run without a
+# baseline: with two draws of a text, each is the baseline of the other.
+SCORED: dict[str, Any] = {"samples": 2, "baseline": "leave_one_out"}
 
 
 class OwnTextSettings(
@@ -67,6 +70,7 @@ class OwnTextSettings(
     other_defaults: ClassVar[dict[str, dict[str, Any]]] = {
         "a pretrained encoder": FINE_TUNED,
         "gates of a pretrained encoder": SHARED | STARTED,
+        "gates whose draws pass no gradient, such as bernoulli": SCORED,
     }
 
     # Whatever the constraint measures: this is the share of words that you get when you use the model
@@ -80,11 +84,14 @@ class OwnTextSettings(
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The defaults of a pretrained encoder, if one is chosen; those of its gates, if the model has some.
 
-        A model with a pool of its own, such as `attention`, leaves `pool` unused; batches of texts of any length leave
-        `batch_tokens` unused.
+        A single draw has no other one as its baseline. A model with a pool of its own, such as `attention`, leaves
+        `pool` unused; batches of texts of any length leave `batch_tokens` unused.
         """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
+        gate = GATES.get(meant["model"])
+        if gate is not None and not gate.has_rsample and values.get("samples") != 1:
+            unused |= SCORED
         if not find_encoder(meant["encoder"]).reads_pieces:
             return unused
         has_gates = meant["model"] in GATES
