@@ -14,6 +14,7 @@ GOOD, BAD = ("warm funny lovely film", "a delight to watch"), ("cold dull dreadf
 def settings(corpus: Path, **changes) -> SimpleNamespace:
     """The settings that name texts of one's own."""
     usual = {"text": "text", "label": "label", "rationale": "", "head": "auto", "tokeniser": "treebank"}
+    usual |= {"skip_incomplete": False}
     limits = dict.fromkeys(("num_train", "num_dev", "num_test"), 0)
     return SimpleNamespace(**(usual | limits | {"corpus": str(corpus), "split_seed": 1} | changes))
 
@@ -122,13 +123,13 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
                           ["no column 'lable'; its columns are text, label, did you mean"]),
     "a column twice": (lambda d: _bytes(d / "r.csv", b"text,label,text\na,b,c\n"), {}, ["'text' stands twice"]),
     "an empty text": (lambda d: write_table(d / "r.csv", changed(15, text=" ")), {},
-                      ["r.csv, row 17: an empty text in column 'text'; remove the row, or fill it in"]),
+                      ["r.csv, row 17: an empty text in column 'text'; remove", "give skip_incomplete=true"]),
     "several empty texts": (lambda d: write_table(d / "r.csv", changed(15, changed(20, text=""), text="")), {},
                             ["row 17: an empty text", "(22 is bad as well)"]),
     "many empty texts": (lambda d: write_table(d / "r.csv", [row | {"text": ""} for row in reviews()]), {},
                          ["row 2: an empty text", "(39 more bad rows, such as 3, 4, 5)"]),
     "a label that is missing": (lambda d: write_table(d / "r.csv", changed(3, label="")), {},
-                                ["r.csv, row 5: no label in column 'label'"]),
+                                ["r.csv, row 5: no label in column 'label'; remove", "give skip_incomplete=true"]),
     "a label that occurs once": (lambda d: write_table(d / "r.csv", changed(8, label="po")), {},
                                  ["r.csv, row 10: the label 'po' in column 'label' occurs once; correct it or remove"]),
     "every label occurs once": (lambda d: write_table(d / "r.csv", reviews()), {"label": "text"},

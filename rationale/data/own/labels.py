@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from rationale.data.own.marks import REMOVE
 from rationale.errors import BadInput, cut, excerpt
 
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
@@ -68,9 +69,7 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     bad = [text for text, number in numbers.items() if number is None]
     told = f"column {excerpt(column)}"
     if "" in counts:
-        raise BadInput(
-            f"{_place(cells, '', where)}no label in {told}{_more(counts[''])}; remove the row, or fill it in"
-        )
+        raise BadInput(f"{_place(cells, '', where)}no label in {told}{_more(counts[''])}; {REMOVE}")
     with_commas = bool(bad) and all(COMMA.fullmatch(text) or numbers[text] is not None for text in counts)
     with_commas = with_commas and any(COMMA.fullmatch(text) for text in counts)
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS

@@ -10,7 +10,14 @@ from rationale.data.characters import token_spans
 from rationale.errors import excerpt
 
 HALF = re.compile("[\ud800-\udfff]")
+REMOVE = "remove the row, fill it in, or give skip_incomplete=true"
 ACCEPTED_MARKS = "spans of characters, [[0, 12], [30, 41]], or a 0/1 list with one number per word, 0 0 1 1"
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds nothing: no value, NaN, a blank text or an empty list."""
+    blank = isinstance(cell, str) and not cell.strip()
+    return cell is None or cell != cell or blank or cell in ([], ())
 
 
 def read_tokens(cell: Any, column: str, split: Callable[[str], list[str]]) -> tuple[str, ...]:
@@ -28,9 +35,11 @@ def read_tokens(cell: Any, column: str, split: Callable[[str], list[str]]) -> tu
     elif isinstance(cell, str):
         tokens = split(cell)
         if not tokens:
-            raise ValueError(f"an empty text in column {excerpt(column)}; remove the row, or fill it in")
+            raise ValueError(f"an empty text in column {excerpt(column)}; {REMOVE}")
+    elif is_missing(cell):
+        raise ValueError(f"no text in column {excerpt(column)}; {REMOVE}")
     else:
-        what = "no text" if cell is None or cell != cell else f"{excerpt(cell)}, which is no text,"
+        what = f"{excerpt(cell)}, which is no text,"
         raise ValueError(f"{what} in column {excerpt(column)}; accepted: a text, or a list of words")
     if any("\0" in token for token in tokens):
         raise ValueError(f"a NUL character in column {excerpt(column)}; accepted: text in UTF-8")

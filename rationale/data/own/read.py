@@ -18,7 +18,7 @@ from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
 from rationale.data.own.labels import read_labels, spelled
-from rationale.data.own.marks import read_marks, read_tokens, require_whole
+from rationale.data.own.marks import is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
 from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, saved_tables
@@ -94,6 +94,7 @@ class Part:
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
         self.tagged, self.tag = 0, ""  # number of texts with tags of HTML, and one of these tags
+        self.skipped = array("q")  # numbers of the rows that are left out
 
     def add(
         self,
@@ -116,8 +117,8 @@ def read_own(p: Any) -> OwnTexts:
     Parameters
     ----------
     p : parameters
-        Uses corpus (a file, a folder or a data set on the hub), text, label, tokeniser, split_seed, and, if it has
-        them: rationale, head, and second, which makes each text the first of a pair.
+        Uses corpus (a file, a folder or a data set on the hub), text, label, tokeniser, skip_incomplete, split_seed,
+        and, if it has them: rationale, head, and second, which makes each text the first of a pair.
 
     Raises
     ------
@@ -181,9 +182,12 @@ def _read(p: Any, split: Split) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
-        notes += _note_of_tags(parts)
+        notes += _notes_of_skipped(parts) + _note_of_tags(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
+        if empty.skipped:
+            skipped = f"each row ({len(empty.skipped):,} in all) is left out, because it has no text or no label"
+            raise BadInput(f"{empty.place}: {skipped}; accepted: at least one row that has both")
         accepted = "at least one annotation" if is_eraser(place) else "at least one row below the column names"
         raise BadInput(f"{empty.place}: no text in it; accepted: {accepted}")
     read = _labelled(parts, words, p)
@@ -276,12 +280,18 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
 
 
 def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: Split) -> Part:
-    """The texts of a table, of the split `name`; all its bad rows are counted, and the first one is named."""
+    """The texts of a table, of the split `name`; all its bad rows are counted, and the first one is named.
+
+    With `skip_incomplete`, a row without a text, a second text or a label is left out.
+    """
     columns = _columns(p)
     part, bad = Part(name, table.place, table.where, words, p.split_seed), []
     names = table.names.get(p.label)
     for number, cells in each(f"reading {table.place}", table.rows(columns)):
         row = dict(zip(columns, cells, strict=True))
+        if p.skip_incomplete and any(is_missing(row[name]) for name in ("text", "label", "second") if name in row):
+            part.skipped.append(number)
+            continue
         try:
             tokens = read_tokens(row["text"], p.text, split)
             second = read_tokens(row["second"], p.second, split) if "second" in row else None
@@ -427,13 +437,22 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
     return notes
 
 
+def _notes_of_skipped(parts: list[Part]) -> list[str]:
+    """What is said of rows that were left out."""
+    rows = [part.where(number).removesuffix(": ") for part in parts for number in part.skipped[:1]]
+    count = sum(len(part.skipped) for part in parts)
+    missing = f"{'have' if count > 1 else 'has'} no text or no label, and {'are' if count > 1 else 'is'} left out"
+    return [f"{_number(count, 'row')} {missing}; the first is {rows[0]}"] if count else []
+
+
 def _note_of_tags(parts: list[Part]) -> list[str]:
     """What is said of texts that hold HTML: the names of tags are words for a model, which may select them."""
     count, tag = sum(part.tagged for part in parts), next((part.tag for part in parts if part.tag), "")
     if not count:
         return []
     holds = "hold" if count > 1 else "holds"
-    return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, which are words for the model"]
+    words = "which are words for the model; remove them from the file if a rationale should not hold them"
+    return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, {words}"]
 
 
 def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:

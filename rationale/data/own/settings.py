@@ -22,6 +22,9 @@ class TextFileSettings(Settings):
     text: str = setting("text", "column of the texts")
     label: str = setting("label", "column of the labels")
     tokeniser: Annotated[str, OneOf(lambda: TOKENISERS)] = setting("treebank", "how texts are split into words")
+    skip_incomplete: bool = setting(
+        False, "whether rows of a table without a text or a label are left out; else the first one is an error"
+    )
     split_seed: int = setting(1, "seed of the dev and test splits, if the texts come without them", "[0, inf)")
 
     def refused(self) -> Iterable[Refusal]:
