@@ -341,15 +341,17 @@ figures.show_table(fifth, 4)
 # %% tags=["check"]
 of_kind = fifth.set_index("at a fifth of the words")
 two, richer, eight = (of_kind.loc[name] for name in list(kinds)[1:])
-assert eight["largest"] < of_kind.loc["HardKuma, one draw", "smallest"], "eight draws are below HardKuma"
-assert min(two["smallest"], richer["smallest"]) > 5 * of_kind.loc["HardKuma, one draw", "largest"], "two are far above"
-assert eight["gold"] > 0.5 > 0.35 > max(two["gold"], richer["gold"]), "most words are not gold with two"
+assert eight["squared error"] < of_kind.loc["HardKuma, one draw", "squared error"], "eight draws are not above HardKuma"
+assert min(two["smallest"], richer["smallest"]) > 5 * eight["largest"], "two are far above, in each seed"
+assert eight["gold"] > 0.4 > 0.35 > max(two["gold"], richer["gold"]), "fewer words are gold with two"
+assert eight["largest"] - eight["smallest"] > 0.005, "the seeds of eight draws differ"
 
 # %% [markdown]
-# In the run with eight draws, you see an error that is even smaller than that of HardKuma, and more than half of the
-# words are gold. So it is not the gates, and not that they saturate: two draws were too few. When you compare two
-# gates, please remember that each has an estimator. HardKuma needs one draw per step, and every further draw costs
-# time.
+# With eight draws, we get an error that is less than a fifth of any that we get with two draws, in each of three seeds.
+# On average, it is not above the error of HardKuma, and you can see that almost as many of the words are gold. So it is
+# not the gates, and not that they saturate: two draws were too few. (The seeds with eight draws still differ from each
+# other, more than those of HardKuma do.) When you compare two gates, please remember that each has an estimator.
+# HardKuma needs one draw per step, and every further draw costs you time.
 
 # %% [markdown]
 # ### What the committed runs say
@@ -357,7 +359,7 @@ assert eight["gold"] > 0.5 > 0.35 > max(two["gold"], richer["gold"]), "most word
 # - On 3,000 made-up reviews, HardKuma predicts better from a tenth of the words than the same network does from all
 #   words. This holds for as many epochs, and for three times as many epochs of the full text. With 12,000 reviews it is
 #   the other way round (section 1). At each target HardKuma's error is below that of the Bernoulli gates with two draws
-#   (one to five seeds). With eight draws, it is the other way round at a fifth of the words.
+#   (one to five seeds). With eight draws, HardKuma is no longer ahead at a fifth of the words.
 # - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
 #   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
 #   share of gold words. In training, nothing tells the selector that people count `the` and `is`, and do not count
