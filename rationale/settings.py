@@ -139,7 +139,8 @@ class Settings(BaseModel):
         """Defaults that follow from other settings, by name; usually none.
 
         A pretrained encoder, for example, is trained with a smaller step size than a network that starts from random
-        weights. They stand in for the default of a setting that is not given.
+        weights. They stand in for the default of a setting that is not given. Which settings have such a default must
+        not depend on the values of these settings: a run that was given one of them could not pass it on.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from rationale.runs.answer import Answer, batched
 from rationale.runs.cells import notebook_settings
 from rationale.runs.find import find_runs
 from rationale.runs.fit import save_own
-from rationale.runs.parameters import merge, resolve
+from rationale.runs.parameters import merge, resolve, values_for_kernel
 from rationale.runs.predict import predict
 from rationale.runs.reading import describe_prediction
 from rationale.runs.saved import as_csv, load_run, read_history, save_run
@@ -271,6 +271,7 @@ def test_fit_and_the_notebook_have_the_same_defaults():
         items = [f"{name}={show(value)}" for name, value in given.items()]
         merged = resolve(path, items)
         assert merged | {"corpus": "r.csv"} == vars(OwnTextSettings.checked(given)) | {"corpus": "r.csv"}, items
+        assert vars(notebook_settings(path, **values_for_kernel(path, merged))) == merged, f"in the kernel: {given}"
 
 
 def test_gates_that_learn_from_the_score_function_have_a_baseline_unless_they_have_a_single_draw():

@@ -75,6 +75,21 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
     return {name: getattr(checked, name) for name in values}, notes
 
 
+def values_for_kernel(notebook: Path, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a notebook's kernel has to be given, so that it arrives at these parameters.
+
+    These are the parameters that differ from the notebook's defaults, and those for which the kernel would take another
+    default, because it follows from the parameters (`Settings.following`).
+
+    Parameters
+    ----------
+    notebook, params
+        As `resolve` takes the one and returns the other.
+    """
+    start, followed = defaults(notebook), settings_class(notebook).following(params)
+    return {name: value for name, value in params.items() if value != start[name] or name in followed}
+
+
 def _checked(notebook: Path, cls: type[Settings], known: Mapping[str, Any], where: str, name: str, value: Any) -> Any:
     """The value of a setting in its type."""
     if name not in known:

@@ -18,7 +18,6 @@ from typing import Any
 from rationale.errors import BadInput, PrintableStream, cut, optional, printable, shown
 from rationale.files import write_text
 from rationale.progress import FILE, RUN_DIR
-from rationale.runs.cells import defaults, settings_class
 from rationale.runs.environment import continue_record, describe_environment, environment_set, kernel_settings
 from rationale.runs.failures import memory_of, what_happened
 from rationale.runs.fingerprint import fingerprint
@@ -28,7 +27,7 @@ from rationale.runs.kernel import check_device, check_texts
 from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.own_parts import files_of
 from rationale.runs.page import is_prepared, lab_page, prepared
-from rationale.runs.parameters import merge
+from rationale.runs.parameters import merge, values_for_kernel
 from rationale.runs.record import is_by_papermill, recorded_code, unlike_recorded, write_record
 from rationale.runs.saving import engine
 from rationale.runs.watch import BesideBars, progress_shown
@@ -145,7 +144,7 @@ def run(
         If a cell failed. The partial notebook is kept.
     """
     notebook, items = notebook_path(notebook), [str(item) for item in items]
-    start, (params, notes) = defaults(notebook), merge(notebook, map(_found, items))
+    params, notes = merge(notebook, map(_found, items))
     name = run_name(items) if name is None else name
     _check_name(name)
     target = Path(os.path.realpath(outputs or root() / "outputs")) / notebook.stem / name
@@ -174,8 +173,7 @@ def run(
             check_texts(params)
             for note in notes:
                 print(f"note: {printable(note)}")
-            followed = settings_class(notebook).following(params)  # not the defaults that the kernel would take
-            changed = {key: value for key, value in params.items() if value != start[key] or key in followed}
+            changed = values_for_kernel(notebook, params)
             differences = printable(", ".join(f"{key} {value}" for key, value in changed.items()))
             print(f"{notebook.stem}: {differences or 'default parameters'}")
             print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)

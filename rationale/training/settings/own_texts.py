@@ -90,8 +90,10 @@ class OwnTextSettings(
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         gate = GATES.get(meant["model"])
-        if gate is not None and not gate.has_rsample and values.get("samples") != 1:
+        if gate is not None and not gate.has_rsample:
             unused |= SCORED
+            if values.get("samples") == 1:
+                unused |= {"samples": 1, "baseline": cls.unused("baseline")}
         if not find_encoder(meant["encoder"]).reads_pieces:
             return unused
         has_gates = meant["model"] in GATES
