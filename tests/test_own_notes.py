@@ -18,7 +18,7 @@ from rationale.nn.heads import Classes, Scores
 from rationale.runs import compare, results
 from rationale.runs.cells import defaults
 from rationale.runs.workspace import notebook_path
-from rationale.training import Baseline, extraction, notes_about, tfidf, train_svm, train_tfidf
+from rationale.training import Baseline, extraction, notes_about, own_notes, tfidf, train_svm, train_tfidf
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
 from tests.finished import select
@@ -107,6 +107,18 @@ def test_a_model_whose_answer_is_always_the_same_class_has_learned_nothing():
     told = "every answer to dev is the same class, which is right for 60% of its 1,000 texts: the model has learned"
     assert note.startswith(told) and "vectors=" in note
     assert notes_about(result(same)) == [], "dev has no other class"
+
+
+def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
+    labels = torch.tensor([0, 1] * 480 + [2] * 36 + [3] * 4)
+    known = result(evaluation(960, 1000, answers=labels.where(labels < 2, 0)))
+    known.splits["dev"] = [Example(("a",), label) for label in labels.tolist()]
+    (note,) = notes_about(known, names=["bad", "good", "so, so", "unknown"])
+    assert note.startswith("the class 'so, so' (36 texts) is never the answer to dev, which has 1,000 texts")
+    known.evaluations["dev"].answer[-1] = 2
+    assert notes_about(known) == [], "a single answer is one, and four texts are too few to miss a class"
+    several = own_notes.why_missed(labels * 0 + 1, torch.tensor([0, 1, 2, 3, 4] * 200))
+    assert several.startswith("the classes 0 (200 texts), 2 (200 texts), 3 (200 texts), and 1 more are never")
 
 
 def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():

@@ -104,7 +104,7 @@ def save_own(
     dict
         The metrics of the model.
     """
-    for note in notes_about(result, baseline):
+    for note in notes_about(result, baseline, texts.labels):
         print(f"note: {note}", flush=True)
     if baseline is not None:
         baseline.save(folder)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.example import Example
+from rationale.errors import excerpt
 from rationale.explain.faithfulness import told_by_number
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
@@ -23,14 +24,16 @@ TOLD = 0.5  # share of the answers other than the most frequent one from which o
 ADVICE = "more epochs or a larger selection"
 OF_RANDOM_WEIGHTS = f"give word vectors (vectors=), encoder=minilm, {ADVICE}"
 OF_PRETRAINED = f"give {ADVICE}"
+RARE = 5  # texts of dev that a class has at least, if it can be missed among the answers
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
 
-def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
+def notes_about(result: Result, baseline: Baseline | None = None, names: Sequence[str] | None = None) -> list[str]:
     """The notes about a trained model, usually none.
 
         few        dev has so few texts that its score says little
         constant   every answer to dev is the same class
+        missed     several classes are answers to dev, but one that it has is never the answer
         worse      the model is worse than the baseline on dev, by more than a standard error of the difference
         collapsed  in most texts no word is selected, or every word is
         code       the number of selected words tells the answer
@@ -41,13 +44,15 @@ def notes_about(result: Result, baseline: Baseline | None = None) -> list[str]:
         Of an extractor.
     baseline : Baseline or None
         On the same splits.
+    names : sequence of str, or None
+        Of the classes; without them, a class is named by its number.
     """
     dev, metric = result.evaluations["dev"], result.model.head.metric  # type: ignore[union-attr]
     advice = OF_PRETRAINED if result.model.reads_pieces else OF_RANDOM_WEIGHTS  # type: ignore[union-attr]
     notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
     if metric == "accuracy":
         labels = torch.tensor([example.label for example in result.splits["dev"]])
-        notes.append(why_constant(dev.answer, labels, advice))
+        notes.append(why_constant(dev.answer, labels, advice) or why_missed(dev.answer, labels, names))
     if baseline is not None:
         scores = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name, advice))
@@ -100,6 +105,26 @@ def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
     right = (answer == label).double().mean().item()
     told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label))}"
     return f"{told}: the model has learned nothing yet; {advice}"
+
+
+def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None) -> str:
+    """Whether a class that at least `RARE` dev texts have is never the answer.
+
+    Parameters
+    ----------
+    answer, label : long [N]
+    names : sequence of str, or None
+        Of the classes.
+    """
+    counts = label.bincount()
+    missed = [i for i in label.unique().tolist() if counts[i] >= RARE and not (answer == i).any()]
+    if not missed:
+        return ""
+    shown = [f"{excerpt(names[i]) if names else i} ({counts[i]:,} texts)" for i in missed[:3]]
+    more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
+    classes = f"the class {shown[0]} is" if len(missed) == 1 else f"the classes {', '.join(shown)}{more} are"
+    never = f"{classes} never the answer to dev, which has {_number(len(label))}"
+    return f"{never}; label more texts of {'it' if len(missed) == 1 else 'them'}, or put rare classes together"
 
 
 def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
