@@ -165,12 +165,18 @@ print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; the guess of exercise
 #
 # You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what you
 # can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have collapsed.
-# If you see no such line, the run has passed these checks. In the table below them, the *expected share selected* is
-# the share of words that the gates are expected to select. The *share selected* is the share that they do select when
-# we use the model.
+# If you see no such line, the run has passed these checks.
+#
+# Are some of your classes rare? Then a model can be right for most texts and still never answer with a rare class. A
+# line names such a class. With `class_weight=balanced`, all classes count the same in the loss, whatever their numbers
+# of texts are. We then choose the epoch by the *balanced accuracy*, which is the mean of the accuracies of the classes,
+# and we treat the baseline in the same way. More texts of a frequent class will be wrong.
+#
+# In the table below the notes, the *expected share selected* is the share of words that the gates are expected to
+# select. The *share selected* is the share that they do select when we use the model.
 
 # %%
-baseline = training.train_tfidf(splits, texts.head)
+baseline = training.train_tfidf(splits, texts.head, p.class_weight)
 result = training.train_extractor(p, splits, texts.head, texts.num_outputs, folder)
 scores = save_own(folder, result, p, texts, baseline)
 figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}), digits=4, index="measure")
@@ -181,13 +187,13 @@ figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}
 # differ by much less than the width of the interval, you cannot tell from your test texts which model is better.
 
 # %%
-score = result.model.head.metric
-half = 1.96 * result.evaluations["test"].standard_error
+score = result.model.head.chosen_by
+half, score_in_words = 1.96 * result.evaluations["test"].chosen_error, score.replace("_", " ")
 models = {baseline.name: (baseline.metrics, 1.0), p.model: (scores, scores["test"]["rate_selected"])}
 beside = {name: [part["dev"][score], part["test"][score], rate] for name, (part, rate) in models.items()}
 of = figures.in_words(p.model)
-print(f"test {score} of {of}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
-columns = [f"{score}, dev", f"{score}, test", "share of words"]
+print(f"test {score_in_words} of {of}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
+columns = [f"{score_in_words}, {split}" for split in ("dev", "test")] + ["share of words"]
 figures.show_table(pd.DataFrame(beside, columns).T, index="model")
 
 # %% tags=["figure"]
@@ -195,7 +201,7 @@ history = pd.DataFrame(result.history)
 chooses = result.model.selector is not None
 columns = ["epoch", f"dev_{score}"] + ["dev_rate_expected", "dev_rate_selected"] * chooses
 fig, ax = figures.new_figure(size=(9, 5))
-title = f"Epoch {scores['best_epoch']} of {len(history)} is kept: dev {score} {scores['dev'][score]:.3g}"
+title = f"Epoch {scores['best_epoch']} of {len(history)} is kept: dev {score_in_words} {scores['dev'][score]:.3g}"
 title += f" with {scores['dev']['rate_selected']:.0%} of the words" * chooses
 figures.draw_history(history[columns], p.selection if chooses else None, ax, title=title, score=score)
 figures.save_figure(fig, folder / "figures", "history")

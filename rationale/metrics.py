@@ -12,6 +12,35 @@ from torch import Tensor
 from rationale.errors import optional
 
 
+def balanced_accuracy(right: Tensor, target: Tensor) -> tuple[float, float]:
+    """The mean over the classes of their accuracy, and its standard error: rare classes count as much as frequent ones.
+
+        (1 / C) sum_c (1 / N_c) sum_{i: y_i = c} right_i
+
+    Parameters
+    ----------
+    right : [N]
+        1 where the answer is right, else 0.
+    target : long [N]
+        Classes. One that does not occur is left out.
+
+    Returns
+    -------
+    tuple of float
+        The score in [0, 1], and its standard error for fixed numbers of texts per class; NaN if a class has one text.
+
+    Examples
+    --------
+    >>> score, error = balanced_accuracy(torch.tensor([1, 1, 1, 0, 1, 0]), torch.tensor([0, 0, 0, 0, 1, 1]))
+    >>> round(score, 3)
+    0.625
+    """
+    of_class = [right[target == label].double() for label in target.unique()]
+    score = torch.stack([part.mean() for part in of_class]).mean().item()
+    variance = sum((part.var() / len(part)).item() if len(part) > 1 else float("nan") for part in of_class)
+    return score, variance**0.5 / len(of_class)
+
+
 def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
     """Precision, recall and F1 of selected tokens against gold rationales, micro and macro.
 

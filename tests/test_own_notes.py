@@ -115,6 +115,9 @@ def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
     known.splits["dev"] = [Example(("a",), label) for label in labels.tolist()]
     (note,) = notes_about(known, names=["bad", "good", "so, so", "unknown"])
     assert note.startswith("the class 'so, so' (36 texts) is never the answer to dev, which has 1,000 texts")
+    assert "; give class_weight=balanced, or label more texts of it" in note
+    known.model.head.class_weights = torch.ones(4)
+    assert "texts; label more texts of it" in notes_about(known)[0], "the classes have weights already"
     known.evaluations["dev"].answer[-1] = 2
     assert notes_about(known) == [], "a single answer is one, and four texts are too few to miss a class"
     several = own_notes.why_missed(labels * 0 + 1, torch.tensor([0, 1, 2, 3, 4] * 200))
@@ -209,6 +212,23 @@ def test_the_baseline_is_that_of_scikit_learn_with_the_best_penalty_on_dev():
     own = machines[fitted.cost].score(vectorizer.transform(texts["test"]), target["test"])
     assert fitted.metrics["test"]["accuracy"] == pytest.approx(own) and own > 0.6
     assert fitted.scores["test"].mean() == pytest.approx(own) and len(fitted.scores["dev"]) == 40
+
+
+def test_the_baseline_can_count_rare_classes_as_much_as_frequent_ones():
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator, splits = np.random.default_rng(0), {"train": [], "dev": [], "test": []}
+    for name, count in (("train", 300), ("dev", 100), ("test", 100)):
+        for i in range(count):
+            words = generator.choice(["film", "plot", "so", "good"], 5).tolist()
+            label = int(i % 10 == 0)
+            splits[name].append(Example((*words, "bad" if label and i % 20 else "so"), label))
+    plain, balanced = (train_tfidf(splits, "classes", weight) for weight in ("none", "balanced"))
+    assert set(plain.metrics["test"]) == {"accuracy"}
+    target = [example.label for example in splits["test"]]
+    answers = [label if right else 1 - label for label, right in zip(target, balanced.scores["test"], strict=True)]
+    told = metrics.balanced_accuracy_score(target, answers)
+    assert balanced.metrics["test"]["balanced_accuracy"] == pytest.approx(told)
+    assert balanced.metrics["test"]["accuracy"] == pytest.approx(balanced.scores["test"].mean())
 
 
 def test_the_baseline_of_scores_is_clipped_and_better_than_the_mean():

@@ -1,11 +1,22 @@
 """Heads: from the features of a text to classes or scores. Each has its own loss and metric."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from rationale.settings import Settings, setting
+
+
+class HeadSettings(Settings):
+    """What the texts of each class count in training."""
+
+    class_weight: Literal["none", "balanced"] = setting(
+        "none",
+        "what a text counts in the loss: the same for all, or more if its class is rare, so that classes are equal",
+    )
 
 
 class Head(nn.Module):
@@ -19,6 +30,8 @@ class Head(nn.Module):
         Name of the mean score.
     higher_is_better : bool
         Of the score.
+    class_weights : [C] or None
+        Factors of the loss of a text, by its class. They belong to training, so no saved model has them.
 
     Parameters
     ----------
@@ -32,10 +45,17 @@ class Head(nn.Module):
     name: ClassVar[str]
     metric: ClassVar[str]
     higher_is_better: ClassVar[bool]
+    class_weights: Tensor | None
 
     def __init__(self, num_features: int, num_outputs: int, bias: bool = True):
         super().__init__()
         self.output = nn.Linear(num_features, num_outputs, bias)
+        self.class_weights = None
+
+    @property
+    def chosen_by(self) -> str:
+        """Name of the score by which an epoch is chosen: `metric`, or its balanced form if classes have weights."""
+        return self.metric if self.class_weights is None else f"balanced_{self.metric}"
 
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, H] to a prediction [B, C]."""
@@ -67,8 +87,8 @@ class Classes(Head):
         return self.output(features)
 
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy in nats per example, [B, C] and [B] -> [B]."""
-        return F.cross_entropy(prediction, target, reduction="none")
+        """Cross-entropy in nats per example, times the weight of its class if classes have one, [B, C], [B] -> [B]."""
+        return F.cross_entropy(prediction, target, weight=self.class_weights, reduction="none")
 
     def score(self, prediction: Tensor, target: Tensor) -> Tensor:
         """1 where the likeliest class is the target, else 0: [B]."""

@@ -68,7 +68,7 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
     try:
         texts = read_extraction(p)
         result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
-        save_own(folder, result, p, texts, _baseline(texts))
+        save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
     finally:
         torch.set_num_threads(before)
     write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
@@ -76,10 +76,10 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
     return load_run(folder)
 
 
-def _baseline(texts: Labelled) -> Baseline | None:
+def _baseline(texts: Labelled, class_weight: str) -> Baseline | None:
     """The baseline, if scikit-learn is installed."""
     try:
-        return train_tfidf(texts.splits, texts.head)
+        return train_tfidf(texts.splits, texts.head, class_weight)
     except BadInput as error:
         print(f"note: no baseline beside the model: {error}", flush=True)
         return None

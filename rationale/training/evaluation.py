@@ -27,6 +27,7 @@ class Evaluation:
     z: list[Tensor]  # [T_i] gate values at test time
     answer: Tensor  # [N] classes or [N, C] scores, as they are shown and saved
     standard_error: float = math.nan  # of the head's score, a mean over N texts; NaN for a single text
+    chosen_error: float = math.nan  # of the score by which an epoch is chosen (`Head.chosen_by`)
 
 
 @torch.no_grad()
@@ -36,9 +37,10 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     Returns
     -------
     Evaluation
-        `metrics` holds the head's score (accuracy or mse), task (the mean task loss), loss (with the terms of the
-        constraints), rate_expected (the expected share of selected words, averaged over texts), rate_selected (the
-        share of words with z != 0), and, where examples have a gold rationale, precision, recall, f1 ...
+        `metrics` holds the head's score (accuracy or mse; balanced_accuracy, too, if classes have weights), task (the
+        mean task loss), loss (with the terms of the constraints), rate_expected (the expected share of selected words,
+        averaged over texts), rate_selected (the share of words with z != 0), and, where examples have a gold rationale,
+        precision, recall, f1 ...
     """
     model.eval()
     objective.eval()
@@ -63,8 +65,12 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     z = [pieces[i] for i in place.tolist()]
     scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
     scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
+    chosen_error = error
+    if model.head.class_weights is not None:
+        right, target = measured[place, 0].cpu(), batches.targets.cpu()
+        scores[model.head.chosen_by], chosen_error = metrics.balanced_accuracy(right, target)
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
-    return Evaluation(scores, prediction, z, model.head.answer(prediction), error)
+    return Evaluation(scores, prediction, z, model.head.answer(prediction), error, chosen_error)
 
 
 @torch.no_grad()

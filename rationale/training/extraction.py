@@ -18,6 +18,7 @@ from rationale.models.pretrained_encoder import PretrainedSettings
 from rationale.models.protocol import RationaleModel
 from rationale.models.remedies import RemedySettings
 from rationale.nn.encoders import find_encoder
+from rationale.nn.heads import Head, HeadSettings
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
@@ -185,6 +186,8 @@ def train_extractor(
         p = p.model_copy(update={"whole_text_epochs": epochs_of_whole_texts(model, batches["train"], p.epochs)})
         if p.whole_text_epochs:
             print("note: most texts are that long, so the predictor reads every word in the first epoch", flush=True)
+    if HeadSettings.of(p).class_weight == "balanced":
+        balance(model.head, batches["train"])
     watch = None
     if watched:
         dev = batches["dev"]
@@ -202,15 +205,36 @@ def train_extractor(
     return result
 
 
-def loss_of_constant(batches: Batches) -> float:
+def balance(head: Head, train: Batches) -> None:
+    """Give each class the weight with which all classes count the same in the training loss, w_c = N / (C N_c).
+
+    Raises
+    ------
+    BadInput
+        The labels are scores.
+    """
+    if train.targets.is_floating_point():
+        raise BadInput("class_weight: balanced, but the labels are scores; accepted: none, or head=classes")
+    counts = train.targets.bincount(minlength=head.output.out_features).clamp(min=1)  # every class is in train
+    head.class_weights = len(train.targets) / (len(counts) * counts.to(torch.get_default_dtype()))
+
+
+def loss_of_constant(batches: Batches, weights: torch.Tensor | None = None) -> float:
     """The loss of the best answer that is the same for every text.
 
     The entropy of the classes in nats, or the variance of the scores; at least 1e-6, also for texts with equal labels.
+
+    Parameters
+    ----------
+    batches : Batches
+    weights : [C] or None
+        Of the classes, with a mean of 1 over the texts (`balance`).
     """
     targets = batches.targets
     if targets.is_floating_point():
         return max(targets.double().var(0, unbiased=False).mean().item(), 1e-6)
-    shares = targets.bincount().double() / len(targets)
+    counts = targets.bincount(minlength=0 if weights is None else len(weights)).double()
+    shares = counts / len(targets) if weights is None else counts * weights.double() / len(targets)
     return max(torch.special.entr(shares).sum().item(), 1e-6)
 
 
@@ -239,14 +263,16 @@ def train(
     if p.start == "target" and not is_started:
         model.selector.start_at(ConstraintSettings.of(p).first_target)
     texts = batches["train"]
-    objective = build_objective(p, len(texts), model.has_gates, loss_of_constant(texts), p.epochs).to(texts.device)
+    objective = build_objective(
+        p, len(texts), model.has_gates, loss_of_constant(texts, model.head.class_weights), p.epochs
+    ).to(texts.device)
     tolerance = p.tolerance
     if tolerance is None:  # only texts with a target have something to be tolerant about
         tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
     warmup = math.ceil(PriceSettings.of(p).warmup) + (RemedySettings.of(p).whole_text_epochs or 0)
     selection = ModelSelection(
         p.model_choice,
-        score=f"dev_{model.head.metric}",
+        score=f"dev_{model.head.chosen_by}",
         higher_is_better=model.head.higher_is_better,
         rate=getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED),
         target=p.selection if objective.selection is not None else None,
@@ -268,7 +294,7 @@ def train(
     }
     for name, evaluation in evaluations.items():
         evaluation.metrics.update(score_when_shut(model, batches[name]))
-    for note in selection.notes(state.history, state.best, evaluations["dev"].standard_error):
+    for note in selection.notes(state.history, state.best, evaluations["dev"].chosen_error):
         print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}
     return Result(model, texts.vocabulary, splits, evaluations, state.history, state.best, state.converged)

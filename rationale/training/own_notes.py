@@ -52,7 +52,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
     if metric == "accuracy":
         labels = torch.tensor([example.label for example in result.splits["dev"]])
-        notes.append(why_constant(dev.answer, labels, advice) or why_missed(dev.answer, labels, names))
+        is_balanced = result.model.head.class_weights is not None  # type: ignore[union-attr]
+        notes.append(why_constant(dev.answer, labels, advice) or why_missed(dev.answer, labels, names, is_balanced))
     if baseline is not None:
         scores = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name, advice))
@@ -107,7 +108,7 @@ def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
     return f"{told}: the model has learned nothing yet; {advice}"
 
 
-def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None) -> str:
+def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None, is_balanced: bool = False) -> str:
     """Whether a class that at least `RARE` dev texts have is never the answer.
 
     Parameters
@@ -115,6 +116,8 @@ def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None
     answer, label : long [N]
     names : sequence of str, or None
         Of the classes.
+    is_balanced : bool
+        Whether the classes had weights in training already.
     """
     counts = label.bincount()
     missed = [i for i in label.unique().tolist() if counts[i] >= RARE and not (answer == i).any()]
@@ -124,7 +127,8 @@ def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None
     more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
     classes = f"the class {shown[0]} is" if len(missed) == 1 else f"the classes {', '.join(shown)}{more} are"
     never = f"{classes} never the answer to dev, which has {_number(len(label))}"
-    return f"{never}; label more texts of {'it' if len(missed) == 1 else 'them'}, or put rare classes together"
+    advice = "" if is_balanced else "give class_weight=balanced, or "
+    return f"{never}; {advice}label more texts of {'it' if len(missed) == 1 else 'them'}"
 
 
 def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:

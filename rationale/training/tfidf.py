@@ -18,10 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from rationale.data.example import Example
 from rationale.data.packed import fewest_occurrences
 from rationale.errors import optional
 from rationale.files import write_text
+from rationale.metrics import balanced_accuracy
 from rationale.progress import report_phase
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class Baseline:
     ----------
     name : str
     metrics : {"dev", "test"} -> {"accuracy" or "mse": mean score}
+        And `balanced_accuracy`, if classes have weights.
     scores : {"dev", "test"} -> [N]
         Of each text in order: 1 or 0 for a right or wrong class, or minus the squared error, so more is better.
     cost : float
@@ -73,7 +77,7 @@ def words_and_pairs(tokens: Sequence[str]) -> list[str]:
     return lower + [" ".join(pair) for pair in pairwise(lower)]
 
 
-def train_tfidf(splits: dict[str, list[Example]], head: str) -> Baseline:
+def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str = "none") -> Baseline:
     """Fit the baseline to the training texts, choose its penalty on dev, and evaluate it on dev and test.
 
     Parameters
@@ -81,6 +85,8 @@ def train_tfidf(splits: dict[str, list[Example]], head: str) -> Baseline:
     splits : {"train", "dev", "test"} -> examples
         The same as those of the model beside which it stands.
     head : "classes" or "scores"
+    class_weight : "none" or "balanced"
+        As of the model; with balanced, the penalty is chosen by the balanced accuracy, which is measured as well.
 
     Raises
     ------
@@ -111,14 +117,25 @@ def train_tfidf(splits: dict[str, list[Example]], head: str) -> Baseline:
             return (predicted == target[split]).astype(float)
         return -np.square(predicted.reshape(target[split].shape).clip(0, 1) - target[split]).mean(1)
 
-    best = None
+    balanced, best = class_weight == "balanced", None
+
+    def mean(scores: "np.ndarray", split: str) -> float:
+        """The score that the penalty is chosen by."""
+        if not balanced:
+            return float(scores.mean())
+        return balanced_accuracy(torch.from_numpy(scores), torch.from_numpy(target[split]))[0]
+
+    weights = "balanced" if balanced else None
     for cost in COSTS:
-        machine = LogisticRegression(C=cost, max_iter=1000) if classes else Ridge(alpha=1 / cost, solver="lsqr")
+        logistic = LogisticRegression(C=cost, max_iter=1000, class_weight=weights)
+        machine = logistic if classes else Ridge(alpha=1 / cost, solver="lsqr")
         machine.fit(inputs["train"], target["train"])
-        value = scored(machine, "dev").mean()
+        value = mean(scored(machine, "dev"), "dev")
         if best is None or value > best[0]:
             best = value, cost, machine
     assert best is not None
     scores = {name: scored(best[2], name) for name in ("dev", "test")}
     means = {name: {METRICS[head]: abs(float(values.mean()))} for name, values in scores.items()}
+    for name, values in scores.items():
+        means[name] |= {f"balanced_{METRICS[head]}": mean(values, name)} if balanced else {}
     return Baseline(NAMES[head], means, scores, best[1], time.perf_counter() - start)

@@ -1,6 +1,6 @@
 """The settings of extractors on texts of one's own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from rationale.data.corpora import corpus_names
@@ -8,7 +8,8 @@ from rationale.data.own.settings import IN_WORDS, RationaleFileSettings, absolut
 from rationale.models.extractor import WHOLE_TEXT
 from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
-from rationale.settings import OneOf, setting
+from rationale.nn.heads import HeadSettings
+from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import SELECTED
 from rationale.training.settings.extraction import ExtractionSettings
 
@@ -40,6 +41,7 @@ SCORED: dict[str, Any] = {"samples": 2, "baseline": "leave_one_out"}
 
 class OwnTextSettings(
     RationaleFileSettings,
+    HeadSettings,
     ExtractionSettings,
     defaults={
         "vectors": "random",
@@ -79,6 +81,11 @@ class OwnTextSettings(
     corpus: Annotated[str, OneOf(lambda: corpus_names("extraction"), absolute, IN_WORDS)] = setting(
         meaning="where the texts come from"
     )
+
+    def refused(self) -> Iterator[Refusal]:
+        """Scores have no classes that could have weights."""
+        weighted = self.class_weight != "none" and self.head == "scores"
+        yield Refusal(weighted, "class_weight", "with head scores", "none, or head=classes")
 
     @classmethod
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,96 @@
+"""Rare classes that count as much as frequent ones: the weights, the score that chooses the epoch, and a run."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from own_files import write_table
+
+import rationale
+from rationale.data import Example, build_vocabulary
+from rationale.data.batches import Batches
+from rationale.errors import BadInput
+from rationale.metrics import balanced_accuracy
+from rationale.nn.heads import Classes, Scores
+from rationale.runs.saved import read_history, read_metrics
+from rationale.training import extraction
+from rationale.training.settings import OwnTextSettings
+
+LABELS = [0] * 14 + [1] * 4 + [2] * 2
+
+
+def batches(labels) -> Batches:
+    examples = [Example(("a", "b"), label) for label in labels]
+    words, _ = build_vocabulary({"train": examples}, "random", dim=2)
+    return Batches(examples, words, 4)
+
+
+def balanced_head(labels=LABELS, num_classes: int = 3) -> Classes:
+    head = Classes(4, num_classes)
+    extraction.balance(head, batches(labels))
+    return head
+
+
+def test_balanced_weights_are_those_of_scikit_learn_and_every_class_has_the_same_loss_in_all():
+    class_weight = pytest.importorskip("sklearn.utils.class_weight")
+    head = balanced_head()
+    told = class_weight.compute_class_weight("balanced", classes=np.arange(3), y=LABELS)
+    assert head.class_weights.tolist() == pytest.approx(told.tolist())
+    loss = head.loss(torch.zeros(20, 3), torch.tensor(LABELS)).double()
+    sums = [loss[torch.tensor(LABELS) == label].sum().item() for label in range(3)]
+    assert sums == pytest.approx([20 / 3 * math.log(3)] * 3, rel=1e-6)
+    assert loss.mean().item() == pytest.approx(extraction.loss_of_constant(batches(LABELS), head.class_weights))
+
+
+def test_weights_are_no_part_of_a_saved_model_and_scores_have_none():
+    assert set(balanced_head().state_dict()) == {"output.weight", "output.bias"}
+    with pytest.raises(BadInput, match="class_weight: balanced, but the labels are scores; accepted: none"):
+        extraction.balance(Scores(4, 1), batches([(0.5,), (1.0,)]))
+    with pytest.raises(BadInput, match="class_weight"):
+        OwnTextSettings.checked({"corpus": "r.csv", "class_weight": "balanced", "head": "scores"})
+
+
+def test_balanced_accuracy_is_that_of_scikit_learn_and_its_error_that_of_many_samples():
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = torch.Generator().manual_seed(1)
+    target = torch.tensor(LABELS * 20)
+    chance = torch.tensor([0.9, 0.5, 0.2])[target]  # of a right answer, by class
+    scores, errors = [], []
+    for _ in range(400):
+        right = (torch.rand(len(target), generator=generator) < chance).double()
+        score, error = balanced_accuracy(right, target)
+        scores.append(score)
+        errors.append(error)
+    answer = torch.where(right > 0, target, (target + 1) % 3)
+    assert score == pytest.approx(metrics.balanced_accuracy_score(target, answer))
+    assert sum(errors) / 400 == pytest.approx(torch.tensor(scores).std().item(), rel=0.1)
+    assert math.isnan(balanced_accuracy(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0, 0, 1]))[1])
+
+
+def unequal(count: int = 400) -> list[dict]:
+    """Texts of which one in ten is rare; half of those with the word `odd` are."""
+    rows = []
+    for i in range(count):
+        rare, odd = i % 10 == 0, i % 10 in (0, 1, 2)
+        rows.append({"text": f"{'odd' if odd else 'plain'} text {i}", "label": "rare" if rare else "usual"})
+    return rows
+
+
+def test_a_run_with_balanced_classes_finds_the_rare_one_and_is_chosen_by_the_balanced_accuracy(tmp_path, capsys):
+    file = write_table(tmp_path / "r.csv", unequal())
+    small = {"model": "full_text", "embedding_size": 8, "hidden_size": 6, "epochs": 6, "learning_rate": 0.03}
+    found = {}
+    for weight in ("none", "balanced"):
+        folder = tmp_path / weight
+        model = rationale.fit(file, folder=folder, class_weight=weight, device="cpu", **small)
+        found[weight] = [answer.label for answer in model(["odd text 7", "plain text 8"])]
+        told = capsys.readouterr().out
+        history, score = read_history(folder), "dev_balanced_accuracy"
+        if weight == "none":
+            assert score not in history and "the class 'rare' (4 texts)" not in told, "four texts of dev are too few"
+        else:
+            assert (history[score] > 0.7).any()
+            kept = read_metrics(folder)
+            assert kept["dev"]["balanced_accuracy"] == pytest.approx(history[score].max())
+    assert found == {"none": ["usual", "usual"], "balanced": ["rare", "usual"]}, "a third of the odd texts are rare"
