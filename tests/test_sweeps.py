@@ -629,7 +629,7 @@ def test_each_row_of_own_texts_is_a_run_of_its_sweep_with_its_parameters():
         p = planned[row.run].params
         said = [row.corpus, row.encoder, row.model, row.seed, row.epochs]
         assert [p[name] for name in ("corpus", "encoder", "model", "seed", "epochs")] == said, row.run
-        assert row.target == (p["selection"] if row.model == "hardkuma" else 1), row.run
+        assert row.target == (1 if row.model == "full_text" else p["selection"]), row.run
         assert p["num_train"] in (0, row.train), row.run
     assert len(read_sweep("own_texts", wanted=False).runs) == len(committed.read_own_texts()), "and it makes no others"
 

@@ -69,7 +69,7 @@ def own_table(runs: Sequence[Path]) -> pd.DataFrame:
     if (reference_folder() / OWN_TEXTS).is_file():
         old = read_own_texts()
         table = pd.concat([old[~old["run"].isin(table["run"])], table])  # columns stay where they are
-    return table.sort_values(["corpus", "encoder", "model", "seed"]).reset_index(drop=True)
+    return table.sort_values(["corpus", "encoder", "model", "target", "seed"]).reset_index(drop=True)
 
 
 @command
