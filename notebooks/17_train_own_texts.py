@@ -64,6 +64,9 @@ training.require_words(p)  # before anything is read
 # choose the epoch. Another tenth becomes *test*. Look at its results only once, at the end. The file `splits.csv` in
 # the folder of the run tells you to which split each text belongs.
 #
+# A row without a text or without a label stops the run, and the error names the row. With `skip_incomplete=true`, we
+# leave such rows out and tell you how many there were.
+#
 # The notes below say what we concluded from the columns. Please read them, because a column of stars, for example,
 # can be meant as classes or as scores.
 
