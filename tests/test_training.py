@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from small import classified, corpus, parameters, train, train_until
 from torch import nn
 
@@ -343,6 +345,27 @@ def test_tensors_and_facts_come_back_as_they_were(tmp_path):
     back, told = read_tensors(tmp_path / "new" / "file.safetensors")
     assert told == facts
     assert all(back[name].equal(value) and back[name].dtype == value.dtype for name, value in tensors.items())
+
+
+def test_a_tensor_that_several_parts_share_is_written_once_and_has_all_its_names(tmp_path):
+    shared = torch.nn.Linear(100, 100)
+    model = torch.nn.ModuleDict({"selector": shared, "predictor": shared, "other": torch.nn.Linear(100, 100)})
+    views = {"row": (table := torch.randn(4, 5))[1], "rows": table[1:3], "table": table}
+    path = tmp_path / "file.safetensors"
+    write_tensors(path, model.state_dict() | views, {"a": 1})
+    with safe_open(path, "pt") as file:
+        names = set(file.keys())
+    assert {"selector.weight", "other.weight", "row", "rows", "table"} <= names and "predictor.weight" not in names
+    back, told = read_tensors(path)
+    assert told == {"a": 1} and set(back) == set(model.state_dict() | views)
+    assert all(back[name].equal(value) for name, value in (model.state_dict() | views).items())
+    model.load_state_dict({name: value for name, value in back.items() if name not in views})
+
+
+def test_a_file_that_holds_a_shared_tensor_under_each_name_is_read_as_before(tmp_path):
+    weight = torch.randn(3)
+    save_file({"a": weight, "b": weight.clone()}, tmp_path / "old.safetensors", {"facts": "{}"})
+    assert all(value.equal(weight) for value in read_tensors(tmp_path / "old.safetensors")[0].values())
 
 
 def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):

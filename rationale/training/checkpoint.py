@@ -17,20 +17,35 @@ from rationale.files import write_atomically
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
-    """Write tensors, and facts that JSON can hold, to one safetensors file, atomically."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    first = {value.untyped_storage().data_ptr(): name for name, value in reversed(tensors.items()) if value.numel()}
-    for name, value in tensors.items():  # parts that share a module share tensors, which the format refuses
-        if value.numel() and first[value.untyped_storage().data_ptr()] != name:
-            tensors[name] = value.clone()
-    write_atomically(path, lambda draft: save_file(tensors, draft, {"facts": json.dumps(facts)}))
+    """Write tensors, and facts that JSON can hold, to one safetensors file, atomically.
+
+    Parts that share a module share tensors. Each of these is written once, and the metadata `same` says under which
+    other names it is known.
+    """
+    first: dict[tuple, str] = {}
+    same, written = {}, {}
+    for name, value in tensors.items():
+        known = first.setdefault((value.device, value.data_ptr(), value.dtype, value.shape, value.stride()), name)
+        if known != name and value.numel():
+            same[name] = known
+        else:
+            written[name] = value.detach().cpu().contiguous()
+    pointers: set[int] = set()
+    for name, value in written.items():  # views of one tensor, which the format refuses
+        pointer = value.untyped_storage().data_ptr()
+        written[name] = value.clone() if pointer in pointers else value
+        pointers.add(pointer)
+    metadata = {"facts": json.dumps(facts)} | ({"same": json.dumps(same)} if same else {})
+    write_atomically(path, lambda draft: save_file(written, draft, metadata))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
     """The inverse of `write_tensors`."""
     with safe_open(path, "pt") as file:
         names = file.keys()  # `file` is not a dict: it cannot be iterated
-        return {name: file.get_tensor(name) for name in names}, json.loads(file.metadata()["facts"])
+        tensors, metadata = {name: file.get_tensor(name) for name in names}, file.metadata()
+    tensors |= {name: tensors[known] for name, known in json.loads(metadata.get("same", "{}")).items()}
+    return tensors, json.loads(metadata["facts"])
 
 
 class Damaged(ValueError):
