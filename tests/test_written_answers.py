@@ -1,6 +1,7 @@
 """What `python -m rationale.predict` writes: CSV, pages, passages; and the tables that it reads."""
 
 import csv
+import io
 import json
 from pathlib import Path
 
@@ -265,7 +266,31 @@ def test_many_texts_are_answered_in_order_some_at_a_time(labelled, capsys, tmp_p
     assert [row["text"] for row in rows] == texts
 
 
-def test_control_characters_of_a_text_do_not_reach_the_output(labelled, capsys):
+ODD = [
+    "good\nfilm",
+    "good\rfilm",
+    "a\r\ngood\tfilm\x0b!",
+    "good \x1b[31mfilm\u2028",
+    'a "good" film',
+    "good, film",
+    "=good",
+]
+
+
+def test_a_csv_file_has_the_texts_as_they_are_so_that_the_spans_fit_them(labelled, capsys, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ODD))
+    out = told(capsys, labelled, "--file", str(path), "--column", "text", "--csv", "--spans")[1]
+    rows = list(csv.DictReader(io.StringIO(out, newline="")))
+    assert [row["text"] for row in rows] == ODD
+    answers = rationale.load(labelled)(ODD)
+    for row, answer in zip(rows, answers, strict=True):
+        cut = [row["text"][start:end] for start, end in json.loads(row["rationale"])]
+        assert cut == [span.text for span in answer.rationale]
+
+
+def test_control_characters_of_a_text_do_not_reach_a_terminal(labelled, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     for options in (["--csv"], ["--spans"], ["--jsonl", "--spans"]):
         out = told(capsys, labelled, "--text", "good \x1b]0;title\x07 film", *options)[1]
         assert all(c.isprintable() or c in "\n" for c in out), options

@@ -315,7 +315,9 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
     if options.html:
         yield from parts_of_page(answers, options.title or "Rationales")
     elif options.csv:
-        yield from written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
+        table = written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
+        # a file has the texts as they are; a terminal would obey the control characters in them
+        yield from (printable(line, keep="\n\t") for line in table) if sys.stdout.isatty() else table
     elif options.jsonl:
         yield from map(_as_json, written.as_json(answers))
     else:

@@ -102,8 +102,9 @@ def as_table(
 ) -> Iterator[str]:
     """The lines of a CSV file: text, label and probability (or a column per score), and the rationale.
 
-    The rationale is its passages with " | " between them, or [[start, end], ...] with `spans`. Before all this stand
-    the columns `kept` of the table that the texts are from, with these `cells` in each row.
+    Texts stand as they were given, so that the spans fit them. The rationale is its passages with " | " between
+    them, or [[start, end], ...] with `spans`. Before all this stand the columns `kept` of the table that the texts are
+    from, with these `cells` in each row.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
     yield _line([*(kept or []), "text", *["second"] * run.of_pairs, *values, "rationale"])
@@ -116,6 +117,7 @@ def as_table(
 
 
 def _line(values: list) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow(["" if value is None else value for value in values])
-    return printable(written.getvalue(), keep="\n\t")
+    """A row of a CSV file without its end. A cell with a line feed or a carriage return stands in quotes."""
+    written, end = io.StringIO(newline=""), "\r\n"  # the writer quotes the characters of its own end of a line
+    csv.writer(written, lineterminator=end).writerow(["" if value is None else value for value in values])
+    return written.getvalue().removesuffix(end)
