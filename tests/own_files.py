@@ -126,6 +126,9 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
                       ["r.csv, row 17: an empty text in column 'text'; remove", "give skip_incomplete=true"]),
     "several empty texts": (lambda d: write_table(d / "r.csv", changed(15, changed(20, text=""), text="")), {},
                             ["row 17: an empty text", "(22 is bad as well)"]),
+    "an empty text, and then a missing label": (
+        lambda d: write_table(d / "r.csv", changed(15, changed(20, label=""), text="")), {},
+        ["row 17: an empty text", "(22 is bad as well)"]),
     "many empty texts": (lambda d: write_table(d / "r.csv", [row | {"text": ""} for row in reviews()]), {},
                          ["row 2: an empty text", "(39 more bad rows, such as 3, 4, 5)"]),
     "a label that is missing": (lambda d: write_table(d / "r.csv", changed(3, label="")), {},

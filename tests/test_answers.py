@@ -319,6 +319,24 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert not merge(path, ["selection=0.1"])[1]
 
 
+def test_fit_refuses_to_replace_an_unfinished_run_of_other_settings_and_continues_one_of_the_same(
+    tmp_path, monkeypatch, capsys
+):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    monkeypatch.setattr("rationale.runs.fit.save_own", lambda *_: 1 / 0)  # something that happens after training
+    with pytest.raises(ZeroDivisionError):
+        rationale.fit(path, folder=folder, **SMALL)
+    monkeypatch.undo()
+    before = (folder / "checkpoint.safetensors").read_bytes()
+    there = r"run: holds an unfinished run with other settings \(selection 0.4 there, 0.3 here\); accepted: the same"
+    with pytest.raises(BadInput, match=there.replace("run: ", "run ")):
+        rationale.fit(path, folder=folder, **(SMALL | {"selection": 0.3}))
+    assert (folder / "checkpoint.safetensors").read_bytes() == before, "nothing is lost"
+    capsys.readouterr()
+    rationale.fit(path, folder=folder, **SMALL)
+    assert "resumed after epoch 2 of 2" in capsys.readouterr().out
+
+
 def test_fit_makes_the_run_that_the_steps_of_the_notebook_make_to_the_last_bit(tmp_path):
     path = write_lines(tmp_path / "reviews.jsonl", reviews(80))
     fitted = rationale.fit(path, folder=tmp_path / "fitted", **SMALL, seed=5)

@@ -80,7 +80,7 @@ def test_too_few_texts_are_told_by_the_interval_of_the_dev_score():
     error = np.std([1] * 15 + [0] * 5, ddof=1) / 20**0.5
     needed = math.ceil(20 * (1.96 * error / 0.08) ** 2)
     assert note.startswith(f"too few texts: dev accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 20 texts; label more")
-    assert f"about {needed} are needed for ± 0.08" in note and needed > 100
+    assert f"dev needs about {needed} for ± 0.08" in note and needed > 100
     assert notes_about(result(evaluation(15 * needed // 20, needed))) == []
 
 
@@ -129,7 +129,8 @@ def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do
     error = np.std([1] * 60 + [0] * 940, ddof=1) / 1000**0.5  # of the difference, text by text
     assert note.startswith(f"worse than the baseline on dev: 0.7, {NAME} 0.76, a difference of 0.06 with a")
     assert f"standard error of {error:.2g}" in note and "vectors=" in note and "encoder=minilm" in note
-    assert notes_about(result(evaluation(700, 1000)), baseline(701, 1000)) == [], "within a standard error"
+    assert notes_about(result(evaluation(700, 1000)), baseline(703, 1000)) == [], "within 1.96 standard errors"
+    assert notes_about(result(evaluation(700, 1000)), baseline(704, 1000)), "and beyond"
     assert notes_about(result(evaluation(760, 1000)), baseline(700, 1000)) == [], "better"
 
 

@@ -440,6 +440,15 @@ def test_a_run_that_is_not_there_is_refused_with_those_that_are(scored):
         load_run(f"{scored}-nowhere/x")
 
 
+def test_a_run_that_has_not_finished_is_named_as_such_wherever_its_folder_is(tmp_path):
+    for folder in ("killed.partial", "fitted"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "checkpoint.safetensors").write_bytes(b"")
+    for folder in ("killed", "killed.partial", "fitted"):
+        with pytest.raises(BadInput, match=f"{folder}: a run that has not finished; the same command continues it"):
+            load_run(tmp_path / folder)
+
+
 def test_a_folder_above_or_beside_the_runs_is_refused_with_the_runs_nearby(tmp_path):
     for name in ("one", "two"):
         place = tmp_path / "12_train_sst" / name

@@ -74,7 +74,12 @@ def test_one_line_says_how_a_training_ended():
     line = rule.describe_end(rows[:3], best_of(rows[:3], rule), 4)
     assert line.startswith("still improving at the last epoch, 3: dev accuracy 0.7 (epoch 3) is kept; a larger number")
     off = history(SCORES, [0.5] * 7)
-    assert rule.describe_end(off, best_of(off, rule), 4).startswith("not converged at the last epoch, 7: no epoch is")
+    outside = (
+        "not converged at the last epoch, 7: the rate of no epoch is within 0.05 of the target 0.2; try more epochs"
+    )
+    assert rule.describe_end(off, best_of(off, rule), 4) == outside
+    late = selection(patience=7)
+    assert "7: there is no epoch after the first 7, which are not" in late.describe_end(rows, best_of(rows, late), 4)
 
 
 @pytest.fixture

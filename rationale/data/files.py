@@ -138,7 +138,7 @@ def decoded(content: bytes, where: Path | str, first: int = 1) -> str:
         byte = error.object[error.start]
         raise BadInput(
             f"{where}:{line}: not text in UTF-8 (byte 0x{byte:02x}); accepted: UTF-8; save it as such (CSV UTF-8) or "
-            "convert it (iconv -f latin1 -t utf-8, if it is Latin-1)"
+            "convert it (iconv -f cp1252 -t utf-8, if it is from Windows)"
         ) from None
 
 

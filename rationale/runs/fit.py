@@ -12,7 +12,9 @@ import yaml
 from rationale.data.read import Labelled, read_extraction
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
+from rationale.runs.record import difference
 from rationale.runs.saved import SavedRun, load_run, save_run
+from rationale.training.checkpoint import MAY_CHANGE, parameters_of_checkpoint
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
 from rationale.training.own_notes import notes_about
@@ -49,10 +51,21 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         if there and not (folder / UNFINISHED).exists():
             what = f"holds a file {there}, which the run would replace"
             raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
+        _refuse_other_settings(folder, p)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
     return _fit(p, folder, threads)
+
+
+def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
+    """Refuse to replace an unfinished run that had other settings."""
+    there = parameters_of_checkpoint(folder / UNFINISHED)
+    kept = [{name: value for name, value in one.items() if name not in MAY_CHANGE} for one in (there or {}, vars(p))]
+    unlike = difference(*kept) if there else ""
+    if unlike:
+        what = f"holds an unfinished run with other settings ({unlike})"
+        raise BadInput(f"folder: {shown(folder)} {what}; accepted: the same settings, or another folder")
 
 
 def _plain(value: Any) -> Any:

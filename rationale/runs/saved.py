@@ -425,6 +425,8 @@ def _lacks(folder: Path | str, name: str) -> str:
     """Why a folder has no file of this name, and where the nearest finished runs are: inside it, or beside it."""
     folder = Path(folder)
     if folder.is_dir():
+        if folder.suffix == ".partial" or (folder / "checkpoint.safetensors").is_file():
+            return "a run that has not finished; the same command continues it"
         runs = _finished_runs(folder, "*")
         return f"holds no {name}" + (f", but runs: {runs}" if runs else "")
     if folder.is_file():

@@ -15,6 +15,8 @@ from rationale.digests import files_read
 from rationale.errors import BadInput, cut
 from rationale.files import write_atomically
 
+MAY_CHANGE = {"epochs", "device", "tensorboard"}  # settings of a run that is continued; epochs may grow
+
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     """Write tensors, and facts that JSON can hold, to one safetensors file, atomically.
@@ -112,6 +114,15 @@ def _intact(path: Path) -> tuple[dict[str, Tensor], dict]:
     return tensors, facts
 
 
+def parameters_of_checkpoint(path: Path) -> dict | None:
+    """The parameters that a checkpoint was written with; None if there is none, or it cannot be read."""
+    try:
+        with safe_open(path, "pt") as file:
+            return json.loads(file.metadata()["facts"])["parameters"]
+    except (SafetensorError, LookupError, AttributeError, TypeError, ValueError, OSError, RuntimeError):
+        return None
+
+
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in tensors.items()}
 
@@ -180,8 +191,8 @@ class TrainingState:
         def part(name: str) -> dict[str, Tensor]:
             return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
 
-        free = {"epochs", "device", "tensorboard"}
-        there, here = ({k: v for k, v in p.items() if k not in free} for p in (facts["parameters"], self.parameters))
+        parameters = (facts["parameters"], self.parameters)
+        there, here = ({k: v for k, v in p.items() if k not in MAY_CHANGE} for p in parameters)
         rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints have one group
         state = self.optimizer.state_dict()
         groups = state["param_groups"]

@@ -124,9 +124,10 @@ class ModelSelection:
                 return f"still improving {kept}; a larger number of epochs may help"
             more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"
             return f"not known to have converged {kept}, which {more}; a larger number of epochs may help"
-        outside = f"the {_words(self.rate)} of none is within {self.tolerance:.4g} of the target {self.target}"
-        reason = outside if self._outside(best) else f"the first {self.patience} are not"
-        return f"not converged at the last epoch, {len(history)}: no epoch is admissible, {reason}; try more epochs"
+        reason = f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target}"
+        if not self._outside(best):
+            reason = f"there is no epoch after the first {self.patience}, which are not chosen"
+        return f"not converged at the last epoch, {len(history)}: {reason}; try more epochs"
 
     def _is_admissible(self, row: dict | None) -> bool:
         """Whether an epoch may be kept for its score: it is not an early one, and its rate is the right one."""

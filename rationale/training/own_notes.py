@@ -34,7 +34,7 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
         few        dev has so few texts that its score says little
         constant   every answer to dev is the same class
         missed     several classes are answers to dev, but one that it has is never the answer
-        worse      the model is worse than the baseline on dev, by more than a standard error of the difference
+        worse      the model is worse than the baseline on dev, by more than 1.96 standard errors of the difference
         collapsed  in most texts no word is selected, or every word is
         code       the number of selected words tells the answer
 
@@ -89,7 +89,7 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
         return f"too few texts: dev {metric} {score:.3g} is that of {_number(texts)}; label more texts"
     needed = math.ceil(texts * (width / limit) ** 2)
     known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {_number(texts)}"
-    return f"too few texts: {known}; label more, about {needed:,} are needed for ± {limit:.2g}"
+    return f"too few texts: {known}; label more, dev needs about {needed:,} for ± {limit:.2g}"
 
 
 def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
@@ -146,7 +146,7 @@ def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
     difference = other - mine
     mean = difference.mean().item()
     error = (difference.std() / len(difference) ** 0.5).item() if len(difference) > 1 else 0.0
-    if mean <= error:
+    if mean <= SIGMAS * error:
         return ""
     scores = f"{abs(mine.mean().item()):.3g}, {name} {abs(other.mean().item()):.3g}"
     by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"

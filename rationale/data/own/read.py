@@ -18,7 +18,7 @@ from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
 from rationale.data.own.labels import read_labels, spelled
-from rationale.data.own.marks import is_missing, read_marks, read_tokens, require_whole
+from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
 from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, saved_tables
@@ -297,6 +297,8 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
             second = read_tokens(row["second"], p.second, split) if "second" in row else None
             marks = read_marks(row.get("rationale"), row["text"], tokens)
             label = _label(row["label"], names, p.label)
+            if not label:
+                raise ValueError(f"no label in column {excerpt(p.label)}; {REMOVE}")
         except ValueError as error:
             bad.append((number, str(error)))
             if len(bad) == MOST_BAD:
