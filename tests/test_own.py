@@ -724,4 +724,4 @@ def test_what_is_wrong_with_a_file_is_named_before_a_kernel_is_used(notebook, it
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):
     read_extraction(settings(write_table(tmp_path / "r.csv", reviews())))
     out = capsys.readouterr().out
-    assert out.count("note: ") == 2 and "40 texts; column 'label' holds 2 classes: neg, pos" in out
+    assert out.count("note: ") == 2 and "40 texts; column 'label' holds 2 classes: neg (20), pos (20)" in out
