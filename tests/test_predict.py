@@ -382,6 +382,14 @@ def test_help_is_a_page_with_examples():
         ("A well-made, funny film", "A well-made , funny film"),
         ('He said "wow" (twice)...', 'He said " wow " ( twice ) ...'),
         ("a film--and what a film!", "a film -- and what a film !"),
+        (
+            "bad \U0001f64f\U0001f3fd\U0001f600! \U0001f468\u200d\U0001f469\u200d\U0001f467",  # hands, a face, a family
+            "bad \U0001f64f\U0001f3fd \U0001f600 ! \U0001f468\u200d\U0001f469\u200d\U0001f467",
+        ),
+        (
+            "a \U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7 \u2764\ufe0f.",
+            "a \U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 \u2764\ufe0f .",
+        ),  # flags, a heart
         ("Mr. Bean's U.S. tour, e.g. in L.A., cost $2,500!", "Mr. Bean 's U.S. tour , e.g. in L.A. , cost $ 2,500 !"),
         ("He loves J. Smith. So do I.", "He loves J. Smith . So do I ."),
         ("rock 'n' roll of the '90s", "rock 'n' roll of the '90s"),

@@ -9,12 +9,17 @@ BETWEEN = "|||"  # stands between the sentences of a pair
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
 ALONE = r"(?<!\S)([.,;:!?]|--|\.\.\.|``|''|n't|'s|-[LR][RSC]B-)(?!\S)"
 ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(?<!\S)[(\"]\w"
-TOKEN = r"""(?ix)
+# Characters that are shown as one: the two letters of a flag, or a symbol with its variants (a colour of skin, a form),
+# which zero-width joiners may join to further ones.
+_VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]"
+_FLAG = "[\U0001f1e6-\U0001f1ff]"
+SYMBOL = rf"{_FLAG}{{2}}|[^\w\s]{_VARIANT}*(?:\u200d[^\w\s]{_VARIANT}*)*"
+TOKEN = rf"""(?ix)
       -[LR][RSC]B- | \.\.+ | --+ | `` | ''                  # marks of several characters
     | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
     | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
-    | (?:\b\w\.){2,} | \b[A-HJ-Z]\.(?=\s+\S)                      # initials
-    | \w+(?:(?:[-'./&]|(?<=\d),(?=\d))\w+)* | [^\w\s]             # words and numbers, single marks
+    | (?:\b\w\.){{2,}} | \b[A-HJ-Z]\.(?=\s+\S)                    # initials
+    | \w+(?:(?:[-'./&]|(?<=\d),(?=\d))\w+)* | {SYMBOL}             # words and numbers, single marks
 """
 
 
