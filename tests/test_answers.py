@@ -75,6 +75,8 @@ def test_an_answer_has_the_label_its_probability_and_the_passages_that_were_read
         chosen = [token for token, z in zip(answer.tokens, answer.z, strict=True) if z > 0]
         assert "".join(read.split()) == "".join(chosen), "the passages hold the words that were selected, no others"
     assert answers[4].unknown == ("zzz", "qqq")
+    told = ["no word of this text is known to the model" in answer._repr_html_() for answer in answers]
+    assert told == [answer.text == "zzz qqq" for answer in answers], "and the page says so"
 
 
 def test_answers_agree_with_the_command(labelled):

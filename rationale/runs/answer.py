@@ -85,6 +85,12 @@ class Answer:
         """Whether the class is that of the text; None for a model of scores, and where one of the two is not known."""
         return None if self.label is None or self.truth is None else self.label == self.truth
 
+    @property
+    def knows_no_word(self) -> bool:
+        """Whether the model knows none of the words, so that it answers as it would answer an empty text."""
+        words = [*self.tokens[1:], *self.second_tokens[1:]] if self.second else self.tokens  # a side begins with `NULL`
+        return bool(words) and len(self.unknown) == len(words)
+
     def _in_words(self) -> tuple[str, str, str]:
         """The answer; how it compares with the label, "" if that is not known; and the label, if it differs."""
         if self.label is not None:
@@ -116,6 +122,8 @@ class Answer:
         answer, verdict, label = map(html.escape, self._in_words())
         verdict = f'<b style="{WRONG}">wrong</b>' if self.is_right is False else verdict
         told = f"<b>{answer}</b>{verdict and f', {verdict}'}{label}"
+        if self.knows_no_word:
+            told += "; no word of this text is known to the model, so this is its answer to an empty text"
         return f'<div style="max-width:60em;margin-bottom:1em">{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
