@@ -152,9 +152,12 @@ if not is_own(p.corpus):
 # An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
 # your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its
 # layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads nearly all words at
-# first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`). If
-# most of your texts are longer than what the encoder reads at once, the predictor even reads every word in the first
-# epoch (`whole_text_epochs`), because it did not learn to read long reviews through gates that still choose at random.
+# first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`). In
+# training there is also a second predictor, which reads every word through the same encoder (`closeness`; you know it
+# from `16_failures`). With it, MiniLM became more accurate on SST, and an epoch took nearly twice as long. If most of
+# your texts are longer than what the encoder reads at once, the predictor even reads every word in the first epoch
+# (`whole_text_epochs`), because it did not learn to read long reviews through gates that still choose at random.
+#
 # `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
 # the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes
 # for thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will

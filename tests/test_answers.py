@@ -294,8 +294,8 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     plain, tuned = (OwnTextSettings.checked({"corpus": "r.csv", "encoder": name}) for name in ("lstm", "minilm"))
     assert (plain.epochs, plain.start, plain.frozen_layers) == (20, "none", 0)
     assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (6, "target", None)
-    assert (plain.shared_encoder, plain.selection_start) == (False, None)
-    assert (tuned.shared_encoder, tuned.selection_start, tuned.selection_moves) == (True, 0.9, 0.7)
+    assert (plain.shared_encoder, plain.closeness, plain.selection_start) == (False, 0, None)
+    assert (tuned.shared_encoder, tuned.closeness, tuned.selection_start, tuned.selection_moves) == (True, 1, 0.9, 0.7)
     assert (plain.whole_text_epochs, tuned.whole_text_epochs) == (0, None), "decided by the length of the texts"
     priced = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "selection": None, "sparsity": 0.01})
     assert (priced.shared_encoder, priced.selection_start) == (True, None), "without a target there is none to move"
@@ -306,7 +306,7 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     kept = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm"} | given)
     assert {name: getattr(kept, name) for name in given} == given
     full = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "model": "full_text"})
-    assert (full.epochs, full.start, full.shared_encoder) == (6, "none", False), (
+    assert (full.epochs, full.start, full.shared_encoder, full.closeness) == (6, "none", False, 0), (
         "a model without gates has nothing to start"
     )
     for encoder in ("lstm", "minilm"):

@@ -31,8 +31,9 @@ FINE_TUNED: dict[str, Any] = {
 # With gates, selector and predictor share the encoder, and if there is a target, it falls from nearly all words: two
 # encoders that have to learn from few words, chosen at random at first, may agree on words that say little. Texts that
 # are longer than the transformer reads at once are read as a whole in the first epoch: through gates that still choose
-# at random, a predictor did not learn to read long reviews at all.
-SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None}
+# at random, a predictor did not learn to read long reviews at all. In training, a second predictor reads every word
+# through the same encoder, so that the encoder and the gates go on learning from words that are hardly ever selected.
+SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None, "closeness": 1.0}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
 # Draws that pass no gradient learn from the score function, whose variance is too high for a short run without a
 # baseline: with two draws of a text, each is the baseline of the other.
