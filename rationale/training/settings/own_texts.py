@@ -35,8 +35,8 @@ FINE_TUNED: dict[str, Any] = {
 # through the same encoder, so that the encoder and the gates go on learning from words that are hardly ever selected.
 SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None, "closeness": 1.0}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
-# Draws that pass no gradient learn from the score function, whose variance is too high for a short run without a
-# baseline: with two draws of a text, each is the baseline of the other.
+# Draws that pass no gradient learn from the score function, which is noisy. With two draws of a text, each is the
+# baseline of the other. In our runs, a single draw without a baseline was less accurate on test.
 SCORED: dict[str, Any] = {"samples": 2, "baseline": "leave_one_out"}
 
 
