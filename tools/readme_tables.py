@@ -461,7 +461,11 @@ def agreement_table(table: pd.DataFrame) -> str:
     rows = []
     compared = table[(table["model"] == "hardkuma") & (table["target"] == FIFTH)]
     for row in compared[compared["f1_macro"].notna()].to_dict("records"):
-        cells = [row["corpus"], f"{row['encoder']}, seed {row['seed']}", f"{100 * row['test_rate']:.1f}°"]
+        cells = [
+            row["corpus"],
+            f"{row['encoder']}, seed {row['seed']}{variant_of(row['run'])}",
+            f"{100 * row['test_rate']:.1f}°",
+        ]
         num = row.get("marked", nan)
         for name in measures:
             interval = student_interval(row[name], row[f"{name}_error"], inf if isnan(num) else num)
