@@ -448,7 +448,7 @@ if not is_own(p.corpus):
 # want to try a gate or an encoder of your own, read `CONTRIBUTING.md`.
 
 # %%
-result_line = f"test {score} {scores['test'][score]:.3g} with {scores['test']['rate_selected']:.1%} of the words"
+result_line = f"test {score_in_words} {scores['test'][score]:.3g} with {scores['test']['rate_selected']:.1%} of the words"
 for name in ("txt", "ansi"):
     lines = [f"{result_line}; rationales.html in this folder shows texts of test"]
     for shown in answers[:3]:
