@@ -216,7 +216,8 @@ if labels:
     counts = confusion(result.evaluations["test"].answer, target, len(labels))  # a row per class of the texts
     right, is_class, is_answer = counts.diag(), counts.sum(1), counts.sum(0)
     known = {"texts": is_class, "answers": is_answer, "recall": right / is_class, "precision": right / is_answer}
-    figures.show_table(pd.DataFrame({name: part.tolist() for name, part in known.items()}, labels), index="class")
+    by_class = pd.DataFrame({name: part.tolist() for name, part in known.items()}, labels)
+    display(figures.show_table(by_class, index="class", quoted=True))
 else:
     print("scores have no classes")
 
@@ -362,7 +363,7 @@ figures.show_table(pd.DataFrame({"test": [worth.get(name, np.nan) for name in me
 agreement = ["precision", "recall", "f1_macro", "span_f1_macro", "auprc", "blind_random_words"]
 found = {name: (scores["test"] | worth)[name] for name in agreement if name in scores["test"] | worth}
 if found:
-    figures.show_table(pd.DataFrame({"test": found}), index="measure")
+    display(figures.show_table(pd.DataFrame({"test": found}), index="measure"))
 else:
     print("nobody has marked words in these texts")
 

@@ -418,7 +418,6 @@ heads = ["masks", "ε", "start", "a smallest mask", "larger than needed", "outsi
 kinds = pd.DataFrame(kinds, columns=heads)
 from_usual = kinds["start"].isin(ahead["start"])
 figures.show_table(kinds[from_usual].drop(columns="start"), digits=1)
-figures.show_table(kinds, digits=1)
 
 # %% tags=["figure"]
 for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupby(["margin", "runs"]):

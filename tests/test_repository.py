@@ -110,6 +110,17 @@ def test_cells_are_plain_python_with_known_tags(path):
 
 
 @each_notebook
+def test_a_table_that_a_cell_makes_is_displayed(path):
+    """Of a cell, only the last value is shown, and none of those within an `if` or a loop."""
+    for source in (cell.source for cell in cells(path, "code")):
+        tree = ast.parse(source)
+        lost = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and node is not tree.body[-1]]
+        calls = [ast.unparse(node.value.func) for node in lost if isinstance(node.value, ast.Call)]
+        tables = [name for name in calls if name == "figures.show_table"]
+        assert not tables, f"{path.name}: put it into display(...), or last: {source[:200]}"
+
+
+@each_notebook
 def test_definitions_are_short(path):
     for source in (cell.source for cell in cells(path, "code")):
         for node in ast.walk(ast.parse(source)):
