@@ -333,6 +333,8 @@ def test_fit_refuses_to_replace_an_unfinished_run_of_other_settings_and_continue
     there = r"run: holds an unfinished run with other settings \(selection 0.4 there, 0.3 here\); accepted: the same"
     with pytest.raises(BadInput, match=there.replace("run: ", "run ")):
         rationale.fit(path, folder=folder, **(SMALL | {"selection": 0.3}))
+    with pytest.raises(BadInput, match=r"other settings \(2 epochs there, 1 here\)"):
+        rationale.fit(path, folder=folder, **(SMALL | {"epochs": 1}))
     assert (folder / "checkpoint.safetensors").read_bytes() == before, "nothing is lost"
     capsys.readouterr()
     rationale.fit(path, folder=folder, **SMALL)

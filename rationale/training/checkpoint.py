@@ -114,11 +114,12 @@ def _intact(path: Path) -> tuple[dict[str, Tensor], dict]:
     return tensors, facts
 
 
-def parameters_of_checkpoint(path: Path) -> dict | None:
-    """The parameters that a checkpoint was written with; None if there is none, or it cannot be read."""
+def facts_of_checkpoint(path: Path) -> dict | None:
+    """The parameters that a checkpoint was written with, and its history; None if there is none, or it is damaged."""
     try:
         with safe_open(path, "pt") as file:
-            return json.loads(file.metadata()["facts"])["parameters"]
+            facts = json.loads(file.metadata()["facts"])
+        return {name: facts[name] for name in ("parameters", "history")}
     except (SafetensorError, LookupError, AttributeError, TypeError, ValueError, OSError, RuntimeError):
         return None
 
