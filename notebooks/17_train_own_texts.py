@@ -449,7 +449,8 @@ if not is_own(p.corpus):
 # want to try a gate or an encoder of your own, read `CONTRIBUTING.md`.
 
 # %%
-result_line = f"test {score_in_words} {scores['test'][score]:.3g} with {scores['test']['rate_selected']:.1%} of the words"
+share = scores["test"]["rate_selected"]
+result_line = f"test {score_in_words} {scores['test'][score]:.3g} with {share:.1%} of the words"
 for name in ("txt", "ansi"):
     lines = [f"{result_line}; rationales.html in this folder shows texts of test"]
     for shown in answers[:3]:
