@@ -14,9 +14,9 @@ GOOD, BAD = ("warm funny lovely film", "a delight to watch"), ("cold dull dreadf
 def settings(corpus: Path, **changes) -> SimpleNamespace:
     """The settings that name texts of one's own."""
     usual = {"text": "text", "label": "label", "rationale": "", "head": "auto", "tokeniser": "treebank"}
-    usual |= {"skip_incomplete": False}
     limits = dict.fromkeys(("num_train", "num_dev", "num_test"), 0)
-    return SimpleNamespace(**(usual | limits | {"corpus": str(corpus), "split_seed": 1} | changes))
+    others = {"corpus": str(corpus), "skip_incomplete": False, "split_seed": 1}
+    return SimpleNamespace(**(usual | limits | others | changes))
 
 
 def reviews(count: int = 40) -> list[dict]:

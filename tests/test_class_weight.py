@@ -13,7 +13,7 @@ from rationale.data.batches import Batches
 from rationale.errors import BadInput
 from rationale.metrics import balanced_accuracy
 from rationale.nn.heads import Classes, Scores
-from rationale.runs.saved import read_history, read_metrics
+from rationale.runs.saved import read_history, read_metrics, read_rationales
 from rationale.training import extraction
 from rationale.training.settings import OwnTextSettings
 
@@ -93,4 +93,7 @@ def test_a_run_with_balanced_classes_finds_the_rare_one_and_is_chosen_by_the_bal
             assert (history[score] > 0.7).any()
             kept = read_metrics(folder)
             assert kept["dev"]["balanced_accuracy"] == pytest.approx(history[score].max())
+            dev = read_rationales(folder, "dev")
+            right = (dev["prediction"] == dev["label"]).groupby(dev["label"]).mean()
+            assert kept["dev"]["balanced_accuracy"] == pytest.approx(right.mean()), "of the answers that are saved"
     assert found == {"none": ["usual", "usual"], "balanced": ["rare", "usual"]}, "a third of the odd texts are rare"

@@ -241,6 +241,7 @@ def test_the_baseline_of_scores_is_clipped_and_better_than_the_mean():
     }
     fitted = train_tfidf(splits, "scores")
     assert fitted.name.endswith("ridge regression") and set(fitted.metrics["dev"]) == {"mse"}
+    assert train_tfidf(splits, "scores", "balanced").metrics == fitted.metrics, "scores have no classes to be balanced"
     assert fitted.metrics["test"]["mse"] == -fitted.scores["test"].mean()
     assert 0 <= fitted.metrics["test"]["mse"] < 0.01 < np.var([0, 0.5, 1])
 

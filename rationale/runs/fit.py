@@ -14,7 +14,7 @@ from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
 from rationale.runs.record import difference
 from rationale.runs.saved import SavedRun, load_run, save_run
-from rationale.training.checkpoint import MAY_CHANGE, facts_of_checkpoint
+from rationale.training.checkpoint import facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
 from rationale.training.own_notes import notes_about
@@ -63,8 +63,7 @@ def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
     facts = facts_of_checkpoint(folder / UNFINISHED)
     if facts is None:
         return
-    there, here = ({k: v for k, v in one.items() if k not in MAY_CHANGE} for one in (facts["parameters"], vars(p)))
-    unlike, epochs = difference(there, here), len(facts["history"])
+    unlike, epochs = difference(settled(facts["parameters"]), settled(vars(p))), len(facts["history"])
     if epochs > p.epochs:
         unlike = unlike or f"{epochs} epochs there, {p.epochs} here"
     if unlike:

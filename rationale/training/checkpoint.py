@@ -18,6 +18,11 @@ from rationale.files import write_atomically
 MAY_CHANGE = {"epochs", "device", "tensorboard"}  # settings of a run that is continued; epochs may grow
 
 
+def settled(parameters: dict) -> dict:
+    """The parameters that have to stay the same if a training is continued."""
+    return {name: value for name, value in parameters.items() if name not in MAY_CHANGE}
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     """Write tensors, and facts that JSON can hold, to one safetensors file, atomically.
 
@@ -192,8 +197,7 @@ class TrainingState:
         def part(name: str) -> dict[str, Tensor]:
             return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
 
-        parameters = (facts["parameters"], self.parameters)
-        there, here = ({k: v for k, v in p.items() if k not in MAY_CHANGE} for p in parameters)
+        there, here = settled(facts["parameters"]), settled(self.parameters)
         rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints have one group
         state = self.optimizer.state_dict()
         groups = state["param_groups"]

@@ -197,16 +197,17 @@ class ModelSelection:
     def _why_outside(self, history: list[dict], kept: dict) -> str:
         if not self._outside(kept):
             return ""
-        nearer = any(self._outside(row) < self._outside(kept) for row in history)
-        cause = "no epoch came nearer, so more epochs, a larger multiplier_rate or a larger tolerance may help"
+        advice = "more epochs, a larger multiplier_rate or a larger tolerance may help"
         closest = min(history[self.patience :] or history, key=self._distance)
-        if self._distance(closest) < self._distance(kept):
-            came = f"epoch {closest['epoch']} came nearer, to {closest[self.rate]:.4g}, but by too little to outweigh"
-            cause = f"{came} its worse score; more epochs, a larger multiplier_rate or a larger tolerance may help"
-        if nearer and self.kind == "authors":
-            cause = "another epoch came nearer, but model_choice=authors does not look at the rate"
-        elif nearer:
+        if any(self._outside(row) < self._outside(kept) for row in history):
             cause = f"only among the first {self.patience} epochs, which are not chosen, one came nearer"
+            if self.kind == "authors":
+                cause = "another epoch came nearer, but model_choice=authors does not look at the rate"
+        elif self._distance(closest) < self._distance(kept):
+            came = f"epoch {closest['epoch']} came nearer, to {closest[self.rate]:.4g}"
+            cause = f"{came}, but by too little to outweigh its worse score; {advice}"
+        else:
+            cause = f"no epoch came nearer, so {advice}"
         there, wanted = f"{_words(self.rate)} is {kept[self.rate]:.4g}", f"{self.target:g} ± {self.tolerance:.4g}"
         return f"the {there}, the target {wanted}; {cause}"
 

@@ -87,6 +87,7 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
     head : "classes" or "scores"
     class_weight : "none" or "balanced"
         As of the model; with balanced, the penalty is chosen by the balanced accuracy, which is measured as well.
+        Scores have no classes, and the setting makes no difference for them.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
             return (predicted == target[split]).astype(float)
         return -np.square(predicted.reshape(target[split].shape).clip(0, 1) - target[split]).mean(1)
 
-    balanced, best = class_weight == "balanced", None
+    balanced, best = classes and class_weight == "balanced", None
 
     def mean(scores: "np.ndarray", split: str) -> float:
         """The score that the penalty is chosen by."""
@@ -125,10 +126,11 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
             return float(scores.mean())
         return balanced_accuracy(torch.from_numpy(scores), torch.from_numpy(target[split]))[0]
 
-    weights = "balanced" if balanced else None
     for cost in COSTS:
-        logistic = LogisticRegression(C=cost, max_iter=1000, class_weight=weights)
-        machine = logistic if classes else Ridge(alpha=1 / cost, solver="lsqr")
+        machine: Any = Ridge(alpha=1 / cost, solver="lsqr")
+        if classes:
+            weights = "balanced" if balanced else None
+            machine = LogisticRegression(C=cost, max_iter=1000, class_weight=weights)
         machine.fit(inputs["train"], target["train"])
         value = mean(scored(machine, "dev"), "dev")
         if best is None or value > best[0]:
@@ -136,6 +138,7 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
     assert best is not None
     scores = {name: scored(best[2], name) for name in ("dev", "test")}
     means = {name: {METRICS[head]: abs(float(values.mean()))} for name, values in scores.items()}
-    for name, values in scores.items():
-        means[name] |= {f"balanced_{METRICS[head]}": mean(values, name)} if balanced else {}
+    if balanced:
+        for name, values in scores.items():
+            means[name]["balanced_accuracy"] = mean(values, name)
     return Baseline(NAMES[head], means, scores, best[1], time.perf_counter() - start)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rationale.data.own.marks import REMOVE
 from rationale.errors import BadInput, cut, excerpt
 
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
@@ -53,7 +52,7 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
 
     Parameters
     ----------
-    cells : N texts, `spelled`
+    cells : N texts, `spelled`, none of them empty
     column : str
     head : "auto", "classes" or "scores"
     where : function
@@ -62,14 +61,12 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     Raises
     ------
     BadInput
-        A label is missing or no number, occurs only once, or all labels are the same.
+        A label is no number, occurs only once, or all labels are the same.
     """
     counts = Counter(cells)
     numbers = {text: number_of(text) for text in counts}
     bad = [text for text, number in numbers.items() if number is None]
     told = f"column {excerpt(column)}"
-    if "" in counts:
-        raise BadInput(f"{_place(cells, '', where)}no label in {told}{_more(counts[''])}; {REMOVE}")
     with_commas = bool(bad) and all(COMMA.fullmatch(text) or numbers[text] is not None for text in counts)
     with_commas = with_commas and any(COMMA.fullmatch(text) for text in counts)
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS

@@ -297,8 +297,6 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
             second = read_tokens(row["second"], p.second, split) if "second" in row else None
             marks = read_marks(row.get("rationale"), row["text"], tokens)
             label = _label(row["label"], names, p.label)
-            if not label:
-                raise ValueError(f"no label in column {excerpt(p.label)}; {REMOVE}")
         except ValueError as error:
             bad.append((number, str(error)))
             if len(bad) == MOST_BAD:
@@ -329,6 +327,8 @@ def _label(cell: Any, names: list[str] | None, column: str) -> str:
             )
         return names[cell]
     text = spelled(cell)
+    if not text:
+        raise ValueError(f"no label in column {excerpt(column)}; {REMOVE}")
     require_whole(text, column)
     return text
 
