@@ -50,7 +50,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         A file (.csv, .tsv, .jsonl, .parquet), or a folder with train, dev and test files of these, in ERASER's format,
         or saved by the library `datasets`; or `hub:owner/name` of a data set on the hub of Hugging Face.
     folder
-        Where the run is saved, for `rationale.load`. None: the model is only returned.
+        Where the run is saved, for `rationale.load`. If the folder holds the finished run of the same settings and
+        texts, that run is loaded, so you can execute a cell of a notebook twice. None: the model is only returned.
     threads : int >= 1
         Computing threads. Another number of threads gives slightly different weights.
     settings

@@ -200,6 +200,11 @@ def test_beside_a_known_label_an_answer_says_whether_it_is_wrong(labelled):
     page = labelled.to_html(answers)
     assert all(str(answer) in seen(page) for answer in answers) and page.count(">wrong<") == 1
     assert "1 of 2 texts with a label got a wrong answer." in seen(page)
+    shown = re.findall(r'<div class="(\w+)"', page)
+    assert shown == ["right", "wrong", "unlabelled", "unlabelled"], "a box hides the answers that are not wrong"
+    assert (
+        '<input type="checkbox" id="only-wrong">' in page and "#only-wrong:checked ~ :is(.right, .unlabelled)" in page
+    )
     assert "wrong" not in labelled.to_html([first, second]), "nothing is known of these"
 
 
@@ -356,8 +361,30 @@ def test_fit_makes_the_run_that_the_steps_of_the_notebook_make_to_the_last_bit(t
         assert (tmp_path / "fitted" / name).read_bytes() == (tmp_path / "steps" / name).read_bytes()
     assert fitted.labels == ["neg", "pos"] and fitted.tokeniser == "treebank"
     assert not list((tmp_path / "fitted").glob("checkpoint*"))
-    with pytest.raises(BadInput, match="fitted holds model.safetensors of a finished run; accepted: another folder"):
-        rationale.fit(path, folder=tmp_path / "fitted", **SMALL)
+
+
+def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_any_other(tmp_path, capsys):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    fitted = rationale.fit(path, folder=folder, **SMALL, seed=5)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    capsys.readouterr()
+    again = rationale.fit(path, folder=folder, **SMALL, seed=5)
+    assert (
+        capsys.readouterr().out
+        == f"note: {folder} holds the finished run of these settings and texts, which is loaded\n"
+    )
+    for name, value in fitted.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name]), name
+    refused = "run holds model.safetensors of a finished run {}; accepted: another folder"
+    with pytest.raises(BadInput, match=refused.format(r"with other parameters \(seed 5 there, 1 here\)")):
+        rationale.fit(path, folder=folder, **SMALL)
+    write_table(path, reviews(61))
+    with pytest.raises(BadInput, match=refused.format("before .*r.csv was changed")):
+        rationale.fit(path, folder=folder, **SMALL, seed=5)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is lost"
+    (folder / "read.json").unlink()
+    with pytest.raises(BadInput, match=refused.format("without read.json")):
+        rationale.fit(path, folder=folder, **SMALL, seed=5)
 
 
 def test_a_run_that_fit_has_saved_is_found_and_described_on_the_scale_of_its_file(tmp_path):

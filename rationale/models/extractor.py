@@ -88,7 +88,11 @@ class Predictor(nn.Module):
         return *self.encoder.read(embedded, mask, self.dropout, z), mask
 
     def forward(self, embedded: Tensor, mask: Tensor, z: Tensor) -> Tensor:
-        return self.head(self.dropout(self.pool(*self.read(embedded, mask, z))))  # [B, C]
+        return self.predict(*self.read(embedded, mask, z))
+
+    def predict(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        """The prediction [B, C] from what `read` gives."""
+        return self.head(self.dropout(self.pool(states, final, mask)))
 
     @torch.no_grad()
     def pooled(self, vectors: Tensor, tokens: Tensor, mask: Tensor, z: Tensor) -> Tensor:
@@ -161,6 +165,9 @@ class Extractor(nn.Module):
         A second predictor, which only training uses. It reads every word, multiplied by P(Z_t != 0) instead of by a
         draw, so that words which are hardly ever selected tell the selector what they are worth. Source: Yu et al.
         2021 (A2R), who weigh the words by a softmax of the selector instead.
+    auxiliary_reads_states : bool
+        Whether the second predictor has no encoder of its own and predicts from the states of the selector, which has
+        read every word already. This costs next to nothing, but the gates learn from it only through what they share.
     """
 
     task, predicts_when_shut = "extraction", False
@@ -176,6 +183,7 @@ class Extractor(nn.Module):
         budget: float = 1.0,
         auxiliary: Predictor | None = None,
         train_vectors: bool = False,
+        auxiliary_reads_states: bool = False,
     ):
         super().__init__()
         if train_vectors:
@@ -183,6 +191,7 @@ class Extractor(nn.Module):
         else:
             self.register_buffer("vectors", vectors, persistent=False)  # fixed
         self.selector, self.predictor, self.auxiliary = selector, predictor, auxiliary
+        self.auxiliary_reads_states = auxiliary_reads_states
         self.rule, self.threshold, self.budget = rule, threshold, budget
 
     @property
@@ -207,7 +216,8 @@ class Extractor(nn.Module):
     @property
     def floats_per_position(self) -> int:
         """Numbers that a training step keeps per word of a batch, at the least."""
-        parts = [part for part in (self.selector, self.predictor, self.auxiliary) if part is not None]
+        third = None if self.auxiliary_reads_states else self.auxiliary
+        parts = [part for part in (self.selector, self.predictor, third) if part is not None]
         return sum(part.encoder.floats_per_position for part in parts)
 
     @property
@@ -247,7 +257,8 @@ class Extractor(nn.Module):
         embedded, rows = self.embed(tokens), repeated(mask, num_samples)  # [B, T, E], [K B, T]
         if self.selector is not None:
             draw = sample if self.training else self.decided(rows)
-            z, gates, switches = self.selector(embedded, mask, draw, num_samples)
+            states, final = self.selector.read(embedded, mask)
+            z, gates, switches = self.selector.select(states, draw, num_samples)
         else:
             z = mask.to(self.dtype) if self.training else self.attended(tokens, mask)
             z, gates, switches = repeated(z, num_samples), None, None
@@ -257,7 +268,10 @@ class Extractor(nn.Module):
         prediction, second = self.predictor(embedded, rows, z), None
         if self.auxiliary is not None and self.training:
             assert gates is not None  # a model without gates has no auxiliary predictor
-            second = self.auxiliary(embedded, rows, gates.log_prob_nonzero.exp() * rows)
+            if self.auxiliary_reads_states:
+                second = repeated(self.auxiliary.predict(states, final, mask), num_samples)
+            else:
+                second = self.auxiliary(embedded, rows, gates.log_prob_nonzero.exp() * rows)
         return Output(prediction, z, gates, dependent, switches, second)
 
     def read_all(self, tokens: Tensor, mask: Tensor) -> Output:
@@ -355,12 +369,13 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
         else:
             selector = Selector(features, gate.build(features.output_size, everything), p.dropout)
 
-    def predictor(mode: str) -> Predictor:
-        reader = encoder() if selector is None or not p.shared_encoder else selector.encoder
+    def predictor(mode: str, shares: bool = p.shared_encoder) -> Predictor:
+        reader = selector.encoder if selector is not None and shares else encoder()
         pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
         return Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, mode, pool)
 
     first = predictor(p.predictor)
-    second = predictor("zero") if selector is not None and p.closeness else None
+    of_states = p.second_reads == "states"
+    second = predictor("zero", p.shared_encoder or of_states) if selector is not None and p.closeness else None
     trained = p.trains_vectors(getattr(everything, "vectors", "random"))
-    return initialise(Extractor(vectors, selector, first, p.rule, p.threshold, p.budget, second, trained))
+    return initialise(Extractor(vectors, selector, first, p.rule, p.threshold, p.budget, second, trained, of_states))

@@ -1,5 +1,7 @@
 """Changes of an extractor against rationales that degenerate. Their terms are in `objectives.loss`."""
 
+from typing import Literal
+
 from rationale.settings import Settings, setting
 
 
@@ -13,6 +15,11 @@ class RemedySettings(Settings):
     shared_encoder: bool = setting(False, "selector and predictor share one encoder")
     closeness: float = setting(
         0.0, "price of the divergence from an auxiliary predictor, which reads all words; 0 = there is none", "[0, inf)"
+    )
+    second_reads: Literal["words", "states"] = setting(
+        "words",
+        "what the auxiliary predictor reads: every word, multiplied by the probability of its gate, or the states of "
+        "the selector, which has read every word",
     )
     whole_text_epochs: int | None = setting(
         0,

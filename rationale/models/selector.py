@@ -46,7 +46,16 @@ class Selector(nn.Module):
         num_samples : int, K >= 1
             The whole batch is repeated K times in a row: row k B + i is draw k of text i.
         """
-        gates = self.gates(embedded, mask, draw, num_samples)
+        states, _ = self.read(embedded, mask)
+        return self.select(states, draw, num_samples)
+
+    def read(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The states of all words [B, T, S], from which their gates follow, and the final state [B, S]."""
+        return self.encoder.read(embedded, mask, self.dropout)
+
+    def select(self, states: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
+        """The second half of `forward`: from the states of the words."""
+        gates = self.gate(repeated(states, num_samples))
         return Selection(draw(gates), gates)
 
     def start_at(self, rate: float) -> None:
@@ -55,7 +64,7 @@ class Selector(nn.Module):
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:
         """Only the gates; `draw` is used only if they depend on each other."""
-        states, _ = self.encoder.read(embedded, mask, self.dropout)  # [B, T, S]
+        states, _ = self.read(embedded, mask)
         return self.gate(repeated(states, num_samples))
 
 
@@ -127,8 +136,8 @@ class DependentSelector(Selector):
         super().__init__(encoder, gate, dropout)
         self.cell, self.look_ahead = cell, look_ahead
 
-    def forward(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
-        states, _ = self.encoder.read(embedded, mask, self.dropout)
+    def select(self, states: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
+        """The second half of `forward`: from the states of the words."""
         select = fast.select if self.fast else select_in_order
         return Selection(*select(self.gate, self.cell, repeated(states, num_samples), draw, self.look_ahead))
 

@@ -14,13 +14,19 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
-</head><body><h1>{title}</h1>
+{style}</head><body><h1>{title}</h1>
 <p>Above each text you see the answer of the model, and the probability of a class in brackets. If words of a text are
 highlighted, the model predicted from these words. Where the label of a text is known, the answer is compared with
 it.</p>
 {body}
 </body></html>
 """
+HIDDEN = """<style>#only-wrong:checked ~ :is(.right, .unlabelled) { display: none; }</style>
+"""
+ONLY_WRONG = (
+    """<input type="checkbox" id="only-wrong"> <label for="only-wrong">Show only wrong answers</label><p></p>"""
+)
+VERDICTS = {True: "right", False: "wrong", None: "unlabelled"}  # the class of an answer on a page, by `is_right`
 
 
 class Span(NamedTuple):
@@ -124,7 +130,8 @@ class Answer:
         told = f"<b>{answer}</b>{verdict and f', {verdict}'}{label}"
         if self.knows_no_word:
             told += "; no word of this text is known to the model, so this is its answer to an empty text"
-        return f'<div style="max-width:60em;margin-bottom:1em">{told}{shown}</div>'
+        style = "max-width:60em;margin-bottom:1em"
+        return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
         """Per word of the first text of a pair, the three words of the second one with the largest weights."""
@@ -150,14 +157,22 @@ class Answers(list[Answer]):
 
 def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
     """A page of HTML that stands alone: the texts with their rationales highlighted."""
-    return "\n".join(parts_of_page(answers, title))
+    return "\n".join(parts_of_page(answers, title, any(answer.is_right is not None for answer in answers)))
 
 
-def parts_of_page(answers: Iterable[Answer], title: str) -> Iterator[str]:
-    """The page of `to_page`, one answer after the other. If labels are known, a line counts the wrong answers."""
-    head, _, tail = PAGE.format(title=html.escape(title), body="\0").partition("\0")
+def parts_of_page(answers: Iterable[Answer], title: str, can_be_wrong: bool) -> Iterator[str]:
+    """The page of `to_page`, one answer after the other.
+
+    If labels are known, a line at the end counts the wrong answers.
+
+    Parameters
+    ----------
+    can_be_wrong : bool
+        Whether the classes of some texts are known. A box then hides all answers but the wrong ones.
+    """
+    head, _, tail = PAGE.format(title=html.escape(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
     known = wrong = 0
-    yield head
+    yield head + ONLY_WRONG * can_be_wrong
     for answer in answers:
         known, wrong = known + (answer.is_right is not None), wrong + (answer.is_right is False)
         yield answer._repr_html_()

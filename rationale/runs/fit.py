@@ -1,5 +1,8 @@
 """Train a rationale extractor on texts of one's own from Python: the same run as that of notebook 17."""
 
+import contextlib
+import io
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -10,11 +13,13 @@ import torch
 import yaml
 
 from rationale.data.read import Labelled, read_extraction
+from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
-from rationale.runs.record import difference
+from rationale.runs.intact import read_json
+from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import SavedRun, load_run, save_run
-from rationale.training.checkpoint import facts_of_checkpoint, settled
+from rationale.training.checkpoint import another_file, facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
 from rationale.training.own_notes import notes_about
@@ -22,7 +27,15 @@ from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
-OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json")  # that a run writes, too
+READ = "read.json"  # the digests of the files that the run has read, by their place
+OTHERS = (
+    "metrics.json",
+    "history.csv",
+    "splits.csv",
+    "rationales.jsonl",
+    "baseline.json",
+    READ,
+)  # that a run writes, too
 UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such a run is continued
 
 
@@ -47,7 +60,11 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     try:
         there = next((name for name in KNOWN_BY + OTHERS if (folder / name).exists()), "")
         if there in KNOWN_BY:
-            raise BadInput(f"folder: {shown(folder)} holds {there} of a finished run; accepted: another folder")
+            _refuse_another_run(folder, there, p)
+            print(
+                f"note: {shown(folder)} holds the finished run of these settings and texts, which is loaded", flush=True
+            )
+            return load_run(folder)
         if there and not (folder / UNFINISHED).exists():
             what = f"holds a file {there}, which the run would replace"
             raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
@@ -56,6 +73,23 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
     return _fit(p, folder, threads)
+
+
+def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
+    """Refuse to take the finished run in a folder, in which the file `there` is, for a run of these settings.
+
+    Its settings have to be the same, and what it has read has to be what is there now.
+    """
+    unlike = unlike_recorded(folder, vars(p))
+    if not unlike:
+        with reading() as files, contextlib.redirect_stdout(io.StringIO()):  # the run said what it noticed in them
+            read_extraction(p)
+        read = read_json(folder / READ, dict[str, str]) if (folder / READ).exists() else {}
+        changed = another_file(read, files)
+        unlike = f"before {changed} was changed" if changed else "" if read else f"without {READ}"
+    if unlike:
+        what = f"holds {there} of a finished run {unlike}"
+        raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
 
 
 def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
@@ -82,11 +116,13 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)  # another number of threads adds numbers in another order
     try:
-        texts = read_extraction(p)
-        result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
+        with reading() as files:
+            texts = read_extraction(p)
+            result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
         save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
     finally:
         torch.set_num_threads(before)
+    write_text(folder / READ, json.dumps(files, indent=1) + "\n")
     write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
     (folder / UNFINISHED).unlink(missing_ok=True)
     return load_run(folder)

@@ -268,7 +268,8 @@ def _refuse_unused(options: argparse.Namespace) -> None:
     if options.title is not None and not options.html:
         raise BadInput("--title: only with --html, whose page it is the title of")
     if options.label and not options.html:
-        raise BadInput(f"--label {options.label}: only with --html, whose page shows the labels")
+        advice = f"; with --csv, --keep {options.label} writes the column" if options.csv else ""
+        raise BadInput(f"--label {options.label}: only with --html, whose page shows the labels{advice}")
     forms = [name for name in ("jsonl", "csv", "html", "spans") if getattr(options, name)]
     if options.export is not None and forms:
         raise BadInput(f"--{forms[0]}: only for answers to texts, and --export gives none")
@@ -313,7 +314,7 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
 
     answers = written.answered(run, rows, window)
     if options.html:
-        yield from parts_of_page(answers, options.title or "Rationales")
+        yield from parts_of_page(answers, options.title or "Rationales", bool(options.label) and run.gives_classes)
     elif options.csv:
         table = written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
         # a file has the texts as they are; a terminal would obey the control characters in them

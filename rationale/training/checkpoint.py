@@ -85,7 +85,7 @@ def load_trained(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     model.load_state_dict({name: value for name, value in tensors.items() if name not in fixed})
 
 
-def _another_file(there: dict[str, str], here: dict[str, str]) -> str:
+def another_file(there: dict[str, str], here: dict[str, str]) -> str:
     """The place of a file that had another content or was another file; "" if there is none.
 
     A process may have read more files than training needs, so files that only one side has read count only if both
@@ -210,7 +210,7 @@ class TrainingState:
         ):
             return False
 
-        other = _another_file(facts.get("files", {}), self.files)
+        other = another_file(facts.get("files", {}), self.files)
         if other:
             problem = f"{other} has changed since this training began"
             raise BadInput(f"{path}: {problem}; put the old file back, or start again (--again)")

@@ -99,6 +99,9 @@ class ExtractionSettings(
         yield Refusal(removed, "predictor", f"{model}: a word that is removed passes no gradient", "zero")
         pooled = self.model == "attention" and self.pool not in ("final", "attention")
         yield Refusal(pooled, "pool", model, "final or attention", meaningless=True)
+        alone = self.second_reads != "words" and not self.closeness
+        accepted = "words, or closeness above 0"
+        yield Refusal(alone, "second_reads", "with closeness 0", accepted, meaningless=True)
 
     def _refused_rule(self) -> Iterator[Refusal]:
         rule, model = RULES[self.rule], f"with model {self.model}"
