@@ -49,7 +49,11 @@ def test_a_shared_encoder_is_one_set_of_parameters_that_both_players_train(encod
 ALL = {"closeness": 0.5, "whole_text_epochs": 1}
 
 
-@pytest.mark.parametrize("changes", [{"shared_encoder": True}, {"closeness": 0.5}, {"whole_text_epochs": 1}, ALL])
+OF_STATES = {"closeness": 0.5, "second_reads": "states"}
+EACH = [{"shared_encoder": True}, {"closeness": 0.5}, OF_STATES, {"whole_text_epochs": 1}, ALL]
+
+
+@pytest.mark.parametrize("changes", EACH)
 def test_a_run_with_a_remedy_is_saved_loaded_and_continued(changes, tmp_path):
     result = train(tmp_path, epochs=2, **changes)
     saved.save_run(tmp_path, result, SimpleNamespace(**vars(parameters(epochs=2, **changes))))
@@ -116,6 +120,39 @@ def test_the_auxiliary_predictor_reads_every_word_by_its_probability_and_only_in
     assert gradient.ne(0).any() and (weights[0][batch.mask[0] & shut] > 0).all(), "unselected words, too"
     assert model.eval()(batch.tokens, batch.mask).auxiliary is None
     assert extractor("cpu", **OFF).model.auxiliary is None, "off by default"
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize("shared_encoder", [False, True])
+def test_an_auxiliary_predictor_of_states_needs_no_other_pass_and_trains_the_encoder_of_the_selector(
+    shared_encoder, dependent, monkeypatch
+):
+    changes = OFF | {"shared_encoder": shared_encoder, "dependent": dependent}
+    case, plain = (extractor("cpu", **changes, **more) for more in (OF_STATES, {}))
+    model, batch = case.model.train(), case.batch
+    sizes = [sum(value.numel() for value in one.model.parameters()) for one in (case, plain)]
+    assert sizes[0] - sizes[1] == sum(value.numel() for value in model.auxiliary.head.parameters()), "one head more"
+    passes = []
+    for encoder in {model.selector.encoder, model.predictor.encoder}:
+        read = encoder.read
+        monkeypatch.setattr(encoder, "read", lambda *args, read=read: passes.append(args) or read(*args))
+    output = model(batch.tokens, batch.mask, num_samples=2)
+    assert len(passes) == 2, "the selector reads the text, and the predictor reads what is selected"
+    expected = model.auxiliary.predict(*model.selector.read(model.embed(batch.tokens), batch.mask), batch.mask)
+    assert torch.allclose(output.auxiliary, torch.cat([expected, expected]), atol=1e-6), "the same for each draw"
+    loss = output.auxiliary.square().sum()
+    (gradient,) = torch.autograd.grad(loss, next(model.selector.encoder.parameters()), retain_graph=True)
+    assert gradient.ne(0).any()
+    gate = torch.autograd.grad(loss, next(model.selector.gate.parameters()), allow_unused=True)
+    assert gate == (None,), "it tells the gates nothing by itself"
+    assert model.eval()(batch.tokens, batch.mask).auxiliary is None
+
+
+def test_what_no_auxiliary_predictor_reads_is_refused():
+    with pytest.raises(
+        BadInput, match="second_reads: states is not accepted with closeness 0; give words, or closeness above 0"
+    ):
+        ExtractionSettings.checked({"second_reads": "states"})
 
 
 # --- a predictor that reads the whole text first
